@@ -1,0 +1,211 @@
+"""The records of arrays that pass between the stages, and their only validators.
+
+A record is a frozen dataclass of flat, C-contiguous arrays. Its constructor settles dtype and layout once, so that each
+kernel sees one type and compiles one version of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bpejit.kernels._constants import TEXT_PADDING
+
+Array = npt.NDArray[Any]
+
+
+def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
+    """Return `value` as a one-dimensional, C-contiguous, writable array of exactly `dtype`.
+
+    Numba compiles a second copy of a kernel for a read-only array, so one that cannot be written to is copied.
+
+    Raises
+    ------
+    ValueError
+        If `value` has another number of dimensions, or values that `dtype` cannot hold.
+    """
+    source = np.asarray(value)
+    if source.ndim != 1:
+        raise ValueError(f"{name} has {source.ndim} dimensions, expected 1")
+    wanted = np.dtype(dtype)
+    if source.dtype != wanted:
+        if source.size and not np.can_cast(source.dtype, wanted):
+            if source.dtype.kind not in "iu" or int(source.min()) < np.iinfo(wanted).min or int(source.max()) > np.iinfo(wanted).max:
+                raise ValueError(f"{name} has values of type {source.dtype} that do not fit into {wanted}")
+        source = source.astype(wanted)
+    array = np.ascontiguousarray(source)
+    return array if array.flags.writeable else array.copy()
+
+
+def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, int]:
+    """Copy `data` into a new uint8 array followed by the padding that kernels need; return it with the text's length."""
+    source = np.frombuffer(data, dtype=np.uint8)
+    text = np.zeros(source.size + TEXT_PADDING, dtype=np.uint8)
+    text[: source.size] = source
+    return text, source.size
+
+
+def _check_starts(pool: Array, starts: Array, name: str) -> None:
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != pool.size or (np.diff(starts) < 0).any():
+        raise ValueError(f"{name}: starts must begin with 0, never fall, and end with the size of the pool ({pool.size})")
+
+
+class _Record:
+    """Equality by content, for every record."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class ByteStrings(_Record):
+    """Many byte strings packed end to end.
+
+    String `i` is `pool[starts[i]:starts[i + 1]]`.
+
+    Parameters
+    ----------
+    pool : uint8 [total bytes]
+    starts : int64 [n + 1]
+    """
+
+    pool: Array
+    starts: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pool", as_array(self.pool, np.uint8, "pool"))
+        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
+        _check_starts(self.pool, self.starts, "byte strings")
+
+    @classmethod
+    def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
+        """Pack a list of byte strings."""
+        starts = np.zeros(len(strings) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter((len(string) for string in strings), dtype=np.int64, count=len(strings)), out=starts[1:])
+        return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts)
+
+    def __len__(self) -> int:
+        return int(self.starts.size - 1)
+
+    def __getitem__(self, index: int) -> bytes:
+        return bytes(self.pool[self.starts[index] : self.starts[index + 1]])
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = self.pool.tobytes()
+        starts = self.starts.tolist()
+        return (data[start:end] for start, end in zip(starts, starts[1:], strict=False))
+
+
+@dataclass(frozen=True, eq=False)
+class PretokenTable(_Record):
+    """The distinct pre-tokens of a corpus and how often each occurs.
+
+    Pre-token `i` is `pool[starts[i]:starts[i + 1]]` and occurs `counts[i]` times.
+
+    Parameters
+    ----------
+    pool : uint8 [total bytes]
+    starts : int64 [n + 1]
+    counts : int64 [n]
+    """
+
+    pool: Array
+    starts: Array
+    counts: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pool", as_array(self.pool, np.uint8, "pool"))
+        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
+        object.__setattr__(self, "counts", as_array(self.counts, np.int64, "counts"))
+        _check_starts(self.pool, self.starts, "pre-token table")
+        if self.counts.size != self.starts.size - 1:
+            raise ValueError(f"pre-token table: {self.counts.size} counts for {self.starts.size - 1} pre-tokens")
+
+    @classmethod
+    def from_counts(cls, counts: dict[bytes, int]) -> PretokenTable:
+        """Make a table, in order of bytes, from a dict: for tests and for counts that come from elsewhere."""
+        keys = sorted(counts)
+        strings = ByteStrings.from_list(keys)
+        return cls(strings.pool, strings.starts, np.array([counts[key] for key in keys], dtype=np.int64))
+
+    def to_counts(self) -> dict[bytes, int]:
+        """Return the table as a dict."""
+        return dict(zip(ByteStrings(self.pool, self.starts), self.counts.tolist(), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.counts.size)
+
+
+@dataclass(frozen=True, eq=False)
+class MergeTable(_Record):
+    """Merges in order: merge `i` joins `left[i]` and `right[i]` into the internal token `256 + i`.
+
+    Internal tokens 0..255 are the single bytes.
+
+    Parameters
+    ----------
+    left, right : int32 [m]
+    counts : int64 [m]
+        How often the pair occurred when it was merged.
+    """
+
+    left: Array
+    right: Array
+    counts: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "left", as_array(self.left, np.int32, "left"))
+        object.__setattr__(self, "right", as_array(self.right, np.int32, "right"))
+        object.__setattr__(self, "counts", as_array(self.counts, np.int64, "counts"))
+        if not self.left.size == self.right.size == self.counts.size:
+            raise ValueError(f"merge table: {self.left.size} left, {self.right.size} right and {self.counts.size} counts")
+        newest = np.arange(256, 256 + self.left.size)
+        for side in (self.left, self.right):
+            if side.size and ((side < 0) | (side >= newest)).any():
+                raise ValueError("merge table: a merge uses a token that is made later")
+
+    def __len__(self) -> int:
+        return int(self.left.size)
+
+    def token_bytes(self) -> list[bytes]:
+        """Return the bytes of each internal token, `256 + m` in all."""
+        tokens = [bytes([byte]) for byte in range(256)]
+        for left, right in zip(self.left.tolist(), self.right.tolist(), strict=True):
+            tokens.append(tokens[left] + tokens[right])
+        return tokens
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedBatch(_Record):
+    """The ids of many documents, flat: those of document `i` are `ids[starts[i]:starts[i + 1]]`.
+
+    Parameters
+    ----------
+    ids : uint32 [total ids]
+    starts : int64 [documents + 1]
+    """
+
+    ids: Array
+    starts: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", as_array(self.ids, np.uint32, "ids"))
+        object.__setattr__(self, "starts", as_array(self.starts, np.int64, "starts"))
+        _check_starts(self.ids, self.starts, "encoded batch")
+
+    def __len__(self) -> int:
+        return int(self.starts.size - 1)
+
+    def __getitem__(self, index: int) -> Array:
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[index] for index in range(len(self)))

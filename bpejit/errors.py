@@ -1,0 +1,50 @@
+"""The exceptions of bpejit.
+
+    BpejitError
+    ├── PatternError(ValueError)        a split pattern that does not compile
+    ├── CorpusError(ValueError)         input text that is missing, unreadable or empty
+    ├── TrainingError(ValueError)       settings that no vocabulary can satisfy
+    ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or says something we cannot do
+    ├── TokenFileError(ValueError)      a token file that is broken or belongs to another tokenizer
+    ├── TokenIdError(ValueError)        a token id that the vocabulary does not have
+    ├── OutputError(OSError)            a file that could not be written
+    └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
+
+Each message says what happened (with the path and line), what was found, what was expected, and what to do.
+"""
+
+
+class BpejitError(Exception):
+    """Root of all errors that bpejit raises on purpose."""
+
+
+class PatternError(BpejitError, ValueError):
+    """A split pattern does not compile."""
+
+
+class CorpusError(BpejitError, ValueError):
+    """Input text is missing, unreadable or empty."""
+
+
+class TrainingError(BpejitError, ValueError):
+    """No vocabulary can satisfy the settings."""
+
+
+class TokenizerFormatError(BpejitError, ValueError):
+    """A tokenizer file is broken, or says something that bpejit cannot do exactly."""
+
+
+class TokenFileError(BpejitError, ValueError):
+    """A token file is broken, or belongs to another tokenizer."""
+
+
+class TokenIdError(BpejitError, ValueError):
+    """A token id is not in the vocabulary."""
+
+
+class OutputError(BpejitError, OSError):
+    """A file could not be written."""
+
+
+class EngineError(BpejitError, RuntimeError):
+    """A worker died, or the engine cannot run here."""

@@ -1,0 +1,22 @@
+"""Numbers that kernels and their callers share: flags, sentinels, status codes. Free of numba."""
+
+TEXT_PADDING = 16
+"""Readable bytes that must follow the text in every buffer: keys are made with 8-byte loads that may run past the end."""
+
+SPECIAL_FLAG = 0x8000_0000
+"""Bit of a span's end that marks the span as a special token; the position is in the other 31 bits."""
+
+MAX_TEXT_BYTES = 0x7FFF_0000
+"""Longest text of one kernel call, so that positions leave the flag bit free."""
+
+SHORT_KEY_BYTES = 15
+"""Longest pre-token that is its own key: two 64-bit words with the length in the top byte."""
+
+DONE = 0
+"""Status: everything asked for was done."""
+
+NEED_SPACE = 1
+"""Status: a table or an output is full; make it larger and call again to go on where the kernel stopped."""
+
+EXHAUSTED = 2
+"""Status: there is nothing left to do (no pair left to merge)."""

@@ -1,0 +1,56 @@
+"""The one place that decides how kernels are compiled.
+
+Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Both compile on the first
+call (an explicit signature would compile on import), release the GIL, and keep the machine code on disk.
+
+`BPEJIT_CACHE=0` turns the disk cache off; `NUMBA_DISABLE_JIT=1` turns compiling off, and the kernels run as plain
+Python, which is slow, exact, and what the coverage run uses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+JIT_ENABLED: bool = not config.DISABLE_JIT
+
+KERNELS: list[Any] = []
+"""Every function made with `kernel`, in order of definition."""
+
+
+def _cache_wanted() -> bool:
+    value = os.environ.get("BPEJIT_CACHE", "1")
+    if value not in ("0", "1"):
+        raise ValueError(f"BPEJIT_CACHE is {value!r}, expected 0 or 1: set it to 0 to compile anew in each process, or unset it")
+    return value == "1"
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    # error_model="numpy" leaves out the test for division by zero; no kernel divides by data.
+    options = {"nogil": True, "error_model": "numpy", **options}
+    if _cache_wanted():
+        try:
+            return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        except RuntimeError:
+            # numba found no folder that it may write to (a read-only install without a home directory): compiling in
+            # each process is slower, and the result is the same.
+            pass
+    return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that Python calls."""
+    compiled = _compile(function)
+    KERNELS.append(compiled)
+    return compiled
+
+
+def inline(function: Function) -> Function:
+    """Compile a small function that only kernels call; LLVM inlines it at each call."""
+    return _compile(function, forceinline=True)

@@ -1,0 +1,80 @@
+"""The few operations on memory that plain Numba has no words for.
+
+Each is an LLVM intrinsic of a few instructions, with a plain-Python form of the same value for `NUMBA_DISABLE_JIT=1`
+(chosen once, at import). Indices are not checked. Multi-byte values are little-endian.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bpejit.kernels._jit import JIT_ENABLED
+
+if JIT_ENABLED:
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    def _address(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
+        """Address of `array[index]` as a byte pointer."""
+        data = context.make_array(array_type)(context, builder, array).data
+        index = context.cast(builder, index, index_type, types.uint64)
+        return builder.bitcast(builder.gep(data, [index]), ir.IntType(8).as_pointer())
+
+    @intrinsic
+    def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
+        """The eight bytes at `array[index]` (uint8, any alignment) as one uint64."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+            word = ir.IntType(64)
+            return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
+
+        return types.uint64(array, index), generate
+
+    @intrinsic
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+        """Ask for the cache line of `array[index]`; never faults, changes nothing."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+            flag = ir.IntType(32)
+            function = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(ir.VoidType(), [pointer.type, flag, flag, flag]),
+                "llvm.prefetch.p0",
+            )
+            # read, keep in every cache level, data cache
+            builder.call(function, [pointer, flag(0), flag(3), flag(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, index), generate
+
+    @intrinsic
+    def fold_multiply(typing_context: Any, a: Any, b: Any) -> Any:
+        """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            wide = ir.IntType(128)
+            product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+            folded = builder.xor(product, builder.lshr(product, wide(64)))
+            return builder.trunc(folded, ir.IntType(64))
+
+        return types.uint64(types.uint64, types.uint64), generate
+
+else:
+
+    def load_u64(array: Any, index: Any) -> Any:
+        """The eight bytes at `array[index]` (uint8, any alignment) as one uint64."""
+        return np.uint64(int.from_bytes(array[int(index) : int(index) + 8].tobytes(), "little"))
+
+    def prefetch(array: Any, index: Any) -> None:
+        """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
+
+    def fold_multiply(a: Any, b: Any) -> Any:
+        """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+        product = int(a) * int(b)
+        return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
