@@ -1,0 +1,109 @@
+"""What a tokenizer is, apart from how it runs: tokens, merges, special tokens, split pattern, and where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from bpejit.errors import TokenizerFormatError
+
+
+@dataclass(frozen=True)
+class Model:
+    """An immutable tokenizer, as data.
+
+    Parameters
+    ----------
+    tokens : dict of int to bytes
+        Id and bytes of each ordinary token; all 256 single bytes are among them. Ids may have gaps.
+    merges : list of (bytes, bytes)
+        The pairs in order of rank: the first is merged first.
+    special_tokens : dict of str to int
+        Text and id of each special token; no id is that of an ordinary token.
+    pattern : str
+        Name of a preset or a regular expression (see `bpejit.split`).
+    tie_break : str, optional
+        The rule that chose among equally frequent pairs, where the model was trained by bpejit.
+    merge_counts : list of int, optional
+        How often each merge's pair occurred when it was merged.
+    training : dict
+        Where the training data came from, and with which settings: for people, never read by the code.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a single byte has no token, a merge uses or makes bytes that are no token, or an id is taken twice.
+    """
+
+    tokens: dict[int, bytes]
+    merges: list[tuple[bytes, bytes]]
+    special_tokens: dict[str, int] = field(default_factory=dict)
+    pattern: str = "gpt2"
+    tie_break: str | None = None
+    merge_counts: list[int] | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ids = self.ids
+        if len(ids) != len(self.tokens):
+            # Two ids with the same bytes: encoding gives the lower, both decode. Published vocabularies have none.
+            raise TokenizerFormatError(
+                f"the vocabulary has {len(self.tokens) - len(ids)} tokens whose bytes another token has too; "
+                "each token's bytes must be its own: remove the repeated ones"
+            )
+        missing = [byte for byte in range(256) if bytes([byte]) not in ids]
+        if missing:
+            shown = ", ".join(f"0x{byte:02x}" for byte in missing[:8]) + (", ..." if len(missing) > 8 else "")
+            raise TokenizerFormatError(
+                f"the vocabulary lacks {len(missing)} of the 256 single bytes ({shown}); "
+                "without them some text could not be encoded: add a token for each"
+            )
+        bad = min(self.tokens, default=0)
+        if bad < 0:
+            raise TokenizerFormatError(f"the vocabulary has the negative token id {bad}; ids start at 0: renumber it")
+        for rank, (left, right) in enumerate(self.merges):
+            for part in (left, right, left + right):
+                if part not in ids:
+                    raise TokenizerFormatError(
+                        f"merge {rank + 1} joins {left!r} and {right!r}, but {part!r} is not in the vocabulary; "
+                        "the merges and the vocabulary must belong together: check that both come from one tokenizer"
+                    )
+        for text, token_id in self.special_tokens.items():
+            if not text:
+                raise TokenizerFormatError("a special token is empty; it must have at least one character: remove it")
+            if token_id in self.tokens and self.tokens[token_id] != text.encode("utf-8", "surrogateescape"):
+                raise TokenizerFormatError(
+                    f"the special token {text!r} has id {token_id}, which belongs to the token {self.tokens[token_id]!r}; "
+                    "each id must have one meaning: choose another id"
+                )
+
+    @cached_property
+    def ids(self) -> dict[bytes, int]:
+        """Id of each ordinary token, by its bytes."""
+        return {token: token_id for token_id, token in self.tokens.items()}
+
+    @cached_property
+    def vocab(self) -> dict[int, bytes]:
+        """Bytes of every token, special ones included, in order of id."""
+        specials = {token_id: text.encode("utf-8", "surrogateescape") for text, token_id in self.special_tokens.items()}
+        return dict(sorted({**self.tokens, **specials}.items()))
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id: what an embedding table needs."""
+        return max(self.vocab) + 1
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count."""
+        digest = hashlib.sha256()
+        for part in (
+            [self.pattern, sorted(self.special_tokens.items())],
+            [(token_id, token.hex()) for token_id, token in sorted(self.tokens.items())],
+            [(left.hex(), right.hex()) for left, right in self.merges],
+        ):
+            digest.update(json.dumps(part, separators=(",", ":")).encode("ascii"))
+        return digest.hexdigest()
