@@ -1,0 +1,98 @@
+"""What all tests share: sizes that fit the run, the texts, and how hypothesis is set.
+
+Test files import the helpers by name (`from conftest import JIT, data_text, read_shared, small`).
+
+Environment:
+
+- `NUMBA_DISABLE_JIT=1` runs the kernels as plain Python: tests marked `compiled` are skipped, `small` picks its second size;
+- `BPEJIT_EXAMPLES` is the number of hypothesis examples per test;
+- `BPEJIT_SHARED_DATA` is a folder of larger corpora and published vocabularies, by default `../shared/data` beside the
+  checkout. It is optional: the tests that want it are skipped with the reason where it is absent.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from bpejit.kernels._jit import JIT_ENABLED as JIT
+
+Size = TypeVar("Size")
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout."""
+
+DATA = ROOT / "tests" / "data"
+"""The real texts that the repository carries."""
+
+settings.register_profile(
+    "bpejit",
+    max_examples=int(os.environ.get("BPEJIT_EXAMPLES", "100" if JIT else "20")),
+    deadline=None,  # the first example of a test may compile kernels
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("bpejit")
+
+
+def small(jit: Size, nojit: Size) -> Size:
+    """Pick a size: the first for compiled kernels, the second where they run as plain Python, some 200 times slower."""
+    return jit if JIT else nojit
+
+
+@lru_cache(maxsize=8)
+def data_text(name: str) -> bytes:
+    """Return the bytes of a file of tests/data, such as "prose.txt"."""
+    return (DATA / name).read_bytes()
+
+
+def _shared_folder() -> Path:
+    named = os.environ.get("BPEJIT_SHARED_DATA")
+    if named:
+        folder = Path(named)
+        if not folder.is_dir():
+            pytest.fail(
+                f"BPEJIT_SHARED_DATA names {folder}, which is not a folder: correct it, or unset it to skip these tests"
+            )
+        return folder
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the optional folder of larger corpora and vocabularies: set BPEJIT_SHARED_DATA to it")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The optional folder of larger corpora and published vocabularies; the test is skipped where it is absent."""
+    return _shared_folder()
+
+
+@lru_cache(maxsize=4)
+def _unpack(path: Path) -> bytes:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return file.read()
+
+
+def read_shared(name: str) -> bytes:
+    """Return the bytes of a file of the optional folder, unpacked, such as "corpora/english.txt"; skip where it is absent."""
+    folder = _shared_folder()
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return _unpack(path)
+    pytest.skip(f"the optional data folder has no {name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that need compiled kernels where there are none."""
+    if JIT:
+        return
+    for item in items:
+        if item.get_closest_marker("compiled"):
+            item.add_marker(pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set"))
