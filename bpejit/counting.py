@@ -1,0 +1,91 @@
+"""Count the distinct pre-tokens of text, in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.arrays import Array, PretokenTable
+from bpejit.kernels import interning
+from bpejit.kernels._constants import NEED_SPACE, TEXT_PADDING
+
+INITIAL_SLOTS = 1 << 14
+INITIAL_ARENA_BYTES = 1 << 18
+
+
+class PretokenCounter:
+    """A growing table of distinct pre-tokens and their counts.
+
+    Parameters
+    ----------
+    slots, arena_bytes : int
+        Initial room for pre-tokens (a power of two) and for the bytes of those above 15 bytes. Both grow as needed.
+    """
+
+    def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
+        if slots < 2 * interning.BATCH or slots & (slots - 1):
+            raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * interning.BATCH}")
+        # All tables are made here, by NumPy: it asks for huge pages, and memory that a kernel allocates gets none.
+        self._table = np.zeros(4 * slots, dtype=np.uint64)
+        self._arena = np.zeros(arena_bytes, dtype=np.uint8)
+        self._state = np.zeros(3, dtype=np.int64)
+        self._scratch = np.zeros(interning.WORDS * interning.BATCH, dtype=np.uint64)
+
+    def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
+        """Count the spans `ends[:n_ends]` of a padded text, the first of which starts at `first`."""
+        self._state[interning.NEXT] = 0
+        while (
+            interning.count_spans(text, first, ends, n_ends, self._table, self._arena, self._state, self._scratch) == NEED_SPACE
+        ):
+            self._grow(text.size)
+
+    def add_table(self, table: PretokenTable) -> None:
+        """Add the counts of another table."""
+        pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+        self._state[interning.NEXT] = 0
+        while (
+            interning.add_pretokens(pool, table.starts, table.counts, self._table, self._arena, self._state) == NEED_SPACE
+        ):
+            self._grow(pool.size)
+
+    def _grow(self, longest: int) -> None:
+        """Make room: twice the slots if they are the reason, otherwise an arena with room for `longest` bytes more."""
+        slots = self._table.size // 4
+        if (self._state[interning.USED] + interning.BATCH) * 4 > slots * 3:
+            larger = np.zeros(2 * self._table.size, dtype=np.uint64)
+            interning.rehash(self._table, larger)
+            self._table = larger
+        used = int(self._state[interning.ARENA_USED])
+        if self._arena.size - used < self._arena.size // 4:
+            arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), dtype=np.uint8)
+            arena[:used] = self._arena[:used]
+            self._arena = arena
+
+    def table(self) -> PretokenTable:
+        """Return the table so far, in order of bytes.
+
+        The order makes the result independent of how the corpus was divided among workers.
+        """
+        n, n_bytes = interning.measure_table(self._table)
+        pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
+        starts = np.zeros(n + 1, dtype=np.int64)
+        counts = np.zeros(n, dtype=np.int64)
+        interning.unpack_table(self._table, self._arena, pool, starts, counts)
+        prefixes = np.zeros(n, dtype=np.uint64)
+        interning.make_prefixes(pool, starts, prefixes)
+        order = np.argsort(prefixes)
+        interning.sort_runs(pool, starts, prefixes, order)
+        sorted_pool = np.zeros(n_bytes, dtype=np.uint8)
+        sorted_starts = np.zeros(n + 1, dtype=np.int64)
+        sorted_counts = np.zeros(n, dtype=np.int64)
+        interning.gather(pool, starts, counts, order, sorted_pool, sorted_starts, sorted_counts)
+        return PretokenTable(sorted_pool, sorted_starts, sorted_counts)
+
+
+def merge_tables(tables: list[PretokenTable]) -> PretokenTable:
+    """Return one table with the counts of all, in order of bytes."""
+    if len(tables) == 1:
+        return tables[0]
+    counter = PretokenCounter()
+    for table in tables:
+        counter.add_table(table)
+    return counter.table()
