@@ -36,6 +36,17 @@ if JIT_ENABLED:
         return types.uint64(array, index), generate
 
     @intrinsic
+    def store_u64(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+        """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+            builder.store(arguments[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, index, types.uint64), generate
+
+    @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         """Ask for the cache line of `array[index]`; never faults, changes nothing."""
 
@@ -70,6 +81,12 @@ else:
     def load_u64(array: Any, index: Any) -> Any:
         """The eight bytes at `array[index]` (uint8, any alignment) as one uint64."""
         return np.uint64(int.from_bytes(array[int(index) : int(index) + 8].tobytes(), "little"))
+
+    def store_u64(array: Any, index: Any, value: Any) -> None:
+        """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+        bytes_of = array.view(np.uint8)
+        at = int(index) * array.itemsize
+        bytes_of[at : at + 8] = np.frombuffer(int(value).to_bytes(8, "little"), dtype=np.uint8)
 
     def prefetch(array: Any, index: Any) -> None:
         """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
