@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import regex
 
@@ -47,7 +48,7 @@ def learn_merges(pretoken_counts: dict[bytes, int], n_merges: int) -> list[Pair]
     while len(merges) < n_merges:
         pairs: Counter[Pair] = Counter()
         for word, count in words.items():
-            for pair in zip(word, word[1:], strict=False):
+            for pair in pairwise(word):
                 pairs[pair] += count
         if not pairs:
             break
@@ -85,7 +86,7 @@ def encode_pretoken(pretoken: bytes, ranks: dict[Pair, int]) -> tuple[bytes, ...
     """Apply the merge of the lowest rank until none applies."""
     word = tuple(bytes([byte]) for byte in pretoken)
     while len(word) > 1:
-        best = min(zip(word, word[1:], strict=False), key=lambda pair: ranks.get(pair, len(ranks)))
+        best = min(pairwise(word), key=lambda pair: ranks.get(pair, len(ranks)))
         if best not in ranks:
             break
         word = merge_pair(word, best)
