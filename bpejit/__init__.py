@@ -1,0 +1,78 @@
+"""bpejit: train byte-pair-encoding vocabularies, encode corpora, decode, exactly and fast.
+
+Names are resolved on first use, so that importing the package costs nothing: numba alone takes half a second to load.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bpejit.errors import (
+        BpejitError,
+        CorpusError,
+        EngineError,
+        OutputError,
+        PatternError,
+        TokenFileError,
+        TokenIdError,
+        TokenizerFormatError,
+        TrainingError,
+    )
+    from bpejit.model import Model
+    from bpejit.tokenfiles.flat import open_tokens
+    from bpejit.tokenizer import Tokenizer, load, train, train_bpe
+    from bpejit.warmup import warmup
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BpejitError": "bpejit.errors",
+    "CorpusError": "bpejit.errors",
+    "EngineError": "bpejit.errors",
+    "Model": "bpejit.model",
+    "OutputError": "bpejit.errors",
+    "PatternError": "bpejit.errors",
+    "TokenFileError": "bpejit.errors",
+    "TokenIdError": "bpejit.errors",
+    "Tokenizer": "bpejit.tokenizer",
+    "TokenizerFormatError": "bpejit.errors",
+    "TrainingError": "bpejit.errors",
+    "load": "bpejit.tokenizer",
+    "open_tokens": "bpejit.tokenfiles.flat",
+    "train": "bpejit.tokenizer",
+    "train_bpe": "bpejit.tokenizer",
+    "warmup": "bpejit.warmup",
+}
+
+__all__ = [
+    "BpejitError",
+    "CorpusError",
+    "EngineError",
+    "Model",
+    "OutputError",
+    "PatternError",
+    "TokenFileError",
+    "TokenIdError",
+    "Tokenizer",
+    "TokenizerFormatError",
+    "TrainingError",
+    "load",
+    "open_tokens",
+    "train",
+    "train_bpe",
+    "warmup",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bpejit' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

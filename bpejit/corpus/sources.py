@@ -1,0 +1,88 @@
+"""What the user names, as a list of sources of bytes."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from bpejit.errors import CorpusError
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: a file, or standard input.
+
+    Parameters
+    ----------
+    path : str
+        The file, or `-`.
+    size : int, optional
+        Bytes, where it is a regular file; None for a pipe, which can be read only once and from the start.
+    """
+
+    path: str
+    size: int | None
+
+    def open(self) -> BinaryIO:
+        """Open for reading bytes, without a buffer: chunks are large."""
+        if self.path == STANDARD_INPUT:
+            return sys.stdin.buffer
+        try:
+            return Path(self.path).open("rb", buffering=0)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check the path and its permissions"
+    )
+
+
+def find_sources(inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Source]:
+    """Resolve files, globs and `-` to sources, in the order given; the matches of a glob in order of name.
+
+    Raises
+    ------
+    CorpusError
+        If nothing is named, a file is missing, unreadable or a folder, or a glob matches nothing.
+    """
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    sources: list[Source] = []
+    for entry in inputs:
+        name = os.fspath(entry)
+        if name == STANDARD_INPUT:
+            if any(source.path == STANDARD_INPUT for source in sources):
+                raise CorpusError("standard input (`-`) is named twice, but can be read only once: name it once")
+            sources.append(Source(name, None))
+        elif Path(name).exists() or not glob.has_magic(name):
+            sources.append(_file_source(name))
+        else:
+            matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())
+            if not matches:
+                raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
+            sources.extend(_file_source(match) for match in matches)
+    if not sources:
+        raise CorpusError("no input was given; expected at least one file, glob, or `-` for standard input")
+    return sources
+
+
+def _file_source(name: str) -> Source:
+    try:
+        status = Path(name).stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise CorpusError(f"the input `{name}` is a folder; expected a file: name its files, for example `{name}/*.txt`")
+        with Path(name).open("rb"):
+            pass
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    return Source(name, status.st_size if stat.S_ISREG(status.st_mode) else None)

@@ -1,0 +1,66 @@
+"""How work is spread: in this thread, over threads, or over processes. An engine never changes a byte of the result.
+
+An engine runs a *job* over chunks. It offers two ways, and both hold only a few chunks in memory at a time:
+
+- `map_chunks` yields what the job makes of each chunk, in order (encoding);
+- `fold_chunks` lets each worker gather something over its chunks, and returns what the workers gathered (counting).
+
+A new engine is a file here with a class that has these two methods, and a line in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from bpejit.engines.base import Engine
+from bpejit.errors import EngineError
+
+ENGINES = {
+    "serial": ("bpejit.engines.serial", "SerialEngine"),
+    "threads": ("bpejit.engines.threads", "ThreadEngine"),
+    "processes": ("bpejit.engines.processes", "ProcessEngine"),
+}
+"""Module and class of each engine by name."""
+
+SERIAL_BYTES = 8 << 20
+"""Below this much input `auto` takes the serial engine: starting workers would cost more than they save."""
+
+
+def count_cpus() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def make_engine(name: str, workers: int | None, *, input_bytes: int | None, parallel: str) -> Engine:
+    """Return an engine by name.
+
+    Parameters
+    ----------
+    name : str
+        `serial`, `threads`, `processes`, or `auto`: `serial` for little input or one worker, otherwise `parallel`.
+    workers : int, optional
+        As many as there are processors by default.
+    input_bytes : int, optional
+        Size of the input, where it is known.
+    parallel : str
+        What `auto` takes for much input.
+
+    Raises
+    ------
+    EngineError
+        If there is no such engine, or fewer than one worker is asked for.
+    """
+    if name != "auto" and name not in ENGINES:
+        raise EngineError(f"the engine {name!r} is not known; expected one of auto, {', '.join(ENGINES)}")
+    if workers is not None and workers < 1:
+        raise EngineError(f"{workers} workers were asked for; expected at least 1")
+    count = workers or count_cpus()
+    if name == "auto":
+        small = input_bytes is not None and input_bytes < SERIAL_BYTES
+        name = "serial" if small or count == 1 else parallel
+    module, class_name = ENGINES[name]
+    engine: Engine = getattr(importlib.import_module(module), class_name)(count)
+    return engine

@@ -1,0 +1,99 @@
+"""The jobs that engines run: count the pre-tokens of chunks, encode chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpejit.arrays import Array, PretokenTable
+from bpejit.corpus.chunks import Chunk, ChunkReader
+from bpejit.counting import PretokenCounter
+from bpejit.encoding import BULK_CACHE_BYTES, Encoder
+from bpejit.model import Model
+from bpejit.split import Splitter
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """Count pre-tokens; what a worker gathers is a `PretokenTable`.
+
+    Parameters
+    ----------
+    pattern : str
+        Name of a preset or a regular expression.
+    special_tokens : tuple of bytes
+        Cut out of the text.
+    normalize_newlines : bool
+        Turn CR LF and CR into LF before splitting.
+    """
+
+    pattern: str
+    special_tokens: tuple[bytes, ...]
+    normalize_newlines: bool = False
+
+    def splitter(self) -> Splitter:
+        """Make the splitter that the job's chunks are cut and split with."""
+        return Splitter(self.pattern, self.special_tokens)
+
+    def start(self) -> CountWorker:
+        """Make a worker."""
+        return CountWorker(self)
+
+
+class CountWorker:
+    """Counts chunk after chunk into one table."""
+
+    def __init__(self, job: CountJob) -> None:
+        self._splitter = job.splitter()
+        self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
+        self._counter = PretokenCounter()
+
+    def run(self, chunk: Chunk) -> int:
+        """Count one chunk; return its size in bytes."""
+        piece = self._reader.read(chunk)
+        for first, ends, n_ends in self._splitter.blocks(piece.text, piece.cut, piece.stop, piece.final):
+            self._counter.add_spans(piece.text, first, ends, n_ends)
+        return chunk.cut - chunk.start
+
+    def finish(self) -> PretokenTable:
+        """Return the table of all chunks."""
+        return self._counter.table()
+
+
+@dataclass(frozen=True)
+class EncodeJob:
+    """Encode chunks; a worker's results are pairs of (bytes read, ids).
+
+    Parameters
+    ----------
+    model : Model
+    dtype : str
+        `uint16` or `uint32`: that of the ids.
+    """
+
+    model: Model
+    dtype: str
+
+    def start(self) -> EncodeWorker:
+        """Make a worker."""
+        return EncodeWorker(self)
+
+
+class EncodeWorker:
+    """Encodes chunk after chunk with one cache."""
+
+    def __init__(self, job: EncodeJob) -> None:
+        self._encoder = Encoder(job.model)
+        self._workspace = self._encoder.new_workspace(cache_bytes=BULK_CACHE_BYTES)
+        self._reader = ChunkReader()
+        self._dtype = np.dtype(job.dtype).newbyteorder("<")
+
+    def run(self, chunk: Chunk) -> tuple[int, Array]:
+        """Encode one chunk."""
+        piece = self._reader.read(chunk)
+        ids = self._encoder.encode_chunk(piece.text, piece.cut, piece.stop, piece.final, self._workspace)
+        return chunk.cut - chunk.start, ids.astype(self._dtype)
+
+    def finish(self) -> None:
+        """Encoding gathers nothing."""

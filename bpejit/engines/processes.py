@@ -1,0 +1,172 @@
+"""Workers in processes of their own (multiprocessing): also for work that holds the GIL, such as the `regex` package.
+
+The parent hands out chunks over one pipe per worker and notices at once when a worker dies. Workers are forked where
+that is safe (Linux, no other Python thread alive): they start in milliseconds with all kernels loaded. Otherwise they
+are spawned, and load the kernels that the parent has compiled from the disk cache. `BPEJIT_START_METHOD` overrides.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from bpejit.corpus.chunks import Chunk
+from bpejit.engines.base import Job
+from bpejit.errors import BpejitError, EngineError
+
+IN_FLIGHT = 2
+"""Chunks that a worker has at a time: one in work, one waiting in its pipe.
+
+A chunk that carries its data must not wait there: it may fill the pipe, and if the worker's result fills the other
+direction, both sides would wait for ever.
+"""
+
+
+def start_method() -> str:
+    """Return how workers are started here: `fork` where it is safe, else `spawn`."""
+    wanted = os.environ.get("BPEJIT_START_METHOD")
+    if wanted is not None:
+        if wanted not in multiprocessing.get_all_start_methods():
+            known = ", ".join(multiprocessing.get_all_start_methods())
+            raise EngineError(f"BPEJIT_START_METHOD is {wanted!r}; expected one of {known} on this system, or leave it unset")
+        return wanted
+    return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
+
+
+def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
+    """Run in the worker: answer each chunk with its result, and None with what was gathered."""
+    # A forked worker holds the parent's ends of the earlier pipes; while it does, nobody would notice the parent's death.
+    for other in inherited:
+        other.close()
+    try:
+        worker = job.start()
+        while (chunk := pipe.recv()) is not None:
+            pipe.send((True, worker.run(chunk)))
+        pipe.send((True, worker.finish()))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        pass
+    except BpejitError as error:
+        pipe.send((False, error))
+    except BaseException as error:
+        pipe.send((False, EngineError(f"a worker failed with {error!r}: {traceback.format_exc()}")))
+    finally:
+        pipe.close()
+
+
+class _Pool:
+    """Worker processes and the pipes to them."""
+
+    def __init__(self, job: Job, workers: int) -> None:
+        context = multiprocessing.get_context(start_method())
+        forked = context.get_start_method() == "fork"
+        self.pipes: list[Connection] = []
+        self.processes: list[Any] = []
+        try:
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                inherited = [*self.pipes, ours] if forked else []
+                process = context.Process(target=_serve, args=(theirs, inherited, job), daemon=True)  # type: ignore[attr-defined]
+                with warnings.catch_warnings():
+                    # Python 3.12 warns of any other thread; the ones here are NumPy's, which guards itself against fork.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
+                theirs.close()
+                self.pipes.append(ours)
+                self.processes.append(process)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, worker: int, message: Chunk | None) -> None:
+        try:
+            self.pipes[worker].send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            self._died(worker)
+
+    def receive(self, worker: int) -> Any:
+        try:
+            fine, value = self.pipes[worker].recv()
+        except (EOFError, ConnectionResetError):
+            self._died(worker)
+        if not fine:
+            raise value
+        return value
+
+    def _died(self, worker: int) -> None:
+        process = self.processes[worker]
+        process.join(5)
+        code = process.exitcode
+        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        raise EngineError(
+            f"worker process {worker + 1} of {len(self.processes)} ended {how} before its work was done; expected it to "
+            "answer: signal 9 usually means that memory ran out, so try fewer workers (`--workers`) or `--engine threads`"
+        )
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join(0.2)
+            if process.is_alive():
+                process.terminate()
+                process.join()
+
+
+class ProcessEngine:
+    """See `bpejit.engines.base.Engine`."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in order; chunks go round the workers in turn."""
+        pool = _Pool(job, self.workers)
+        try:
+            sent = received = 0
+            rest = iter(chunks)
+            chunk = next(rest, None)
+            while chunk is not None or received < sent:
+                while chunk is not None and sent - received < self.workers * (1 if chunk.data is not None else IN_FLIGHT):
+                    pool.send(sent % self.workers, chunk)
+                    sent += 1
+                    chunk = next(rest, None)
+                yield pool.receive(received % self.workers)
+                received += 1
+        finally:
+            pool.close()
+
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+        """Run all chunks; each goes to the worker that has least to do."""
+        pool = _Pool(job, self.workers)
+        try:
+            waiting = [0] * self.workers
+            numbers = {pipe: number for number, pipe in enumerate(pool.pipes)}
+            for chunk in chunks:
+                worker = min(range(self.workers), key=waiting.__getitem__)
+                while waiting[worker] >= IN_FLIGHT:
+                    self._collect(pool, numbers, waiting, done)
+                    worker = min(range(self.workers), key=waiting.__getitem__)
+                pool.send(worker, chunk)
+                waiting[worker] += 1
+            while any(waiting):
+                self._collect(pool, numbers, waiting, done)
+            for worker in range(self.workers):
+                pool.send(worker, None)
+            return [pool.receive(worker) for worker in range(self.workers)]
+        finally:
+            pool.close()
+
+    @staticmethod
+    def _collect(pool: _Pool, numbers: dict[Connection, int], waiting: list[int], done: Callable[[int], None]) -> None:
+        """Take every answer that is there, and wait for at least one."""
+        for pipe in wait([pipe for pipe, number in numbers.items() if waiting[number]]):
+            number = numbers[pipe]  # type: ignore[index]
+            done(pool.receive(number))
+            waiting[number] -= 1

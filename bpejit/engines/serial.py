@@ -1,0 +1,29 @@
+"""One worker in the calling thread: the reference for the other engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from bpejit.corpus.chunks import Chunk
+from bpejit.engines.base import Job
+
+
+class SerialEngine:
+    """See `bpejit.engines.base.Engine`."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = 1
+
+    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in order."""
+        worker = job.start()
+        for chunk in chunks:
+            yield worker.run(chunk)
+
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+        """Run all chunks in this thread."""
+        worker = job.start()
+        for chunk in chunks:
+            done(worker.run(chunk))
+        return [worker.finish()]

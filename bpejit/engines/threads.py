@@ -1,0 +1,62 @@
+"""Workers in threads of this process: kernels release the GIL, so they run side by side, and start at no cost."""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from bpejit.corpus.chunks import Chunk
+from bpejit.engines.base import Job, Worker
+
+IN_FLIGHT = 2
+"""Chunks per worker that are read or worked on at a time: one in work, one waiting, so that no worker waits for us."""
+
+
+class ThreadEngine:
+    """See `bpejit.engines.base.Engine`."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+        """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker under way."""
+        yield from self._run(chunks, self._start_workers(job))
+
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+        """Run all chunks; the workers' results are taken when all are done."""
+        idle = self._start_workers(job)
+        for result in self._run(chunks, idle):
+            done(result)
+        return [idle.get_nowait().finish() for _ in range(self.workers)]
+
+    def _start_workers(self, job: Job) -> queue.SimpleQueue[Worker]:
+        # Made here, one after the other, so that kernels are compiled once and not by all threads at the same time.
+        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for _ in range(self.workers):
+            idle.put(job.start())
+        return idle
+
+    def _run(self, chunks: Iterable[Chunk], idle: queue.SimpleQueue[Worker]) -> Iterator[Any]:
+        def run(chunk: Chunk) -> Any:
+            worker = idle.get()
+            try:
+                return worker.run(chunk)
+            finally:
+                idle.put(worker)
+
+        rest = iter(chunks)
+        pending: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                pending.extend(pool.submit(run, chunk) for chunk in islice(rest, IN_FLIGHT * self.workers))
+                while pending:
+                    result = pending.popleft().result()
+                    pending.extend(pool.submit(run, chunk) for chunk in islice(rest, 1))
+                    yield result
+            finally:
+                for future in pending:
+                    future.cancel()

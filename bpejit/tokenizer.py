@@ -1,0 +1,523 @@
+"""The face of the library: train a tokenizer, load one, encode and decode with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bpejit.arrays import Array, EncodedBatch, PretokenTable
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunk, Chunker
+from bpejit.corpus.sources import Source, find_sources
+from bpejit.counting import merge_tables
+from bpejit.encoding import Encoder, Workspace, text_to_bytes
+from bpejit.engines import make_engine
+from bpejit.engines.jobs import CountJob, EncodeJob
+from bpejit.engines.processes import start_method
+from bpejit.errors import CorpusError, TrainingError
+from bpejit.files import replacing
+from bpejit.formats.folder import load_folder, save_folder
+from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
+from bpejit.model import Model
+from bpejit.split import compile_pattern
+from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens, token_dtype
+from bpejit.training import TIE_RULES, learn_merges
+
+Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
+
+Progress = Callable[[str, int, "int | None", str], None]
+"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, `total` None if unknown."""
+
+END_OF_TEXT = "<|endoftext|>"
+
+ITERABLE_IDS = 2048
+"""Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
+
+
+def _no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What `Tokenizer.encode_files` did.
+
+    Parameters
+    ----------
+    path : Path
+        The token file.
+    tokens, bytes : int
+        Ids written and bytes of text read.
+    dtype : str
+        `uint16` or `uint32`.
+    seconds : float
+        Wall time, reading and writing included.
+    """
+
+    path: Path
+    tokens: int
+    bytes: int
+    dtype: str
+    seconds: float
+
+
+class Tokenizer:
+    """A trained tokenizer: text to token ids and back, exactly.
+
+    It is immutable, can be pickled, and may be used from several threads. All kernels are loaded and all working memory
+    is allocated when it is made.
+
+    Parameters
+    ----------
+    vocab : dict of int to bytes
+        Id and bytes of each token; all 256 single bytes must be there.
+    merges : list of (bytes, bytes)
+        The pairs in the order in which they are merged.
+    special_tokens : list of str, optional
+        Always found in text first, the longest where several begin; one that the vocabulary lacks is appended to it.
+    pattern : str
+        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If vocabulary and merges do not make a tokenizer.
+    """
+
+    def __init__(
+        self,
+        vocab: dict[int, bytes],
+        merges: list[tuple[bytes, bytes]],
+        special_tokens: list[str] | None = None,
+        *,
+        pattern: str = "gpt2",
+    ) -> None:
+        self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern))
+
+    def _start(self, model: Model) -> None:
+        self._model = model
+        self._encoder = Encoder(model)
+        # A list is a thread-safe stack: each call takes a workspace of its own and puts it back.
+        self._workspaces: list[Workspace] = [self._encoder.new_workspace()]
+
+    @classmethod
+    def from_model(cls, model: Model) -> Tokenizer:
+        """Make a tokenizer from its data."""
+        tokenizer = cls.__new__(cls)
+        tokenizer._start(model)
+        return tokenizer
+
+    @classmethod
+    def from_files(
+        cls,
+        vocab_filepath: str | os.PathLike[str],
+        merges_filepath: str | os.PathLike[str],
+        special_tokens: list[str] | None = None,
+        *,
+        pattern: str = "gpt2",
+    ) -> Tokenizer:
+        """Read GPT-2's pair of files, `vocab.json` and `merges.txt`.
+
+        Raises
+        ------
+        TokenizerFormatError
+            If a file is missing or broken; the message names file and line.
+        """
+        return cls.from_model(read_gpt2_pair(vocab_filepath, merges_filepath, special_tokens, pattern=pattern))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer.from_model, (self._model,)
+
+    def __repr__(self) -> str:
+        return f"<bpejit.Tokenizer: {self.vocab_size} tokens, pattern {self.pattern!r}>"
+
+    @contextmanager
+    def _workspace(self) -> Iterator[Workspace]:
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = self._encoder.new_workspace()
+        try:
+            yield workspace
+        finally:
+            self._workspaces.append(workspace)
+
+    # ---- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """The tokenizer as data."""
+        return self._model
+
+    @property
+    def vocab(self) -> dict[int, bytes]:
+        """Bytes of each token, special ones included, by id."""
+        return self._model.vocab
+
+    @property
+    def merges(self) -> list[tuple[bytes, bytes]]:
+        """The pairs in the order in which they are merged."""
+        return self._model.merges
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id."""
+        return self._model.vocab_size
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Id of each special token."""
+        return self._model.special_tokens
+
+    @property
+    def pattern(self) -> str:
+        """Name or text of the split pattern."""
+        return self._model.pattern
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all that decides ids; token files carry it."""
+        return self._model.sha256
+
+    # ---- encoding ----------------------------------------------------------------------------------------------------
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Return the ids of a text as a list; `encode_array` is faster for long texts."""
+        ids: list[int] = self.encode_array(text).tolist()
+        return ids
+
+    def encode_array(self, text: str | bytes) -> Array:
+        """Return the ids of a text as uint32 [tokens]."""
+        data = text_to_bytes(text) if isinstance(text, str) else text
+        with self._workspace() as workspace:
+            return self._encoder.encode(data, workspace)
+
+    def encode_batch(self, texts: Iterable[str | bytes]) -> EncodedBatch:
+        """Return the ids of many texts, flat, with their starts."""
+        documents = [text_to_bytes(text) if isinstance(text, str) else text for text in texts]
+        with self._workspace() as workspace:
+            return self._encoder.encode_batch(documents, workspace)
+
+    def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
+        """Yield the ids of the concatenated pieces, such as the lines of a file, in little memory.
+
+        The ids are those of the whole text, wherever it is divided. A pattern that runs through the `regex` package is the
+        exception on memory: its text is held until the next special token or the end.
+        """
+        with self._workspace() as workspace:
+            stream = self._encoder.stream(workspace)
+            for piece in iterable:
+                yield from _as_integers(stream.feed(piece))
+            yield from _as_integers(stream.finish())
+
+    def encode_files(
+        self,
+        inputs: Inputs,
+        out: str | os.PathLike[str],
+        *,
+        dtype: str = "auto",
+        workers: int | None = None,
+        engine: str = "auto",
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: Progress | None = None,
+    ) -> EncodeReport:
+        """Encode files to a token file, streaming: memory does not grow with the input.
+
+        The file holds the ids of each input, one after the other, as little-endian uint16 or uint32 without a header;
+        `<out>.json` beside it says which, and by which tokenizer. Both appear when they are complete.
+
+        Parameters
+        ----------
+        inputs : paths
+            Files, globs, or `-` for standard input.
+        out : path
+        dtype : str
+            `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
+        workers, engine
+            How the work is spread (see `bpejit.engines`); never changes the result.
+        chunk_bytes : int
+            How much text a worker takes at a time; never changes the result.
+        progress : callable, optional
+
+        Raises
+        ------
+        CorpusError, TokenFileError, OutputError, EngineError
+        """
+        begun = time.perf_counter()
+        tell = progress or _no_progress
+        sources = find_sources(inputs)
+        total = _total_bytes(sources)
+        splitter = self._encoder.splitter
+        spread = make_engine(
+            engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads"
+        )
+        written = 0
+        with TokenFileWriter(out, dtype=dtype, vocab_size=self.vocab_size, tokenizer_sha256=self.sha256) as writer:
+            job = EncodeJob(self._model, writer.dtype.name)
+            chunks = _all_chunks(sources, Chunker(splitter, chunk_bytes=chunk_bytes))
+            tell("encode", 0, total, "bytes")
+            for n_bytes, ids in spread.map_chunks(job, chunks):
+                writer.write(ids, n_bytes=n_bytes)
+                written += n_bytes
+                tell("encode", written, total, "bytes")
+        return EncodeReport(Path(out), writer.n_tokens, written, writer.dtype.name, time.perf_counter() - begun)
+
+    # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def decode_bytes(self, ids: Iterable[int] | Array) -> bytes:
+        """Return the bytes of ids.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+        """
+        return self._encoder.decode(ids if isinstance(ids, np.ndarray) else list(ids))
+
+    def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace") -> str:
+        """Return the text of ids; `errors` says what becomes of bytes that are not UTF-8, as in `bytes.decode`."""
+        return self.decode_bytes(ids).decode("utf-8", errors=errors)
+
+    def decode_file(
+        self,
+        path: str | os.PathLike[str],
+        out: str | os.PathLike[str] | BinaryIO,
+        *,
+        dtype: str | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Decode a token file to a file or an open binary stream, in little memory; return the number of bytes written.
+
+        Raises
+        ------
+        TokenFileError
+            If the file is broken, or was written by another tokenizer.
+        TokenIdError
+            If it holds an id that the vocabulary does not have.
+        """
+        tell = progress or _no_progress
+        tokens = open_tokens(path, dtype=dtype, tokenizer_sha256=self.sha256)
+
+        def write(target: BinaryIO) -> int:
+            written = done = 0
+            tell("decode", 0, tokens.n_tokens, "tokens")
+            for block in tokens.blocks():
+                data = self._encoder.decode(block, offset=done)
+                target.write(data)
+                written += len(data)
+                done += block.size
+                tell("decode", done, tokens.n_tokens, "tokens")
+            return written
+
+        if isinstance(out, (str, os.PathLike)):
+            with replacing(out) as file:
+                return write(file)
+        return write(out)
+
+    # ---- saving ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> str | None:
+        """Save as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format cannot say.
+
+        Returns
+        -------
+        str, optional
+            Why other tools cannot read the folder, where the split pattern cannot be said in their dialect.
+        """
+        return save_folder(self._model, path)
+
+
+def load(path: str | os.PathLike[str]) -> Tokenizer:
+    """Load a tokenizer that `Tokenizer.save` or `bpejit train` has written.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the folder is missing, broken, or of another format.
+    """
+    return Tokenizer.from_model(load_folder(path))
+
+
+def train(
+    inputs: Inputs,
+    *,
+    vocab_size: int,
+    special_tokens: Sequence[str] = (END_OF_TEXT,),
+    special_tokens_first: bool = False,
+    pattern: str = "gpt2",
+    tie_break: str = "greatest-bytes",
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    normalize_newlines: bool = False,
+    workers: int | None = None,
+    engine: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Train a tokenizer on files.
+
+    Parameters
+    ----------
+    inputs : paths
+        Files, globs, or `-` for standard input.
+    vocab_size : int
+        Number of tokens, special ones and the 256 bytes included. The result is smaller if the text has not enough
+        pairs to merge.
+    special_tokens : sequence of str
+        Cut out of the text; nothing is counted or merged across them.
+    special_tokens_first : bool
+        Give them the ids from 0; otherwise they come last, and byte `b` has id `b`.
+    pattern : str
+        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
+    tie_break : str
+        Which of equally frequent pairs is merged first: one of `bpejit.training.TIE_RULES`.
+    min_frequency : int
+        Pairs that occur less often are not merged.
+    max_token_bytes : int, optional
+        Longer tokens are not made.
+    normalize_newlines : bool
+        Turn CR LF and CR into LF before splitting.
+    workers, engine, chunk_bytes
+        How the work is spread (see `bpejit.engines`); never changes the result.
+    progress : callable, optional
+
+    Raises
+    ------
+    CorpusError, PatternError, TrainingError, EngineError
+    """
+    specials = list(dict.fromkeys(special_tokens))
+    n_merges = _check_settings(vocab_size, specials, tie_break, min_frequency, max_token_bytes)
+    tell = progress or _no_progress
+    sources = find_sources(inputs)
+    table, n_bytes = _count(
+        CountJob(pattern, tuple(text_to_bytes(text) for text in specials), normalize_newlines),
+        sources,
+        workers=workers,
+        engine=engine,
+        chunk_bytes=chunk_bytes,
+        tell=tell,
+    )
+    if len(table) == 0:
+        names = ", ".join(f"`{source.path}`" for source in sources[:3])
+        raise CorpusError(f"the corpus ({names}) holds no text to learn from, {n_bytes} bytes in all; expected some text")
+    merges = learn_merges(
+        table,
+        n_merges,
+        tie_break=tie_break,
+        min_frequency=min_frequency,
+        max_token_bytes=max_token_bytes,
+        progress=lambda done, total: tell("merge", done, total, "merges"),
+    )
+    tokens = merges.token_bytes()
+    base = len(specials) if special_tokens_first else 0
+    first_special = 0 if special_tokens_first else len(tokens)
+    return Tokenizer.from_model(
+        Model(
+            tokens=dict(enumerate(tokens, start=base)),
+            merges=[
+                (tokens[left], tokens[right])
+                for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
+            ],
+            special_tokens={text: first_special + number for number, text in enumerate(specials)},
+            pattern=pattern,
+            tie_break=tie_break,
+            merge_counts=merges.counts.tolist(),
+            training={
+                "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
+                "bytes": n_bytes,
+                "pretokens": int(table.counts.sum()),
+                "distinct_pretokens": len(table),
+                "vocab_size": vocab_size,
+                "min_frequency": min_frequency,
+                "max_token_bytes": max_token_bytes,
+                "normalize_newlines": normalize_newlines,
+            },
+        )
+    )
+
+
+def train_bpe(
+    input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str], **options: Any
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Train on one file and return vocabulary and merges, as Stanford's CS336 asks for it.
+
+    Parameters
+    ----------
+    input_path : path
+    vocab_size : int
+    special_tokens : sequence of str
+    **options
+        Any other option of `train`.
+
+    Returns
+    -------
+    vocab : dict of int to bytes
+    merges : list of (bytes, bytes)
+        In the order in which they were made.
+    """
+    model = train([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options).model
+    return dict(model.vocab), list(model.merges)
+
+
+def _check_settings(
+    vocab_size: int, specials: list[str], tie_break: str, min_frequency: int, max_token_bytes: int | None
+) -> int:
+    """Return the number of merges to learn, or raise before anything is read."""
+    if tie_break not in TIE_RULES:
+        raise TrainingError(f"the tie rule {tie_break!r} is not known; expected one of {', '.join(TIE_RULES)}")
+    if "" in specials:
+        raise TrainingError("a special token is empty; it must have at least one character: remove it")
+    least = 256 + len(specials)
+    if vocab_size < least:
+        raise TrainingError(
+            f"a vocabulary of {vocab_size} tokens has no room for the 256 bytes and {len(specials)} special tokens; "
+            f"expected at least {least}"
+        )
+    if min_frequency < 1:
+        raise TrainingError(f"min_frequency is {min_frequency}; expected at least 1")
+    if max_token_bytes is not None and max_token_bytes < 1:
+        raise TrainingError(f"max_token_bytes is {max_token_bytes}; expected at least 1")
+    return vocab_size - least
+
+
+def _count(
+    job: CountJob, sources: list[Source], *, workers: int | None, engine: str, chunk_bytes: int, tell: Progress
+) -> tuple[PretokenTable, int]:
+    """Count the pre-tokens of all sources; return the table and the number of bytes read."""
+    total = _total_bytes(sources)
+    compiled = compile_pattern(job.pattern).kind != "regex"
+    # Forked workers cost nothing to start; where they would have to be spawned, threads are quicker, and do as well
+    # as long as the pattern runs in kernels.
+    parallel = "threads" if compiled and start_method() != "fork" else "processes"
+    spread = make_engine(engine, workers, input_bytes=total, parallel=parallel)
+    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
+    done = 0
+
+    def advance(n_bytes: int) -> None:
+        nonlocal done
+        done += n_bytes
+        tell("count", done, total, "bytes")
+
+    # Nothing is told before the workers run: a progress bar may start a thread, and then they could not be forked.
+    return merge_tables(spread.fold_chunks(job, _all_chunks(sources, chunker), advance)), done
+
+
+def _all_chunks(sources: list[Source], chunker: Chunker) -> Iterator[Chunk]:
+    for source in sources:
+        yield from chunker.chunks(source)
+
+
+def _total_bytes(sources: list[Source]) -> int | None:
+    sizes = [source.size for source in sources]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _as_integers(ids: Array) -> Iterator[int]:
+    for start in range(0, ids.size, ITERABLE_IDS):
+        yield from ids[start : start + ITERABLE_IDS].tolist()
