@@ -76,6 +76,16 @@ if JIT_ENABLED:
 
         return types.uint64(types.uint64, types.uint64), generate
 
+    @intrinsic
+    def bit_length(typing_context: Any, value: Any) -> Any:
+        """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.IntType(64)
+            return builder.sub(word(64), builder.ctlz(arguments[0], ir.IntType(1)(0)))
+
+        return types.uint64(types.uint64), generate
+
 else:
 
     def load_u64(array: Any, index: Any) -> Any:
@@ -95,3 +105,7 @@ else:
         """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
         product = int(a) * int(b)
         return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
+
+    def bit_length(value: Any) -> Any:
+        """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+        return np.uint64(int(value).bit_length())
