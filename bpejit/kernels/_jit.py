@@ -10,11 +10,13 @@ Python, which is slow, exact, and what the coverage run uses.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 from numba.core import config
+from numba.core.event import Listener, register
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,3 +59,31 @@ def kernel(function: Function) -> Function:
 def inline(function: Function) -> Function:
     """Compile a small function that only kernels call; LLVM inlines it at each call."""
     return _compile(function, forceinline=True)
+
+
+class _CompileListener(Listener):
+    """Tells a callback when compiling begins and ends; helpers compiled within a kernel belong to it."""
+
+    def __init__(self, callback: Callable[[str, float], None]) -> None:
+        self._callback = callback
+        self._depth = 0
+        self._begun = 0.0
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._begun = time.perf_counter()
+            self._callback("start", 0.0)
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._callback("end", time.perf_counter() - self._begun)
+
+
+def on_compile(callback: Callable[[str, float], None]) -> None:
+    """Call `callback("start", 0.0)` when a kernel has to be compiled, and `callback("end", seconds)` when that is done.
+
+    Loading a kernel from the disk cache does not count.
+    """
+    register("numba:compile", _CompileListener(callback))
