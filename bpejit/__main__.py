@@ -1,0 +1,18 @@
+"""`python -m bpejit`: the command line, the one place where the library knows of it."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say how to install it."""
+    try:
+        from bpejit_cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "bpejit_cli":
+            raise
+        sys.exit("bpejit: error: the command line is not installed: run `pip install .`, or `python -m cli` in a checkout")
+    run()
+
+
+if __name__ == "__main__":
+    main()

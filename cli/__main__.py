@@ -1,0 +1,5 @@
+"""`python -m cli` from a checkout."""
+
+from . import main
+
+main()

@@ -1,0 +1,77 @@
+"""The `bpejit` command: the group, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bpejit.errors import BpejitError
+
+from .cmd_decode import decode
+from .cmd_encode import encode
+from .cmd_info import info
+from .cmd_train import train
+from .cmd_warmup import warmup
+from .options import DEBUG, debug_option
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+
+class Program(click.Group):
+    """A group that turns exceptions into one line on standard error and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (KeyboardInterrupt, click.Abort) as error:
+            click.echo("bpejit: interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from error
+        except Exception as error:
+            pipe = _broken_pipe(error)
+            if pipe is not None:
+                raise pipe from None  # click leaves quietly
+            if ctx.meta.get(DEBUG):
+                raise
+            click.echo(f"bpejit: error: {_one_line(error)}", err=True)
+            raise click.exceptions.Exit(1) from error
+
+
+def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:
+    """Find the broken pipe behind an error: the reader of our output has gone, as in `bpejit decode ... | head`."""
+    while error is not None:
+        if isinstance(error, BrokenPipeError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, BpejitError):
+        return text
+    if isinstance(error, MemoryError):
+        return f"not enough memory{': ' + text if text else ''}; use fewer workers, or a machine with more"
+    return f"{type(error).__name__}: {text}; bpejit did not expect this: run again with `--debug` and report the traceback"
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="bpejit", prog_name="bpejit", message="%(prog)s %(version)s")
+@debug_option
+def program() -> None:
+    """Train byte-pair encodings, and turn text into tokens and back.
+
+    \b
+    Example:
+        bpejit train corpus.txt --vocab-size 32000
+        bpejit encode corpus.txt --out tokens.bin
+        bpejit decode tokens.bin --out back.txt
+    """
+
+
+for command in (train, encode, decode, info, warmup):
+    program.add_command(command)

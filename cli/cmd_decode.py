@@ -1,0 +1,36 @@
+"""`bpejit decode`."""
+
+from __future__ import annotations
+
+import click
+
+from .options import debug_option, quiet_option, tokenizer_option
+from .progress import format_bytes, format_rate, format_seconds, watch
+
+
+@click.command()
+@click.argument("tokens", metavar="TOKENS")
+@tokenizer_option
+@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
+@quiet_option
+@debug_option
+def decode(*, tokens: str, tokenizer_path: str, out: str | None, quiet: bool) -> None:
+    """Turn a file of token ids back into the bytes it was made from.
+
+    \b
+    Example:
+        bpejit decode tokens.bin --out back.txt
+        bpejit decode tokens.bin | head
+    """
+    import bpejit
+
+    with watch(quiet=quiet) as progress:
+        tokenizer = bpejit.load(tokenizer_path)
+        begun = progress.seconds
+        target = click.get_binary_stream("stdout") if out is None else out
+        written = tokenizer.decode_file(tokens, target, progress=progress)
+        seconds = progress.seconds - begun
+    progress.say(
+        f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
+        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if out is not None else "")
+    )

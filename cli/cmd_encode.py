@@ -1,0 +1,57 @@
+"""`bpejit encode`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import debug_option, input_argument, quiet_option, spread_options, tokenizer_option
+from .progress import format_bytes, format_rate, format_seconds, watch
+
+
+@click.command()
+@input_argument
+@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as tokens.bin.")
+@tokenizer_option
+@click.option(
+    "--dtype",
+    type=click.Choice(("auto", "uint16", "uint32")),
+    default="auto",
+    show_default=True,
+    help="Type of an id in the file; auto takes the smaller one that holds the vocabulary.",
+)
+@spread_options
+@quiet_option
+@debug_option
+def encode(
+    *,
+    inputs: tuple[str, ...],
+    out: str,
+    tokenizer_path: str,
+    dtype: str,
+    workers: int | None,
+    engine: str,
+    quiet: bool,
+) -> None:
+    """Turn text into a file of token ids.
+
+    INPUT is files, globs, or - for standard input.
+    The file has no header; beside it, FILE.json says dtype, counts and tokenizer.
+
+    \b
+    Example:
+        bpejit encode corpus.txt --out tokens.bin
+        zcat corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
+    """
+    import bpejit
+
+    with watch(quiet=quiet) as progress:
+        tokenizer = bpejit.load(tokenizer_path)
+        report = tokenizer.encode_files(inputs, out, dtype=dtype, workers=workers, engine=engine, progress=progress)
+    ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
+    progress.say(
+        f"encoded {format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio} in {format_seconds(report.seconds)} "
+        f"({format_rate(report.bytes, report.seconds, 'bytes')}); "
+        f"wrote `{out}` ({format_bytes(Path(out).stat().st_size)}, {report.dtype})"
+    )

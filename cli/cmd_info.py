@@ -1,0 +1,83 @@
+"""`bpejit info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import debug_option
+
+if TYPE_CHECKING:
+    from bpejit.model import Model
+
+SHOWN = 5
+"""How many tokens, merges or ids a line shows."""
+
+
+@click.command()
+@click.argument("path", metavar="TOKENIZER|TOKENS")
+@debug_option
+def info(*, path: str) -> None:
+    """Say what a tokenizer folder or a token file holds.
+
+    \b
+    Example:
+        bpejit info tokenizer
+        bpejit info tokens.bin
+    """
+    lines = _tokenizer_lines(path) if Path(path).is_dir() or path.endswith(".json") else _token_file_lines(path)
+    for name, value in lines:
+        click.echo(f"{name:<16}{value}")
+
+
+def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
+    import bpejit
+    from bpejit.split import compile_pattern
+
+    tokenizer = bpejit.load(path)
+    model = tokenizer.model
+    yield "tokenizer", path
+    yield "vocab size", f"{model.vocab_size:,} ({len(model.merges):,} merges, {len(model.special_tokens)} special tokens)"
+    yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
+    pattern = compile_pattern(model.pattern)
+    how = "regex package" if pattern.kind == "regex" else "compiled automaton"
+    yield "split pattern", f"{model.pattern} ({how}{': ' + pattern.reason if pattern.reason else ''})"
+    yield "tie rule", model.tie_break or "not known"
+    longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
+    yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)
+    yield from _merge_lines(model)
+    for name, value in model.training.items():
+        yield name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    yield "sha256", model.sha256
+
+
+def _merge_lines(model: Model) -> Iterator[tuple[str, str]]:
+    ranks = range(len(model.merges))
+    for name, some in (("first merges", ranks[:SHOWN]), ("last merges", ranks[SHOWN:][-SHOWN:])):
+        if some:
+            yield name, ", ".join(_show_merge(model, rank) for rank in some)
+
+
+def _show_merge(model: Model, rank: int) -> str:
+    left, right = model.merges[rank]
+    return _show(left + right) + (f" x {model.merge_counts[rank]:,}" if model.merge_counts is not None else "")
+
+
+def _show(token: bytes) -> str:
+    """Write a token in quotes: as text where it is text, else as bytes."""
+    try:
+        return repr(token.decode("utf-8"))
+    except UnicodeDecodeError:
+        return repr(token)
+
+
+def _token_file_lines(path: str) -> Iterator[tuple[str, str]]:
+    import bpejit
+
+    tokens = bpejit.open_tokens(path)
+    yield "token file", path
+    yield "dtype", str(tokens.dtype)
+    yield "tokens", f"{tokens.n_tokens:,}"

@@ -1,0 +1,116 @@
+"""`bpejit train`."""
+
+from __future__ import annotations
+
+import click
+
+from .options import PATTERNS, TIE_RULES, debug_option, input_argument, quiet_option, spread_options
+from .progress import format_bytes, format_seconds, watch
+
+DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
+
+
+@click.command()
+@input_argument
+@click.option("--vocab-size", type=int, required=True, metavar="N", help="Tokens in all: 256 bytes, merges and special tokens.")
+@click.option("--out", default="tokenizer", show_default=True, metavar="FOLDER", help="Where the tokenizer is written.")
+@click.option(
+    "--pattern",
+    default="gpt2",
+    show_default=True,
+    metavar="NAME|REGEX",
+    help=f"The split pattern: {', '.join(PATTERNS)}, or a regular expression.",
+)
+@click.option(
+    "--special-token",
+    "special_tokens",
+    multiple=True,
+    metavar="TEXT",
+    help=f"A text that is one token and that nothing merges across; may be repeated.  [default: {DEFAULT_SPECIAL_TOKEN}]",
+)
+@click.option("--no-special-tokens", is_flag=True, help="Train without any special token.")
+@click.option("--special-tokens-first", is_flag=True, help="Give special tokens the ids from 0, instead of the last ones.")
+@click.option(
+    "--tie-break",
+    type=click.Choice(TIE_RULES),
+    default="greatest-bytes",
+    show_default=True,
+    help="Which of several equally frequent pairs is merged first.",
+)
+@click.option(
+    "--min-frequency",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Stop when no pair occurs this often.",
+)
+@click.option("--max-token-bytes", type=click.IntRange(min=1), metavar="N", help="Make no token longer than this.")
+@click.option("--normalize-newlines", is_flag=True, help="Read \\r\\n and \\r as \\n.")
+@spread_options
+@quiet_option
+@debug_option
+def train(
+    *,
+    inputs: tuple[str, ...],
+    vocab_size: int,
+    out: str,
+    pattern: str,
+    special_tokens: tuple[str, ...],
+    no_special_tokens: bool,
+    special_tokens_first: bool,
+    tie_break: str,
+    min_frequency: int,
+    max_token_bytes: int | None,
+    normalize_newlines: bool,
+    workers: int | None,
+    engine: str,
+    quiet: bool,
+) -> None:
+    """Learn a vocabulary from text.
+
+    INPUT is files, globs, or - for standard input.
+    The folder that is written is a Hugging Face tokenizer as well.
+
+    \b
+    Example:
+        bpejit train corpus.txt --vocab-size 32000
+        bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
+    """
+    if no_special_tokens and special_tokens:
+        raise click.UsageError("`--no-special-tokens` and `--special-token` exclude each other: leave one out")
+    if not special_tokens and not no_special_tokens:
+        special_tokens = (DEFAULT_SPECIAL_TOKEN,)
+    import bpejit
+
+    with watch(quiet=quiet) as progress:
+        tokenizer = bpejit.train(
+            inputs,
+            vocab_size=vocab_size,
+            special_tokens=special_tokens,
+            special_tokens_first=special_tokens_first,
+            pattern=pattern,
+            tie_break=tie_break,
+            min_frequency=min_frequency,
+            max_token_bytes=max_token_bytes,
+            normalize_newlines=normalize_newlines,
+            workers=workers,
+            engine=engine,
+            progress=progress,
+        )
+        unreadable = tokenizer.save(out)
+        seconds = progress.seconds - progress.compile_seconds
+    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    read = max((stage.done for stage in progress.stages.values() if stage.unit == "bytes"), default=0)
+    progress.say(
+        f"trained {tokenizer.vocab_size:,} tokens on {format_bytes(read)} in {format_seconds(seconds)}"
+        + (f": {stages}" if stages else "")
+        + f"; wrote `{out}`"
+    )
+    if tokenizer.vocab_size < vocab_size:
+        progress.say(
+            f"note: nothing was left to merge after {len(tokenizer.merges):,} merges: the vocabulary has "
+            f"{tokenizer.vocab_size:,} tokens instead of {vocab_size:,}; more text, or a lower `--min-frequency`, gives more"
+        )
+    if unreadable:
+        progress.say(f"note: other tools cannot read `{out}`: {unreadable}")

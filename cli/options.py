@@ -1,0 +1,66 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEBUG = "bpejit.debug"
+"""Key of the context's `meta` that is true when tracebacks are wanted."""
+
+# The library has these lists too, but behind numba; test_cli_options.py holds them equal.
+PATTERNS = ("gpt2", "cl100k", "llama3", "qwen2", "o200k")
+TIE_RULES = ("greatest-bytes", "smallest-ids", "hf")
+ENGINES = ("auto", "serial", "threads", "processes")
+
+
+def _remember_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[DEBUG] = True
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember_debug,
+    help="Show a traceback when something fails.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+
+
+def input_argument(function: Command) -> Command:
+    """Add INPUT: one or more files, globs or `-`; the library expands the globs that the shell did not."""
+    return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)(function)
+
+
+def tokenizer_option(function: Command) -> Command:
+    """Add `--tokenizer`."""
+    return click.option(
+        "--tokenizer",
+        "tokenizer_path",
+        default="tokenizer",
+        show_default=True,
+        metavar="FOLDER",
+        help="The folder that `bpejit train` wrote.",
+    )(function)
+
+
+def spread_options(function: Command) -> Command:
+    """Add `--workers` and `--engine`."""
+    workers = click.option(
+        "--workers", type=click.IntRange(min=1), metavar="N", help="How many workers; by default one per usable core."
+    )
+    engine = click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="auto",
+        show_default=True,
+        help="How the work is spread; the result is the same.",
+    )
+    return workers(engine(function))
