@@ -22,6 +22,10 @@ INTERRUPTED = 130
 class Program(click.Group):
     """A group that turns exceptions into one line on standard error and an exit code."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order in which they are used."""
+        return list(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
         try:
