@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import struct
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError
@@ -35,7 +37,7 @@ class Model:
     Raises
     ------
     TokenizerFormatError
-        If a single byte has no token, a merge uses or makes bytes that are no token, or an id is taken twice.
+        If a single byte has no token, a merge uses or makes bytes that are no token, or a pair or an id is there twice.
     """
 
     tokens: dict[int, bytes]
@@ -65,16 +67,32 @@ class Model:
         if bad < 0:
             raise TokenizerFormatError(f"the vocabulary has the negative token id {bad}; ids start at 0: renumber it")
         for rank, (left, right) in enumerate(self.merges):
-            for part in (left, right, left + right):
-                if part not in ids:
-                    raise TokenizerFormatError(
-                        f"merge {rank + 1} joins {left!r} and {right!r}, but {part!r} is not in the vocabulary; "
-                        "the merges and the vocabulary must belong together: check that both come from one tokenizer"
-                    )
+            if left not in ids or right not in ids or left + right not in ids:
+                part = next(part for part in (left, right, left + right) if part not in ids)
+                raise TokenizerFormatError(
+                    f"merge {rank + 1} joins {left!r} and {right!r}, but {part!r} is not in the vocabulary; "
+                    "the merges and the vocabulary must belong together: check that both come from one tokenizer"
+                )
+        if len(set(self.merges)) != len(self.merges):
+            rank = next(rank for rank, pair in enumerate(self.merges) if pair in self.merges[:rank])
+            raise TokenizerFormatError(
+                f"merge {rank + 1} joins {self.merges[rank][0]!r} and {self.merges[rank][1]!r} again; "
+                "each pair must have one place in the order of merges: remove the repeated line"
+            )
+        named: dict[int, str] = {}
         for text, token_id in self.special_tokens.items():
             if not text:
                 raise TokenizerFormatError("a special token is empty; it must have at least one character: remove it")
-            if token_id in self.tokens and self.tokens[token_id] != text.encode("utf-8", "surrogateescape"):
+            if token_id < 0:
+                raise TokenizerFormatError(f"the special token {text!r} has the id {token_id}; ids start at 0: renumber it")
+            if token_id in named:
+                raise TokenizerFormatError(
+                    f"the special tokens {named[token_id]!r} and {text!r} both have the id {token_id}; "
+                    "each id must have one meaning: choose another id"
+                )
+            named[token_id] = text
+            special = special_bytes(text)
+            if token_id in self.tokens and self.tokens[token_id] != special:
                 raise TokenizerFormatError(
                     f"the special token {text!r} has id {token_id}, which belongs to the token {self.tokens[token_id]!r}; "
                     "each id must have one meaning: choose another id"
@@ -88,7 +106,7 @@ class Model:
     @cached_property
     def vocab(self) -> dict[int, bytes]:
         """Bytes of every token, special ones included, in order of id."""
-        specials = {token_id: text.encode("utf-8", "surrogateescape") for text, token_id in self.special_tokens.items()}
+        specials = {token_id: special_bytes(text) for text, token_id in self.special_tokens.items()}
         return dict(sorted({**self.tokens, **specials}.items()))
 
     @property
@@ -98,12 +116,37 @@ class Model:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count."""
-        digest = hashlib.sha256()
-        for part in (
-            [self.pattern, sorted(self.special_tokens.items())],
-            [(token_id, token.hex()) for token_id, token in sorted(self.tokens.items())],
-            [(left.hex(), right.hex()) for left, right in self.merges],
+        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count.
+
+        It runs over packed strings and numbers, which takes milliseconds where JSON would take a tenth of a second: every
+        tokenizer that is loaded is checked by it.
+        """
+        digest = hashlib.sha256(b"bpejit model 1")
+        special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
+        token_ids = sorted(self.tokens)
+        for strings, numbers in (
+            ([self.pattern.encode("utf-8", "surrogatepass")], []),
+            ([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens]),
+            ([self.tokens[token_id] for token_id in token_ids], token_ids),
+            (list(chain.from_iterable(self.merges)), []),
         ):
-            digest.update(json.dumps(part, separators=(",", ":")).encode("ascii"))
+            lengths = [len(string) for string in strings]
+            digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
+            digest.update(b"".join(strings))
         return digest.hexdigest()
+
+
+def special_bytes(text: str) -> bytes:
+    """Return the bytes of a special token; those that are no UTF-8 are escaped in `text` as Python escapes file names.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If `text` has other surrogates.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as cause:
+        raise TokenizerFormatError(
+            f"the special token {text!r} has a surrogate, which is no character of text; expected Unicode text: remove it"
+        ) from cause

@@ -1,0 +1,252 @@
+"""GPT-2's pair of files: `vocab.json`, token text -> id, and `merges.txt`, one merge a line in order.
+
+Bytes are written as `bpejit.formats.bytemap` describes; a special token is written as its plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, SupportsIndex
+
+from bpejit.errors import TokenizerFormatError
+from bpejit.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
+from bpejit.model import Model, special_bytes
+
+VERSION_LINE = "#version: 0.2"
+"""The first line of GPT-2's merges file; only a first line is a comment, since `#` is also the text of a byte."""
+
+
+def model_from_vocab(
+    vocab: Mapping[int, bytes],
+    merges: Iterable[Sequence[bytes]],
+    special_tokens: Iterable[str] | None = None,
+    *,
+    pattern: str = "gpt2",
+) -> Model:
+    """Make a model from a vocabulary that mixes ordinary and special tokens.
+
+    Parameters
+    ----------
+    vocab : dict of int to bytes
+        Not modified.
+    merges : iterable of (bytes, bytes)
+        In order of rank.
+    special_tokens : iterable of str, optional
+        One whose bytes are in the vocabulary keeps its id; the others get the ids after the largest, in order. Repeated
+        ones count once.
+    pattern : str
+        Name of a preset or a regular expression.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not of these types: most often text where bytes are wanted.
+    TokenizerFormatError
+        If vocabulary and merges do not make a tokenizer.
+    """
+    tokens = {_checked_id(token_id, token): bytes(token) for token_id, token in vocab.items()}
+    pairs = [_checked_pair(rank, pair) for rank, pair in enumerate(merges)]
+    if isinstance(special_tokens, (str, bytes)):
+        raise TypeError(f"special_tokens is {special_tokens!r}; expected a list of str, such as [{special_tokens!r}]")
+    specials: dict[str, int] = {}
+    if special_tokens is not None:
+        ids = {token: token_id for token_id, token in tokens.items()}
+        needed = _needed_by_merges(pairs)
+        following = max(tokens, default=-1) + 1
+        for text in special_tokens:
+            if not isinstance(text, str):
+                raise TypeError(f"the special token {text!r} is a {type(text).__name__}; expected a str")
+            if text in specials:
+                continue
+            token = special_bytes(text)
+            token_id = ids.get(token)
+            if token_id is None:
+                specials[text] = following
+                following += 1
+            else:
+                specials[text] = token_id
+                if len(token) > 1 and token not in needed:
+                    del tokens[token_id]
+    return Model(tokens=tokens, merges=pairs, special_tokens=specials, pattern=pattern)
+
+
+def _needed_by_merges(merges: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    return set(chain.from_iterable((left, right, left + right) for left, right in merges))
+
+
+def _checked_id(token_id: SupportsIndex, token: Any) -> int:
+    if not isinstance(token, (bytes, bytearray)):
+        raise TypeError(
+            f"token {token_id!r} of the vocabulary is {token!r}, a {type(token).__name__}; "
+            "expected a dict of int to bytes (`read_gpt2_pair` reads vocabulary files)"
+        )
+    try:
+        return operator.index(token_id)
+    except TypeError:
+        raise TypeError(
+            f"the vocabulary has the id {token_id!r}, a {type(token_id).__name__}; expected a dict of int to bytes"
+        ) from None
+
+
+def _checked_pair(rank: int, pair: Sequence[bytes]) -> tuple[bytes, bytes]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(part, bytes) for part in pair):
+        raise TypeError(f"merge {rank + 1} is {pair!r}; expected a pair of bytes")
+    return pair[0], pair[1]
+
+
+def read_gpt2_pair(
+    vocab_path: StrPath,
+    merges_path: StrPath,
+    special_tokens: Iterable[str] | None = None,
+    *,
+    pattern: str = "gpt2",
+) -> Model:
+    """Read `vocab.json` and `merges.txt`.
+
+    Parameters
+    ----------
+    vocab_path, merges_path : path
+    special_tokens : iterable of str, optional
+        The files do not say which tokens are special. One that the vocabulary lacks is appended to it.
+    pattern : str
+        Name of a preset or a regular expression; the files do not say it either.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a file is missing or broken, or the two do not belong together; the message names file and place.
+    """
+    listed = list(special_tokens or ())
+    numbered = _read_merges(merges_path)
+    merges = list(numbered)
+    vocab = _read_vocab(vocab_path, listed, _needed_by_merges(merges))
+    known = set(vocab.values())
+    for (left, right), number in numbered.items():
+        for part in (left, right, left + right):
+            if part not in known:
+                raise TokenizerFormatError(
+                    f"`{merges_path}`, line {number} joins {left!r} and {right!r}, but {part!r} is not in `{vocab_path}`; "
+                    "expected two files of one tokenizer: check that they belong together"
+                )
+    try:
+        return model_from_vocab(vocab, merges, listed, pattern=pattern)
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
+
+
+def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:
+    """Read a vocabulary. Text that can stand for bytes does so; other text was added to the vocabulary as it stands."""
+    entries = parse_json(
+        read_file(path, error=TokenizerFormatError, what="vocabulary"), path, error=TokenizerFormatError, hook=list
+    )
+    # An object arrives as a list of pairs, so that repeated keys are seen.
+    if not isinstance(entries, list) or not all(isinstance(entry, tuple) for entry in entries):
+        raise TokenizerFormatError(f"`{path}` holds no JSON object; expected token text -> id: check that it is a vocabulary")
+    # A special token such as `<é>` looks like bytes as well. It is meant as it stands if no merge needs those bytes, and
+    # if it is not there in the form that stands for its own bytes.
+    present = {text for text, _ in entries}
+    plain = {
+        text
+        for text in special_tokens
+        if len(text) > 1 and text in present and bytes_to_text(special_bytes(text)) not in present
+    } - {bytes_to_text(token) for token in needed}
+    vocab: dict[int, bytes] = {}
+    texts: dict[bytes, str] = {}
+    for text, token_id in entries:
+        if type(token_id) is not int:
+            raise TokenizerFormatError(f"`{path}`: the token {text!r} has the id {token_id!r}; expected a whole number")
+        try:
+            token = special_bytes(text) if text in plain else text_to_bytes(text)
+        except UnicodeEncodeError:
+            token = special_bytes(text)
+        if token_id in vocab:
+            raise TokenizerFormatError(
+                f"`{path}`: the tokens {texts[vocab[token_id]]!r} and {text!r} both have the id {token_id}; "
+                "expected one token for each id: remove or renumber one"
+            )
+        if token in texts:
+            raise TokenizerFormatError(
+                f"`{path}`: the tokens {texts[token]!r} and {text!r} both mean the bytes {token!r}; "
+                "expected each only once: remove one"
+            )
+        vocab[token_id] = token
+        texts[token] = text
+    return vocab
+
+
+def _read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
+    """Read the pairs in order, each with the number of its line."""
+    data = read_file(path, error=TokenizerFormatError, what="merges file")
+    lines = data.split(b"\n")
+    while lines and not lines[-1].rstrip(b"\r"):
+        lines.pop()
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    for number, line in enumerate(lines, start=1):
+        if number == 1 and line.startswith(b"#version"):
+            continue
+        try:
+            left, right = line.removesuffix(b"\r").decode("utf-8").split(" ")
+            pair = text_to_bytes(left), text_to_bytes(right)
+        except ValueError as cause:
+            raise _broken_line(path, number, line, "two tokens with one space between them") from cause
+        if not left or not right:
+            raise _broken_line(path, number, line, "two tokens with one space between them")
+        if pair in numbers:
+            raise _broken_line(path, number, line, f"each pair only once (this one is in line {numbers[pair]})")
+        numbers[pair] = number
+    return numbers
+
+
+def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
+    shown = line[:80].decode("utf-8", "backslashreplace") + ("..." if len(line) > 80 else "")
+    return TokenizerFormatError(
+        f"`{path}`, line {number} is broken: {shown!r}; expected {expected}: correct the line or get the file again"
+    )
+
+
+def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> None:
+    """Write `vocab.json` and `merges.txt`; `read_gpt2_pair` with the same special tokens and pattern gives `model` back.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the format cannot say what the model is.
+    OutputError
+        If a file cannot be written; both are then as they were.
+    """
+    texts = {token_id: bytes_to_text(token) for token_id, token in model.tokens.items()}
+    taken = set(texts.values())
+    for text, token_id in model.special_tokens.items():
+        if token_id in texts:
+            continue
+        written = bytes_to_text(special_bytes(text))
+        if written in taken:
+            raise TokenizerFormatError(
+                f"the special token {text!r} with id {token_id} cannot be written to `{vocab_path}`: an ordinary token has "
+                "the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
+            )
+        taken.add(written)
+        texts[token_id] = text if _is_plain(text) else written
+    lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
+    vocab = "{" + ", ".join(lines) + "}"
+    merges = "".join(f"{bytes_to_text(left)} {bytes_to_text(right)}\n" for left, right in model.merges)
+    with replacing_all([merges_path, vocab_path]) as (merges_file, vocab_file):
+        merges_file.write(f"{VERSION_LINE}\n{merges}".encode())
+        vocab_file.write(vocab.encode())
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a special token's text, written as it stands, can be read as nothing else."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    try:
+        text_to_bytes(text)
+    except UnicodeEncodeError:
+        return True
+    return False
