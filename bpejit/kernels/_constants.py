@@ -20,3 +20,9 @@ NEED_SPACE = 1
 
 EXHAUSTED = 2
 """Status: there is nothing left to do (no pair left to merge)."""
+
+MAX_PENDING = 2
+"""Most ends that a split transducer may have found and not yet emitted (a field of the splitting state for each)."""
+
+NEED_SCRATCH = 3
+"""Status: the work space is too small for one very long pre-token; make it larger and call again."""
