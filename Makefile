@@ -4,60 +4,54 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-
 .PHONY: help setup check fmt test quick test-nojit demo bench clean
 
-help:
-	@echo "make setup       make the environment in $(VENV) and install the project into it"
-	@echo "make check       lint, format, types, import rules"
-	@echo "make fmt         format the code"
-	@echo "make test        all tests; make quick leaves the slow ones out"
-	@echo "make test-nojit  the tests with the kernels as plain Python, on small inputs; prints coverage"
-	@echo "make demo        train, encode and decode the texts of tests/data, and compare"
-	@echo "make bench       the benchmarks"
-	@echo "make clean       remove what the others made"
+help: ## say what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
 
-setup: $(READY)
+setup: $(READY) ## make the environment and install the project into it
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "bpejit needs Python 3.10 or newer, and \`$(PYTHON)\` is `$(PYTHON) --version 2>&1`: run make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python has no venv module: install it (Debian and Ubuntu: apt install python3-venv) and try again"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "bpejit needs Python 3.10 or newer; \
+	'$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another, as in make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "'$(PYTHON)' cannot make environments: install its venv module \
+	(Debian and Ubuntu: apt install python3-venv) and try again"; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,check]'
 	@touch $@
 
-check: $(READY)
+check: $(READY) ## lint, format, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fmt: $(READY)
+fmt: $(READY) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(READY)
+test: $(READY) ## all tests
 	$(BIN)/python -m pytest
 
-quick: $(READY)
+quick: $(READY) ## the tests that are not slow
 	$(BIN)/python -m pytest -m "not slow"
 
-test-nojit: $(READY)
+test-nojit: $(READY) ## the tests with the kernels as plain Python, on small inputs; prints the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
-demo: $(READY)
+demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@rm -rf demo && mkdir demo && cat $(TEXTS) > demo/texts.txt
 	$(BIN)/bpejit train demo/texts.txt --vocab-size 8192 --out demo/tokenizer
 	$(BIN)/bpejit encode demo/texts.txt --tokenizer demo/tokenizer --out demo/tokens.bin
 	$(BIN)/bpejit decode demo/tokens.bin --tokenizer demo/tokenizer --out demo/back.txt
 	cmp demo/texts.txt demo/back.txt
-	@echo "demo/back.txt equals demo/texts.txt byte for byte"
+	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
 
-bench: $(READY)
+bench: $(READY) ## the benchmarks
 	$(BIN)/python -m benchmarks
 
-clean:
+clean: ## remove what the others made
 	rm -rf $(VENV) build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

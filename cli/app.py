@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from bpejit import __version__
 from bpejit.errors import BpejitError
 
 from .cmd_decode import decode
@@ -64,7 +65,7 @@ def _one_line(error: Exception) -> str:
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="bpejit", prog_name="bpejit", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="bpejit", message="%(prog)s %(version)s")
 @debug_option
 def program() -> None:
     """Train byte-pair encodings, and turn text into tokens and back.

@@ -42,7 +42,7 @@ def encode(
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
-        zcat corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
+        gunzip -c corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
     """
     import bpejit
 

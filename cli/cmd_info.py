@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,17 +40,21 @@ def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
     tokenizer = bpejit.load(path)
     model = tokenizer.model
     yield "tokenizer", path
-    yield "vocab size", f"{model.vocab_size:,} ({len(model.merges):,} merges, {len(model.special_tokens)} special tokens)"
+    specials = len(model.special_tokens)
+    yield (
+        "vocab size",
+        f"{model.vocab_size:,} ({len(model.merges):,} merges, {specials} special token{'' if specials == 1 else 's'})",
+    )
     yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
     pattern = compile_pattern(model.pattern)
-    how = "regex package" if pattern.kind == "regex" else "compiled automaton"
-    yield "split pattern", f"{model.pattern} ({how}{': ' + pattern.reason if pattern.reason else ''})"
+    how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
+    yield "split pattern", f"{model.pattern} ({how})"
     yield "tie rule", model.tie_break or "not known"
     longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)
     yield from _merge_lines(model)
     for name, value in model.training.items():
-        yield name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        yield name.replace("_", " "), _show_note(value)
     yield "sha256", model.sha256
 
 
@@ -64,6 +68,19 @@ def _merge_lines(model: Model) -> Iterator[tuple[str, str]]:
 def _show_merge(model: Model, rank: int) -> str:
     left, right = model.merges[rank]
     return _show(left + right) + (f" x {model.merge_counts[rank]:,}" if model.merge_counts is not None else "")
+
+
+def _show_note(value: Any) -> str:
+    """Write what the training notes say: numbers, and the list of inputs."""
+    if isinstance(value, dict):
+        size = value.get("bytes")
+        return str(value.get("path", value)) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
+    if isinstance(value, list):
+        more = [f"and {len(value) - SHOWN} more"] if len(value) > SHOWN else []
+        return ", ".join([*map(_show_note, value[:SHOWN]), *more])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
 def _show(token: bytes) -> str:

@@ -1,0 +1,40 @@
+"""Running the command line in tests: in this process, or as a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from conftest import ROOT
+
+MODULE = "bpejit_cli" if importlib.util.find_spec("bpejit_cli") else "cli"
+"""The package of the commands: installed as `bpejit_cli`; in a checkout that is not installed it is the folder `cli`."""
+
+program = importlib.import_module(f"{MODULE}.app").program
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+"""The environment of subprocesses: they find the checkout from any folder."""
+
+COMMAND = [sys.executable, "-m", MODULE]
+
+
+def invoke(*arguments: str | Path) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(program, [str(argument) for argument in arguments], prog_name="bpejit")
+
+
+def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a process; its output is captured as bytes."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, env=ENVIRONMENT, timeout=600, check=False, **options
+    )
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
