@@ -156,8 +156,8 @@ class OutputFile:
     def _error(self, cause: OSError) -> OutputError:
         return cause if isinstance(cause, OutputError) else _write_error(self.path, cause)
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes.
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Append bytes, all of them; return their number.
 
         Raises
         ------
@@ -168,7 +168,9 @@ class OutputFile:
             self._file.write(data)
         except OSError as cause:
             raise self._error(cause) from cause
-        self.n_bytes += data.nbytes if isinstance(data, memoryview) else len(data)
+        size = data.nbytes if isinstance(data, memoryview) else len(data)
+        self.n_bytes += size
+        return size
 
     def _close(self) -> None:
         try:

@@ -116,7 +116,8 @@ class Model:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count.
+        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count,
+        nor whether a preset was given by name.
 
         It runs over packed strings and numbers, which takes milliseconds where JSON would take a tenth of a second: every
         tokenizer that is loaded is checked by it.
@@ -125,7 +126,7 @@ class Model:
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
         token_ids = sorted(self.tokens)
         for strings, numbers in (
-            ([self.pattern.encode("utf-8", "surrogatepass")], []),
+            ([pattern_source(self.pattern).encode("utf-8", "surrogatepass")], []),
             ([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens]),
             ([self.tokens[token_id] for token_id in token_ids], token_ids),
             (list(chain.from_iterable(self.merges)), []),
@@ -134,6 +135,13 @@ class Model:
             digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
             digest.update(b"".join(strings))
         return digest.hexdigest()
+
+
+def pattern_source(pattern: str) -> str:
+    """Return the regular expression of a preset; a regular expression is its own."""
+    from bpejit.split.presets import PRESETS
+
+    return PRESETS.get(pattern, pattern)
 
 
 def special_bytes(text: str) -> bytes:

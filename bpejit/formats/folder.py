@@ -1,0 +1,357 @@
+"""The folder in which bpejit saves a tokenizer.
+
+It *is* a Hugging Face tokenizer, `tokenizer.json` with `tokenizer_config.json`, plus `bpejit.json`:
+
+format, format_version, bpejit_version
+    What the folder is, and who wrote it.
+tokenizer_file, tokenizer_file_sha256
+    Which file holds tokens and merges, and its hash: a file that was changed is not read.
+not_for_other_tools
+    Why `tokenizer_file` is `model.json`, which no other tool looks for, and not `tokenizer.json`; null if it is.
+sha256
+    Hash of all that decides ids (`Model.sha256`); token files carry it.
+pattern
+    `name` of the preset, or null, and `source`, the regular expression as bpejit reads it.
+shared_ids
+    Ids of special tokens that are ordinary tokens too.
+tie_break, merge_counts
+    How the tokenizer was trained: the tie rule, and how often each merge's pair occurred.
+vocab_size, token_lengths
+    One more than the largest id, and for each id how many bytes of text it stands for: 0 for special tokens and unused ids,
+    as bits-per-byte measures need it. Null where ids have large gaps.
+training
+    Notes for people: settings, and where the text came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bpejit import __version__
+from bpejit.errors import OutputError, PatternError, TokenizerFormatError
+from bpejit.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
+from bpejit.formats.huggingface import special_token_obstacle, tokenizer_config_json, tokenizer_json
+from bpejit.model import Model, pattern_source, special_bytes
+
+FORMAT = "bpejit tokenizer"
+
+FORMAT_VERSION = 1
+
+OWN_FILE = "bpejit.json"
+
+TOKENIZER_FILE = "tokenizer.json"
+
+CONFIG_FILE = "tokenizer_config.json"
+
+PRIVATE_FILE = "model.json"
+"""Holds the same as `tokenizer.json` where other tools would read that differently; they do not look for this name."""
+
+
+def save_folder(model: Model, path: StrPath) -> str | None:
+    """Save a model as a folder; it is made if need be, and a tokenizer that bpejit saved there before is replaced.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+
+    Returns
+    -------
+    str, optional
+        Why other tools cannot read the folder; None if they can.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written, or the folder holds a tokenizer that bpejit did not write. What was there is unchanged.
+    """
+    folder = Path(path)
+    check_folder(folder)
+    source, split_pattern, obstacle = _exported_pattern(model)
+    obstacle = obstacle or special_token_obstacle(model)
+    written = tokenizer_json(model, split_pattern)
+    name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
+    own = _own_json(model, source, name, written, obstacle)
+    made = _make_folder(folder)
+    try:
+        if obstacle:
+            stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
+            with replacing_all([folder / PRIVATE_FILE, folder / OWN_FILE], remove=stale) as (tokenizer_file, own_file):
+                tokenizer_file.write(written)
+                own_file.write(own)
+        else:
+            targets = [folder / TOKENIZER_FILE, folder / CONFIG_FILE, folder / OWN_FILE]
+            with replacing_all(targets, remove=[folder / PRIVATE_FILE]) as (tokenizer_file, config_file, own_file):
+                tokenizer_file.write(written)
+                config_file.write(tokenizer_config_json(model))
+                own_file.write(own)
+    except BaseException:
+        for new in made:
+            _remove_empty(new)
+        raise
+    return obstacle
+
+
+def check_folder(path: StrPath) -> None:
+    """Raise where `save_folder` would, as far as can be told beforehand: worth a call before hours of training.
+
+    Raises
+    ------
+    OutputError
+        If `path` is a file, or a folder with a tokenizer that bpejit did not write, or cannot be written to.
+    """
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(
+            f"cannot save to `{folder}`: it is a file; expected a folder, or a name for a new one: choose another"
+        )
+    if (folder / TOKENIZER_FILE).exists() and not (folder / OWN_FILE).exists():
+        raise OutputError(
+            f"cannot save to `{folder}`: its {TOKENIZER_FILE} was not written by bpejit and would be lost; "
+            "expected an empty folder or an earlier tokenizer of bpejit: choose another folder, or remove the file"
+        )
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"cannot save to `{folder}`: no permission to write to `{existing}`; "
+            "expected a folder that may be written to: change its permissions or choose another"
+        )
+
+
+def _exported_pattern(model: Model) -> tuple[str, str, str | None]:
+    """Return the pattern's source, the pattern to write to `tokenizer.json`, and why it must not be written there."""
+    from bpejit.split.translate import to_oniguruma
+
+    source = pattern_source(model.pattern)
+    try:
+        return source, to_oniguruma(source), None
+    except PatternError as error:
+        return source, source, f"the split pattern cannot be said in their dialect: {error}"
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those above it; return the new ones, innermost first."""
+    missing = []
+    above = folder
+    while not above.exists() and above != above.parent:
+        missing.append(above)
+        above = above.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(
+            f"cannot make the folder `{folder}`: {cause.strerror}; expected a place that may be written to: choose another"
+        ) from cause
+    return missing
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # someone else may have put a file there
+        folder.rmdir()
+
+
+def _own_json(model: Model, source: str, name: str, written: bytes, obstacle: str | None) -> bytes:
+    fields = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "bpejit_version": __version__,
+        "tokenizer_file": name,
+        "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
+        "not_for_other_tools": obstacle,
+        "sha256": model.sha256,
+        "pattern": {"name": None if source == model.pattern else model.pattern, "source": source},
+        "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
+        "tie_break": model.tie_break,
+        "training": model.training,
+        "vocab_size": model.vocab_size,
+        "merge_counts": model.merge_counts,
+        "token_lengths": _token_lengths(model),
+    }
+    # ASCII: file names in the notes may hold bytes that are no UTF-8.
+    lines = (f"  {json.dumps(key)}: {json.dumps(value, default=_plain_value)}" for key, value in fields.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _plain_value(value: Any) -> Any:
+    """Turn what training notes may hold besides JSON's own types into those."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return value.tolist()
+    raise TypeError(f"the training notes hold {value!r}, a {type(value).__name__}; expected what JSON can say")
+
+
+def _token_lengths(model: Model) -> list[int] | None:
+    size = model.vocab_size
+    if size > 2 * len(model.vocab) + 65536:
+        return None
+    lengths = [0] * size
+    for token_id, token in model.tokens.items():
+        lengths[token_id] = len(token)
+    for token_id in model.special_tokens.values():
+        lengths[token_id] = 0
+    return lengths
+
+
+def load_folder(path: StrPath) -> Model:
+    """Load a model from a folder that `save_folder` has written.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the folder is missing, was changed, is of another format, or of a later version of this one.
+    """
+    folder = Path(path)
+    own_path = folder / OWN_FILE
+    if not own_path.exists():
+        raise _not_ours(folder)
+    own = _object(parse_json(read_file(own_path, error=TokenizerFormatError), own_path, error=TokenizerFormatError), own_path)
+    _check_version(own, own_path)
+    name = _field(own, "tokenizer_file", str, own_path)
+    if name not in (TOKENIZER_FILE, PRIVATE_FILE):
+        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
+    tokenizer_path = folder / name
+    data = read_file(tokenizer_path, error=TokenizerFormatError, what="tokenizer file")
+    expected = _field(own, "tokenizer_file_sha256", str, own_path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{tokenizer_path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {expected}; "
+            "restore the file, or save the tokenizer again"
+        )
+    pattern = _field(own, "pattern", dict, own_path)
+    preset = _field(pattern, "name", (str, type(None)), own_path)
+    source = _field(pattern, "source", str, own_path)
+    tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(_field(own, "shared_ids", list, own_path)))
+    try:
+        model = Model(
+            tokens=tokens,
+            merges=merges,
+            special_tokens=specials,
+            # A preset that this bpejit does not know, or knows otherwise: the source is what the tokenizer was trained with.
+            pattern=preset if preset is not None and pattern_source(preset) == source else source,
+            tie_break=_field(own, "tie_break", (str, type(None)), own_path),
+            merge_counts=_field(own, "merge_counts", (list, type(None)), own_path),
+            training=_field(own, "training", dict, own_path),
+        )
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
+    expected = _field(own, "sha256", str, own_path)
+    if model.sha256 != expected:
+        raise TokenizerFormatError(
+            f"`{own_path}` was changed after bpejit wrote it: it says that the tokenizer's SHA-256 is {expected}, "
+            f"but it is {model.sha256}; restore the file, or save the tokenizer again"
+        )
+    return model
+
+
+def _not_ours(folder: Path) -> TokenizerFormatError:
+    if not folder.exists():
+        return TokenizerFormatError(
+            f"there is no tokenizer `{folder}`: no such folder; expected one that `bpejit train` has written: "
+            "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
+        )
+    if not folder.is_dir():
+        beside = f"; its folder is one: give `{folder.parent}`" if (folder.parent / OWN_FILE).exists() else ""
+        return TokenizerFormatError(
+            f"`{folder}` is a file; expected a folder that `bpejit train` has written{beside or ': give its path'}"
+        )
+    if (folder / TOKENIZER_FILE).exists():
+        return TokenizerFormatError(
+            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; this version reads only "
+            "its own folders, not yet other Hugging Face tokenizers: give a folder that `bpejit train` has written"
+        )
+    return TokenizerFormatError(
+        f"`{folder}` holds no tokenizer: there is no {OWN_FILE}; expected a folder that `bpejit train` has written: "
+        "check the path"
+    )
+
+
+def _check_version(own: dict[str, Any], path: Path) -> None:
+    if own.get("format") != FORMAT:
+        raise _bad_field(path, "format", own.get("format"), repr(FORMAT))
+    version = _field(own, "format_version", int, path)
+    if version > FORMAT_VERSION:
+        raise TokenizerFormatError(
+            f"`{path}` has format version {version}, and bpejit {__version__} reads up to {FORMAT_VERSION}; it was written by "
+            f"bpejit {own.get('bpejit_version', 'of a later version')}: install that or a later one"
+        )
+    if version < 1:
+        raise _bad_field(path, "format_version", version, "1")
+
+
+def _parse_tokenizer(
+    data: bytes, path: Path, shared_ids: set[int]
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
+    """Return tokens, merges and special tokens of a `tokenizer.json` in the form in which `tokenizer_json` writes it."""
+    content = _object(parse_json(data, path, error=TokenizerFormatError), path)
+    model = _field(content, "model", dict, path)
+    specials: dict[str, int] = {}
+    for added in _field(content, "added_tokens", list, path):
+        text = _field(_object(added, path), "content", str, path)
+        specials[text] = _field(added, "id", int, path)
+    tokens: dict[int, bytes] = {}
+    by_text: dict[str, bytes] = {}
+    for text, token_id in _field(model, "vocab", dict, path).items():
+        if type(token_id) is not int:
+            raise _bad_field(path, f"id of {text!r}", token_id, "a whole number")
+        if specials.get(text) == token_id and not (token_id in shared_ids and bytes_to_text(special_bytes(text)) == text):
+            continue
+        try:
+            token = text_to_bytes(text)
+        except UnicodeEncodeError as cause:
+            raise _bad_field(path, "token", text, "one character of GPT-2's byte alphabet for each byte") from cause
+        if token_id in tokens:
+            raise TokenizerFormatError(
+                f"`{path}`: the tokens {tokens[token_id]!r} and {token!r} both have the id {token_id}; "
+                "expected one token for each id: save the tokenizer again"
+            )
+        tokens[token_id] = by_text[text] = token
+    merges = []
+    try:
+        for left, right in _field(model, "merges", list, path):
+            merges.append((by_text[left], by_text[right]))
+    except (TypeError, ValueError, KeyError) as cause:
+        pair = model["merges"][len(merges)]
+        raise _bad_field(path, f"merge {len(merges) + 1}", pair, "two tokens of the vocabulary") from cause
+    return tokens, merges, specials
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TokenizerFormatError(f"`{path}` holds {_shown(value)}; expected a JSON object: save the tokenizer again")
+    return value
+
+
+def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path: Path) -> Any:
+    """Return a required value, checked for its type."""
+    if key not in fields:
+        raise TokenizerFormatError(f"`{path}` has no {key!r}; it was changed or cut: restore it, or save the tokenizer again")
+    value = fields[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = " or ".join(_JSON_NAMES[one] for one in kinds)
+        raise _bad_field(path, key, value, names)
+    return value
+
+
+_JSON_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object", type(None): "null"}
+
+
+def _bad_field(path: Path, key: str, value: Any, expected: str) -> TokenizerFormatError:
+    return TokenizerFormatError(
+        f"`{path}`: {key} is {_shown(value)}; expected {expected}: restore the file, or save the tokenizer again"
+    )
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."
