@@ -12,9 +12,14 @@ from .progress import format_bytes, format_rate, format_seconds, watch
 @click.argument("tokens", metavar="TOKENS")
 @tokenizer_option
 @click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("uint16", "uint32")),
+    help="Type of an id in the file, where no TOKENS.json says so.",
+)
 @quiet_option
 @debug_option
-def decode(*, tokens: str, tokenizer_path: str, out: str | None, quiet: bool) -> None:
+def decode(*, tokens: str, tokenizer_path: str, out: str | None, dtype: str | None, quiet: bool) -> None:
     """Turn a file of token ids back into the bytes it was made from.
 
     \b
@@ -28,7 +33,7 @@ def decode(*, tokens: str, tokenizer_path: str, out: str | None, quiet: bool) ->
         tokenizer = bpejit.load(tokenizer_path)
         begun = progress.seconds
         target = click.get_binary_stream("stdout") if out is None else out
-        written = tokenizer.decode_file(tokens, target, progress=progress)
+        written = tokenizer.decode_file(tokens, target, dtype=dtype, progress=progress)
         seconds = progress.seconds - begun
     progress.say(
         f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from bpejit.model import Model
 
 SHOWN = 5
-"""How many tokens, merges or ids a line shows."""
+"""How many tokens, merges or inputs a line shows."""
+
+FIRST_IDS = 10
 
 
 @click.command()
@@ -92,9 +94,21 @@ def _show(token: bytes) -> str:
 
 
 def _token_file_lines(path: str) -> Iterator[tuple[str, str]]:
-    import bpejit
+    from bpejit.tokenfiles.flat import open_tokens, sidecar_path
 
-    tokens = bpejit.open_tokens(path)
+    described = sidecar_path(path).exists()
+    # Without its description a file may be of either dtype; as uint16 it opens whenever it is whole.
+    tokens = open_tokens(path, dtype=None if described else "uint16")
     yield "token file", path
-    yield "dtype", str(tokens.dtype)
+    yield "file size", f"{Path(path).stat().st_size:,} bytes"
+    if not described:
+        yield "dtype", f"not known, since there is no `{sidecar_path(path)}`: `bpejit decode --dtype` can be told"
+        yield "tokens", f"{tokens.n_tokens:,} if uint16, {tokens.n_tokens // 2:,} if uint32"
+        return
+    yield "dtype", tokens.dtype
     yield "tokens", f"{tokens.n_tokens:,}"
+    read = tokens.bytes_read or 0
+    yield "text", f"{read:,} bytes" + (f", {read / tokens.n_tokens:.2f} per token" if tokens.n_tokens else "")
+    yield "vocab size", f"{tokens.vocab_size:,}"
+    yield "tokenizer", str(tokens.tokenizer_sha256)
+    yield "first ids", " ".join(map(str, tokens.ids[:FIRST_IDS].tolist()))

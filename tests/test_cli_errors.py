@@ -152,7 +152,7 @@ def test_vocabulary_without_all_bytes(work):
 def test_token_id_out_of_range(work):
     (work / "ids.bin").write_bytes(b"\x41\x00\x2c\x01\x42\x00")
     assert (work / "ids.bin").stat().st_size == 6
-    message = fails(work, "decode", "ids.bin", "--out", "back.txt")
+    message = fails(work, "decode", "ids.bin", "--out", "back.txt", "--dtype", "uint16")
     assert "300" in message
 
 
@@ -160,7 +160,16 @@ def test_token_file_that_is_cut_off(work):
     (work / "tokens.bin").write_bytes((work / "tokens.bin").read_bytes()[:-1])
     assert "`tokens.bin`" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
     (work / "odd.bin").write_bytes(b"abc")
-    assert "`odd.bin`" in fails(work, "decode", "odd.bin", "--out", "back.txt")
+    assert "multiple" in fails(work, "decode", "odd.bin", "--out", "back.txt", "--dtype", "uint16")
+    assert "`odd.bin`" in fails(work, "info", "odd.bin")
+
+
+def test_token_file_that_does_not_say_its_dtype(work):
+    (work / "tokens.bin.json").unlink()
+    assert "--dtype" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
+    result = invoke("decode", "tokens.bin", "--out", "back.txt", "--dtype", "uint16")
+    assert result.exit_code == 0, result.stderr
+    assert (work / "back.txt").read_bytes() == TEXT
 
 
 def test_token_file_of_another_tokenizer(work):
