@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,11 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
     wanted = np.dtype(dtype)
     if source.dtype != wanted:
         if source.size and not np.can_cast(source.dtype, wanted):
-            if source.dtype.kind not in "iu" or int(source.min()) < np.iinfo(wanted).min or int(source.max()) > np.iinfo(wanted).max:
+            if (
+                source.dtype.kind not in "iu"
+                or int(source.min()) < np.iinfo(wanted).min
+                or int(source.max()) > np.iinfo(wanted).max
+            ):
                 raise ValueError(f"{name} has values of type {source.dtype} that do not fit into {wanted}")
         source = source.astype(wanted)
     array = np.ascontiguousarray(source)
@@ -209,3 +213,90 @@ class EncodedBatch(_Record):
 
     def __iter__(self) -> Iterator[Array]:
         return (self[index] for index in range(len(self)))
+
+
+class SplitAutomaton(NamedTuple):
+    """A compiled split pattern with its special tokens: one argument for the kernels of `bpejit.kernels.splitting`.
+
+    Made by `bpejit.split.Splitter` only. The trie of special tokens has its nodes in order of depth, so that the children
+    of a node are neighbours, in order of their bytes.
+
+    Parameters
+    ----------
+    table : uint32 [rows * stride]
+        Transitions; see the kernels.
+    class_of : uint8 [0x110000]
+        Class of each code point.
+    byte_class : uint8 [256]
+        Class of each byte that is a character by itself: ASCII, and bytes that are not UTF-8.
+    safe : uint8 [stride * stride]
+        1 for each pair of classes between which a text may be cut.
+    settings : int64 [3]
+        IS_RESTART, STRIDE, LONGEST_SPECIAL.
+    needles : uint64 [first bytes]
+        Each byte that a special token begins with, eight times.
+    trie_roots : int32 [256]
+        Node of each first byte, or -1.
+    trie_children : int32 [nodes + 1]
+        The children of node `i` are the nodes `trie_children[i]:trie_children[i + 1]`.
+    trie_labels : uint8 [nodes]
+        The byte that leads to a node.
+    trie_ends : uint8 [nodes]
+        1 where a special token ends.
+    """
+
+    table: Array
+    class_of: Array
+    byte_class: Array
+    safe: Array
+    settings: Array
+    needles: Array
+    trie_roots: Array
+    trie_children: Array
+    trie_labels: Array
+    trie_ends: Array
+
+
+class EncoderTables(NamedTuple):
+    """What the encoding kernels read: one for all threads, never written to.
+
+    Parameters
+    ----------
+    pairs : uint64 [2 * slots]
+        The merge rules: a hash table from a pair of tokens to its rank and the merged token (see `kernels.bpe`).
+    ids : uint32 [tokens]
+        The id of each internal token; 0..255 are the single bytes.
+    specials : uint64 [2 * special tokens]
+        Hash of its bytes and id of each special token.
+    """
+
+    pairs: Array
+    ids: Array
+    specials: Array
+
+
+class EncoderMemory(NamedTuple):
+    """What the encoding kernels write to: one for each thread.
+
+    Parameters
+    ----------
+    slots : uint64 [4 * slots]
+        The cache of pre-tokens (see `kernels.encoding`).
+    arena : uint8
+        Its longer entries.
+    batch : uint64
+        Keys of the pre-tokens in work.
+    scratch : uint64
+        Work space for merging.
+    ends : uint32
+        Ends of the spans in work.
+    progress : int64 [8]
+        Where to go on, and how full the cache is.
+    """
+
+    slots: Array
+    arena: Array
+    batch: Array
+    scratch: Array
+    ends: Array
+    progress: Array

@@ -26,3 +26,12 @@ MAX_PENDING = 2
 
 NEED_SCRATCH = 3
 """Status: the work space is too small for one very long pre-token; make it larger and call again."""
+
+SPLIT_KEPT_SHIFT = 2
+"""In an entry of a transducer's table, bits 0..1 are the ends emitted, and the pending ends kept begin at this bit."""
+
+SPLIT_ACCEPT = 1
+"""In an entry of a restart table: a match ends before this character."""
+
+SPLIT_DIES = 2
+"""In an entry of a restart table: no match can go on over this character."""

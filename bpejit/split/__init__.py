@@ -1,0 +1,17 @@
+"""Splitting text into pre-tokens: split patterns, their compiler, and the splitter.
+
+parse       source -> syntax tree (the dialect)
+classes     sets of code points -> equivalence classes
+automaton   syntax tree -> ordered NFA -> leftmost-first DFA; safe cuts
+transducer  DFA -> streaming transducer
+pattern     all of these: `compile_pattern`
+presets     published patterns by name
+splitter    a pattern and special tokens: `Splitter`
+translate   a pattern in the dialect of other tools
+"""
+
+from bpejit.split.pattern import SplitPattern, compile_pattern
+from bpejit.split.presets import PRESETS
+from bpejit.split.splitter import Splitter
+
+__all__ = ["PRESETS", "SplitPattern", "Splitter", "compile_pattern"]

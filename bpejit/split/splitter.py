@@ -1,0 +1,172 @@
+"""A splitter: a compiled split pattern together with special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import regex
+
+from bpejit.arrays import Array, SplitAutomaton
+from bpejit.kernels import splitting
+from bpejit.kernels._constants import MAX_TEXT_BYTES, SPECIAL_FLAG
+from bpejit.split.pattern import SplitPattern, compile_pattern
+
+_ENDS_PER_CALL = 1 << 16
+
+
+class Splitter:
+    """Splits text into pre-tokens. Immutable: threads may share one.
+
+    Parameters
+    ----------
+    pattern : SplitPattern or str
+        A compiled pattern, the name of a preset, or a regular expression.
+    special_tokens : iterable of bytes
+        Found before the pattern is applied, leftmost first, the longest where several begin at one place.
+
+    Attributes
+    ----------
+    pattern : SplitPattern
+    special_tokens : tuple of bytes
+        Without repetitions, in the order given.
+    automaton : SplitAutomaton or None
+        What the kernels need; None if the pattern runs through the `regex` package.
+    """
+
+    def __init__(self, pattern: SplitPattern | str, special_tokens: Iterable[bytes] = ()) -> None:
+        self.pattern = compile_pattern(pattern) if isinstance(pattern, str) else pattern
+        self.special_tokens = tuple(dict.fromkeys(special_tokens))
+        if b"" in self.special_tokens:
+            raise ValueError("a special token is empty; it must have at least one byte: remove it")
+        self.automaton = _make_automaton(self.pattern, self.special_tokens)
+        self._special_regex = _special_regex(self.special_tokens)
+
+    def new_state(self) -> Array:
+        """Return the state of `split_spans` at the start of a text, at position 0."""
+        return np.zeros(splitting.STATE_SIZE, dtype=np.int64)
+
+    def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
+
+        A pattern that runs through the `regex` package has no such places.
+        """
+        if self.automaton is None:
+            return -1
+        return int(splitting.find_cut(text, lo, hi, stop, self.automaton))
+
+    def split(self, text: Array, n_bytes: int) -> Array:
+        """Return the ends of all spans of a whole text.
+
+        Parameters
+        ----------
+        text : uint8[:]
+            Padded (see `arrays.padded_text`).
+        n_bytes : int
+            Length of the text.
+
+        Returns
+        -------
+        uint32[:]
+            Where each span ends, with the special flag if the span is a special token.
+        """
+        if n_bytes > MAX_TEXT_BYTES:
+            raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
+        if self.automaton is None:
+            return np.fromiter(self._regex_ends(text[:n_bytes].tobytes()), dtype=np.uint32)
+        state = self.new_state()
+        ends = np.empty(max(min(n_bytes, _ENDS_PER_CALL), 0) + splitting.MIN_ENDS, dtype=np.uint32)
+        blocks = []
+        while True:
+            n = splitting.split_spans(text, n_bytes, True, self.automaton, state, ends)
+            blocks.append(ends[:n].copy())
+            if not state[splitting.NEED_CALL]:
+                return np.concatenate(blocks)
+
+    def _regex_ends(self, data: bytes) -> Iterator[int]:
+        """The ends of the spans of a whole text, by the `regex` package."""
+        start = 0
+        for found in self._special_regex.finditer(data) if self._special_regex else ():
+            yield from self._ordinary_ends(data[start : found.start()], start)
+            start = found.end()
+            yield start | SPECIAL_FLAG
+        yield from self._ordinary_ends(data[start:], start)
+
+    def _ordinary_ends(self, data: bytes, offset: int) -> Iterator[int]:
+        text = data.decode("utf-8", "surrogateescape")
+        at_byte = offset + np.concatenate([[0], np.cumsum(_widths(text))])
+        written = 0
+        for found in self.pattern.regex.finditer(text):
+            start, end = found.span()
+            if start == end:
+                continue
+            if start > written:
+                yield int(at_byte[start])
+            yield int(at_byte[end])
+            written = end
+        if written < len(text):
+            yield int(at_byte[len(text)])
+
+
+def _widths(text: str) -> Array:
+    """How many bytes each character of a text stands for; an escaped byte is one."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    widths[(points >= 0xDC80) & (points <= 0xDCFF)] = 1
+    return widths
+
+
+def _special_regex(special_tokens: tuple[bytes, ...]) -> regex.Pattern[bytes] | None:
+    if not special_tokens:
+        return None
+    longest_first = sorted(special_tokens, key=len, reverse=True)
+    return regex.compile(b"|".join(regex.escape(token) for token in longest_first))
+
+
+def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) -> SplitAutomaton | None:
+    if pattern.tables is None:
+        return None
+    table, class_of, byte_class, safe, stride = pattern.tables
+    if any(token.decode("utf-8", "ignore").encode() != token for token in special_tokens):
+        # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
+        safe = np.zeros_like(safe)
+    longest = max(map(len, special_tokens), default=0)
+    settings = np.array([pattern.kind == "restart", stride, longest], dtype=np.int64)
+    first_bytes = sorted({token[0] for token in special_tokens})
+    needles = np.array([byte * 0x0101_0101_0101_0101 for byte in first_bytes], dtype=np.uint64)
+    return SplitAutomaton(table, class_of, byte_class, safe, settings, needles, *_make_trie(special_tokens))
+
+
+def _make_trie(tokens: tuple[bytes, ...]) -> tuple[Array, Array, Array, Array]:
+    """Return roots, children, labels and ends of the trie of some byte strings (see `SplitAutomaton`)."""
+    roots = np.full(256, -1, dtype=np.int32)
+    labels: list[int] = []
+    ends: list[int] = []
+    children: list[int] = []
+    # Level by level: a node is the range of the sorted tokens that share its prefix.
+    level = [sorted(tokens)]
+    depth = 0
+    while level:
+        following = []
+        for group in level:
+            if depth:
+                children.append(len(labels))
+            by_byte: dict[int, list[bytes]] = {}
+            for token in group:
+                if len(token) > depth:
+                    by_byte.setdefault(token[depth], []).append(token)
+            for byte, subgroup in by_byte.items():
+                if not depth:
+                    roots[byte] = len(labels)
+                labels.append(byte)
+                ends.append(len(subgroup[0]) == depth + 1)
+                following.append(subgroup)
+        level = following
+        depth += 1
+    children.append(len(labels))
+    return (
+        roots,
+        np.array(children, dtype=np.int32),
+        np.array(labels, dtype=np.uint8),
+        np.array(ends, dtype=np.uint8),
+    )

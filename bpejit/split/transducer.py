@@ -1,0 +1,133 @@
+"""DFA -> streaming transducer.
+
+The plain way to split with a DFA is to remember the last accept, go on until the DFA is dead, and begin anew at that
+accept. The transducer does the beginning anew *ahead of time*: its state is a stack of levels, where level k + 1 is a
+fresh run of the DFA begun at the last accept of level k.
+
+- When level k accepts again, what the levels above it did was in vain: they are dropped, and one fresh level begins here.
+- A level that is dead waits, with its accept, until it is the lowest.
+- When the lowest level is dead its accept is certain: it is emitted, and the stack shifts down.
+- Above a level that will accept before *every* next class no level is needed: its accept will be replaced.
+
+So each character is read once, and no position is ever returned to. What has to be kept are the accepts of all levels but
+the highest: the pending ends. A step keeps the first `kept` of them, may add the present position behind these, and emits
+the first `emitted` of the result. The kernel lays the pending ends where the next emitted ends belong, so that a step is
+one store, `ends[n + kept] = position`, and one addition, `n += emitted` (where the position is not added, it lies behind
+the pending ends and is never looked at).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.kernels._constants import MAX_PENDING
+from bpejit.split.automaton import DEAD, Dfa
+from bpejit.split.classes import END_CLASS
+
+MAX_STATES = 4096
+
+_SPENT = -1
+"""A level that is dead and has an accept."""
+
+_FAILED = -2
+"""A level that is dead and has none."""
+
+
+class Transducer(NamedTuple):
+    """A minimal transducer; state 0 is the start, and the end of the text leads back to it.
+
+    Each array is [states, classes + 1]; column 0 is the end of the text.
+    """
+
+    moves: Array
+    kept: Array
+    emitted: Array
+
+
+class NoTransducerError(Exception):
+    """The pattern has no transducer; the message is the reason."""
+
+
+def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int, int]:
+    """Return the stack after a character, before emission, with how many pending ends it keeps, and whether one is added."""
+    after: list[int] = []
+    for level, state in enumerate(levels):
+        if state < 0:
+            after.append(state)
+            continue
+        accepted = bool(dfa.accepts[state, column])
+        following = int(dfa.moves[state, column])
+        has_accept = accepted or level + 1 < len(levels)
+        after.append(following if following != DEAD else _SPENT if has_accept else _FAILED)
+        if following != DEAD and endless[following]:
+            return tuple(after), level, 0
+        if accepted:
+            if column != END_CLASS:
+                fresh = int(dfa.moves[0, column])
+                after.append(fresh if fresh != DEAD else _FAILED)
+            return tuple(after), level, 1
+    return tuple(after), len(levels) - 1, 0
+
+
+def make_transducer(dfa: Dfa) -> Transducer:
+    """Return the transducer of a DFA.
+
+    Raises
+    ------
+    NoTransducerError
+        If some text is not matched, if more than MAX_PENDING ends can be pending, or if there are too many states.
+    """
+    endless = dfa.accepts.all(axis=1)
+    start = (0,)
+    numbers = {start: 0}
+    order = [start]
+    size = dfa.classes.n + 1
+    rows: list[list[tuple[int, int, int]]] = []
+    for levels in order:
+        row = []
+        for column in range(size):
+            if column == END_CLASS and levels == start:
+                row.append((0, 0, 0))
+                continue
+            after, kept, added = _read(dfa, endless, levels, column)
+            emitted = 0
+            while after and after[0] == _SPENT:
+                after = after[1:]
+                emitted += 1
+            if column == END_CLASS:
+                if after:
+                    raise NoTransducerError("some text is matched by no alternative")
+                after = start
+            elif after[0] == _FAILED:
+                raise NoTransducerError("some text is matched by no alternative")
+            if len(after) - 1 > MAX_PENDING:
+                raise NoTransducerError(f"more than {MAX_PENDING} ends can be pending")
+            target = numbers.setdefault(after, len(order))
+            if target == len(order):
+                order.append(after)
+                if len(order) > MAX_STATES:
+                    raise NoTransducerError(f"the transducer has more than {MAX_STATES} states")
+            row.append((target, kept, emitted))
+        rows.append(row)
+    table = np.array(rows, dtype=np.int64)
+    return _minimise(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
+
+
+def _minimise(transducer: Transducer) -> Transducer:
+    """Merge states that no text can tell apart (Moore's algorithm); the blocks are numbered by their first state."""
+    moves, kept, emitted = transducer
+    signature = np.concatenate([kept, emitted], axis=1)
+    n_blocks = 0
+    while True:
+        _, first, block = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))
+        block = rank[block.reshape(-1)]
+        first = np.sort(first)
+        if first.size == n_blocks:
+            break
+        n_blocks = first.size
+        signature = np.concatenate([block[:, None], block[moves]], axis=1)
+    return Transducer(block[moves[first]], kept[first], emitted[first])
