@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bpejit.errors import BpejitError
+
 from .options import debug_option
 
 if TYPE_CHECKING:
@@ -30,8 +32,9 @@ def info(*, path: str) -> None:
         bpejit info tokenizer
         bpejit info tokens.bin
     """
-    lines = _tokenizer_lines(path) if Path(path).is_dir() or path.endswith(".json") else _token_file_lines(path)
-    for name, value in lines:
+    if not Path(path).exists():
+        raise BpejitError(f"there is no `{path}`; expected a tokenizer's folder or a token file: check the path")
+    for name, value in _tokenizer_lines(path) if Path(path).is_dir() else _token_file_lines(path):
         click.echo(f"{name:<16}{value}")
 
 
