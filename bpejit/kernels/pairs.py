@@ -1,0 +1,241 @@
+"""The pairs of adjacent tokens: how often each occurs, and where.
+
+The pair table is an open-addressing hash table of 32-byte slots, so that looking at a pair, or lowering its count,
+touches one cache line. A pair can gain occurrences only in the step that makes the newer of its two tokens, which gives
+the three facts that the trainer rests on:
+
+- the positions of a pair (where its left token starts) are written once, side by side, into one large array: its
+  *posting list*; it is never cleaned, and an entry that no longer matches is skipped when it is met;
+- after that step the count of a pair only falls;
+- so a pair that occurs less often than a threshold now will never reach it later, and needs neither slot nor list.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.kernels._constants import DONE, NEED_SPACE
+from bpejit.kernels._jit import inline, kernel
+from bpejit.kernels.cells import HALF, LOW_HALF, ONE, ZERO, weight_of
+from bpejit.kernels.memory import fold_multiply, prefetch
+
+PAIR = np.dtype(
+    [
+        ("key", np.uint64),  # see `pair_key`; 0 in an empty slot
+        ("count", np.uint64),  # how often the pair occurs now; 0 once it has been merged
+        ("start", np.uint64),  # its posting list is postings[start : start + length]
+        ("length", np.uint32),
+        ("next", np.uint32),  # slot + 1 of the next pair in the same bucket (see buckets.py), 0 for none
+    ],
+    align=True,
+)
+"""A slot of the pair table; the table's size is a power of two."""
+
+NO_SLOT = np.uint64(0xFFFF_FFFF)
+MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
+SUM_LIMIT = np.uint64(0xFFFF_FFFF)
+
+AHEAD = np.uint64(16)
+"""Pairs between asking for a cache line and using it."""
+
+
+@inline
+def pair_key(left, right):
+    """Key of a pair of token ids: never 0, and smaller ids have smaller keys."""
+    return (left << HALF | right) + ONE
+
+
+@inline
+def hash_key(key):
+    """Spread a key over 64 bits."""
+    return fold_multiply(key ^ MULTIPLIER, MULTIPLIER)
+
+
+@inline
+def find_slot(pairs, key):
+    """Slot that holds `key`, or the empty slot where it belongs (uint64); the table must have an empty slot."""
+    mask = np.uint64(pairs.size) - ONE
+    slot = hash_key(key) & mask
+    while pairs[slot]["key"] != key and pairs[slot]["key"] != ZERO:
+        slot = (slot + ONE) & mask
+    return slot
+
+
+@inline
+def key_at(cells, at, border):
+    """Key of the pair of two tokens of one cell each, at `cells[at]` and `cells[at + 1]`; 0 if one is a border."""
+    left = cells[at] & LOW_HALF
+    right = cells[at + ONE] & LOW_HALF
+    return ZERO if left == border or right == border else pair_key(left, right)
+
+
+@kernel
+def bound_counts(cells, n_cells, heavy, border, sums):
+    """Add up the weights of pairs by hash: an upper bound of each pair's count, in little memory.
+
+    Parameters
+    ----------
+    cells : uint64[:], in
+        Tokens of one cell each; the first `n_cells` are meaningful.
+    n_cells : uint64
+    heavy : uint64[:], in
+        See `cells`.
+    border : uint64
+        The id that stands for "no token".
+    sums : uint32[:], in-out
+        Zeros at first; the size is a power of two. The count of a pair is at most `sums[hash_key(key) & (size - 1)]`,
+        except that a sum stops at 2^32 - 1.
+
+    Notes
+    -----
+    One pass, O(cells).
+    """
+    mask = np.uint64(sums.size) - ONE
+    at = ONE
+    while at + ONE < n_cells:
+        key = key_at(cells, at, border)
+        if key != ZERO:
+            slot = hash_key(key) & mask
+            sums[slot] = min(np.uint64(sums[slot]) + weight_of(cells[at], heavy), SUM_LIMIT)
+        at += ONE
+
+
+@kernel
+def count_pairs(cells, n_cells, heavy, border, sums, lengths, state, pairs):
+    """Count the pairs that may reach the threshold.
+
+    Parameters
+    ----------
+    cells, n_cells, heavy, border, sums
+        As in `bound_counts`, which has filled `sums`.
+    lengths : uint32[:], in
+        Number of bytes of each token.
+    state : STATE[1], in-out
+        `position` (the cell to go on from, 1 at first), `threshold`, `max_bytes`, `n_pairs`.
+    pairs : PAIR[:], in-out
+        `count`, and the number of occurrences in `length`.
+
+    Returns
+    -------
+    int
+        `DONE`, or `NEED_SPACE` when the table is three quarters full: call again with a larger one.
+
+    Notes
+    -----
+    Pairs of more than `max_bytes` bytes are left out. One pass, O(cells).
+    """
+    status = state[0]
+    limit = np.uint64(pairs.size) * np.uint64(3) // np.uint64(4)
+    wanted = min(status["threshold"], SUM_LIMIT)
+    max_bytes = status["max_bytes"]
+    mask = np.uint64(sums.size) - ONE
+    pair_mask = np.uint64(pairs.size) - ONE
+    at = status["position"]
+    while at + ONE < n_cells:
+        later = min(at + AHEAD, n_cells - ONE - ONE)
+        prefetch(pairs, hash_key(key_at(cells, later, border)) & pair_mask)
+        key = key_at(cells, at, border)
+        if key != ZERO and np.uint64(sums[hash_key(key) & mask]) >= wanted:
+            cell = cells[at]
+            if np.uint64(lengths[cell & LOW_HALF]) + np.uint64(lengths[cells[at + ONE] & LOW_HALF]) <= max_bytes:
+                pair = pairs[find_slot(pairs, key)]
+                if pair["key"] == ZERO:
+                    if status["n_pairs"] == limit:
+                        status["position"] = at
+                        return NEED_SPACE
+                    status["n_pairs"] += ONE
+                    pair["key"] = key
+                pair["count"] += weight_of(cell, heavy)
+                pair["length"] += np.uint32(1)
+        at += ONE
+    status["position"] = at
+    return DONE
+
+
+@kernel
+def copy_pairs(source, least, state, pairs):
+    """Copy the pairs that occur at least `least` times into another table, and forget the buckets they were in.
+
+    Parameters
+    ----------
+    source : PAIR[:], in
+    least : uint64
+    state : STATE[1], in-out
+        `n_pairs`.
+    pairs : PAIR[:], out
+        Zeros at first; must be larger than the number of pairs that are copied.
+
+    Notes
+    -----
+    O(slots of `source`).
+    """
+    n_pairs = ZERO
+    for i in range(source.size):
+        old = source[i]
+        if old["key"] != ZERO and old["count"] >= least:
+            new = pairs[find_slot(pairs, old["key"])]
+            new["key"] = old["key"]
+            new["count"] = old["count"]
+            new["start"] = old["start"]
+            new["length"] = old["length"]
+            n_pairs += ONE
+    state[0]["n_pairs"] = n_pairs
+
+
+@kernel
+def plan_postings(pairs, state):
+    """Give each pair its place in the array of postings.
+
+    Parameters
+    ----------
+    pairs : PAIR[:], in-out
+        `length` is read and set back to 0, `start` is written.
+    state : STATE[1], in-out
+        `n_postings`: the room that all lists need together; `longest`: the length of the longest list.
+
+    Notes
+    -----
+    O(slots).
+    """
+    used = ZERO
+    longest = ZERO
+    for i in range(pairs.size):
+        pair = pairs[i]
+        if pair["key"] != ZERO:
+            length = np.uint64(pair["length"])
+            pair["start"] = used
+            pair["length"] = np.uint32(0)
+            used += length
+            longest = max(longest, length)
+    state[0]["n_postings"] = used
+    state[0]["longest"] = longest
+
+
+@kernel
+def write_postings(cells, n_cells, border, pairs, postings):
+    """Write the positions of each pair of the table, in ascending order.
+
+    Parameters
+    ----------
+    cells, n_cells, border
+        As in `bound_counts`.
+    pairs : PAIR[:], in-out
+        As `plan_postings` leaves them; `length` is written.
+    postings : uint32[:], out
+
+    Notes
+    -----
+    One pass, O(cells).
+    """
+    mask = np.uint64(pairs.size) - ONE
+    at = ONE
+    while at + ONE < n_cells:
+        later = min(at + AHEAD, n_cells - ONE - ONE)
+        prefetch(pairs, hash_key(key_at(cells, later, border)) & mask)
+        key = key_at(cells, at, border)
+        if key != ZERO:
+            pair = pairs[find_slot(pairs, key)]
+            if pair["key"] == key:
+                postings[pair["start"] + np.uint64(pair["length"])] = at
+                pair["length"] += np.uint32(1)
+        at += ONE
