@@ -176,7 +176,7 @@ class TokenFileWriter:
         return (json.dumps(fields, indent=2) + "\n").encode()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TokenFile:
     """A token file that `open_tokens` has checked.
 
