@@ -48,17 +48,17 @@ class PretokenCounter:
             self._grow(pool.size)
 
     def _grow(self, longest: int) -> None:
-        """Make room: twice the slots if they are the reason, otherwise an arena with room for `longest` bytes more."""
+        """Make room for what stopped a kernel: slots, or else the arena, which then takes `longest` bytes more."""
         slots = self._table.size // 4
         if (self._state[interning.USED] + interning.BATCH) * 4 > slots * 3:
             larger = np.zeros(2 * self._table.size, dtype=np.uint64)
             interning.rehash(self._table, larger)
             self._table = larger
+            return
         used = int(self._state[interning.ARENA_USED])
-        if self._arena.size - used < self._arena.size // 4:
-            arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), dtype=np.uint8)
-            arena[:used] = self._arena[:used]
-            self._arena = arena
+        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), dtype=np.uint8)
+        arena[:used] = self._arena[:used]
+        self._arena = arena
 
     def table(self) -> PretokenTable:
         """Return the table so far, in order of bytes.
