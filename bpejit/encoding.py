@@ -1,0 +1,498 @@
+"""Encode text to token ids, and decode them, in memory.
+
+An `Encoder` holds the tables of one model; it is immutable and shared by threads. A `Workspace` holds what one thread
+writes to: the cache of pre-tokens, buffers and scratch space. All of it is allocated, and all kernels are loaded, when it
+is made, so that encoding needs no fresh memory but for its results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables
+from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
+from bpejit.kernels import bpe, decoding
+from bpejit.kernels import encoding as kernels
+from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
+from bpejit.kernels.splitting import STATE_SIZE, shift_state
+from bpejit.model import Model
+from bpejit.split import Splitter
+
+BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
+
+CACHE_BYTES = 6 << 20
+"""Memory for the cache of a workspace: holds GPT-2's vocabulary and most of what a text uses besides."""
+
+BULK_CACHE_BYTES = 96 << 20
+"""The same for a worker that encodes large corpora."""
+
+TEXT_BYTES = 1 << 16
+"""Text that is copied into a workspace and encoded at a time: it stays in the cache while it is split."""
+
+STRING_SLICE = 1 << 14
+"""Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
+
+_ENDS = 1 << 14
+_SCRATCH_BYTES = 1 << 13
+_LEAST_SLOTS = 1 << 9
+
+
+def text_to_bytes(text: str) -> bytes:
+    """Return the UTF-8 bytes of a text; a lone surrogate becomes U+FFFD, as tiktoken has it."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        # By way of UTF-16, so that two halves of a pair that stand side by side become the character that they mean.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+class Workspace:
+    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone."""
+
+    def __init__(self, *, cache_bytes: int, text_bytes: int) -> None:
+        # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
+        slot_bytes = 8 * kernels.SLOT_WORDS
+        n_slots = _LEAST_SLOTS
+        while 2 * n_slots * slot_bytes <= cache_bytes * 3 // 4:
+            n_slots *= 2
+        self.memory = EncoderMemory(
+            slots=np.full(n_slots * kernels.SLOT_WORDS, 0, dtype=np.uint64),
+            arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
+            batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
+            scratch=np.full(bpe.SCRATCH_WORDS * _SCRATCH_BYTES, 0, dtype=np.uint64),
+            ends=np.full(_ENDS, 0, dtype=np.uint32),
+            progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
+        )
+        self.progress = self.memory.progress
+        self.split_state = np.full(STATE_SIZE, 0, dtype=np.int64)
+        self.text_bytes = text_bytes
+        self.set_text_room(text_bytes)
+
+    def set_text_room(self, n_bytes: int) -> None:
+        """Make a text buffer for `n_bytes`, and one for their ids."""
+        if n_bytes > MAX_TEXT_BYTES:
+            raise CorpusError(
+                f"a pre-token has more than {n_bytes // 2} bytes; expected at most {MAX_TEXT_BYTES}: "
+                "choose a split pattern that cuts such text"
+            )
+        self.text_room = n_bytes
+        self.text = np.full(n_bytes + TEXT_PADDING, 0, dtype=np.uint8)
+        self.view = memoryview(self.text)  # type: ignore[arg-type]
+        # There is at most one id per byte.
+        self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
+
+    def grow_scratch(self) -> None:
+        """Make room for merging the pre-token for which there was too little."""
+        wanted = min(4 * self.memory.scratch.size, bpe.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]))
+        self.memory = self.memory._replace(scratch=np.zeros(wanted, dtype=np.uint64))
+
+
+class Encoder:
+    """Encodes with one model.
+
+    Parameters
+    ----------
+    model : Model
+    splitter : Splitter, optional
+        One that was made for this model's pattern and special tokens; otherwise it is made here.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If an id is too large for the tables.
+    PatternError
+        If the model's split pattern does not compile.
+    """
+
+    def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
+        self.model = model
+        specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
+        self.splitter = splitter or Splitter(model.pattern, specials)
+        self.tables = _make_tables(model, specials)
+        self._pool, self._starts, self._lengths = _make_decoder(model)
+        self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
+        self.decode([min(model.tokens)])  # loads the kernels
+
+    def new_workspace(self, *, cache_bytes: int = CACHE_BYTES, text_bytes: int = TEXT_BYTES) -> Workspace:
+        """Make the memory for one thread, and load all kernels.
+
+        Parameters
+        ----------
+        cache_bytes : int
+            For the cache of pre-tokens. The vocabulary goes into it, as far as it fits into half of the slots.
+        text_bytes : int
+            For the text buffer. A buffer for ids, of four times the size, comes with it.
+        """
+        workspace = Workspace(cache_bytes=cache_bytes, text_bytes=text_bytes)
+        # What is stored is what the merges make of a token's bytes, and for some tokens of some vocabularies that is not
+        # the token.
+        seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // kernels.SLOT_WORDS // 2])
+        text = np.concatenate([seeds.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+        out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+        self._encode_spans(workspace, text, seeds.starts[1:].astype(np.uint32), out)
+        self.encode(b" ", workspace)
+        return workspace
+
+    # ---- encoding ----------------------------------------------------------------------------------------------------
+
+    def encode(self, data: BytesLike, workspace: Workspace | None = None) -> Array:
+        """Return the ids of a text as uint32 [tokens].
+
+        Parameters
+        ----------
+        data : bytes-like
+        workspace : Workspace, optional
+            If it is missing, one is made for this call, which takes longer than to encode a megabyte.
+        """
+        workspace = workspace or self.new_workspace()
+        n_bytes = len(data)
+        if n_bytes <= workspace.text_bytes and self.splitter.automaton is not None:
+            workspace.view[:n_bytes] = data
+            workspace.progress[kernels.N_OUT] = 0
+            self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
+            return workspace.out[: workspace.progress[kernels.N_OUT]].copy()
+        return self.stream(workspace).encode_rest(data)
+
+    def encode_batch(self, texts: Sequence[BytesLike], workspace: Workspace | None = None) -> EncodedBatch:
+        """Return the ids of many texts, flat, with their starts."""
+        workspace = workspace or self.new_workspace()
+        encoded = [self.encode(text, workspace) for text in texts]
+        starts = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([ids.size for ids in encoded], out=starts[1:])
+        return EncodedBatch(_join(encoded), starts)
+
+    def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:
+        """Return the ids of a chunk of a text (see `bpejit.corpus.chunks`) as uint32 [tokens].
+
+        Parameters
+        ----------
+        text : uint8 [at least stop + 16]
+        cut : int
+            Where the chunk ends: at a safe cut, or at the end of the text.
+        stop : int
+            Where the bytes end that are there to finish the last pre-token.
+        final : bool
+            Whether the text ends with the chunk.
+        workspace : Workspace
+        """
+        if stop > MAX_TEXT_BYTES:
+            raise CorpusError(
+                f"{stop} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+                "put special tokens between the documents, or choose another split pattern"
+            )
+        workspace.progress[kernels.N_OUT] = 0
+        out = np.empty(cut // 3 + 64, dtype=np.uint32)
+        if self.splitter.automaton is None:
+            out = self._encode_spans(workspace, text, self.splitter.split(text, cut), out)
+        else:
+            out = self._encode_text(workspace, text, cut, stop, final, True, out)
+        return _trimmed(out, int(workspace.progress[kernels.N_OUT]))
+
+    def stream(self, workspace: Workspace | None = None) -> EncodeStream:
+        """Begin to encode a text that comes in pieces. The workspace serves nothing else until the stream is finished."""
+        return EncodeStream(self, workspace or self.new_workspace())
+
+    def _encode_text(
+        self, workspace: Workspace, text: Array, limit: int, stop: int, final: bool, fresh: bool, out: Array
+    ) -> Array:
+        """Run `kernels.encode_text` until it is done; return `out`, or a larger array that took its place."""
+        automaton = self.splitter.automaton
+        while True:
+            memory = workspace.memory
+            state = workspace.split_state
+            status = kernels.encode_text(text, limit, stop, final, fresh, automaton, state, self.tables, memory, out)
+            if status == DONE:
+                return out
+            fresh = False
+            out = self._make_room(workspace, status, out, limit)
+
+    def _encode_spans(self, workspace: Workspace, text: Array, ends: Array, out: Array) -> Array:
+        """Run `kernels.encode_spans` on spans from byte 0 until it is done; return `out`, or what took its place."""
+        progress = workspace.progress
+        progress[kernels.FIRST] = 0
+        progress[kernels.SPAN] = 0
+        progress[kernels.N_SPANS] = ends.size
+        while status := kernels.encode_spans(text, ends, self.tables, workspace.memory, out):
+            out = self._make_room(workspace, status, out, int(ends[-1]) & (SPECIAL_FLAG - 1))
+        progress[kernels.SPAN] = 0
+        progress[kernels.N_SPANS] = 0
+        return out
+
+    @staticmethod
+    def _make_room(workspace: Workspace, status: int, out: Array, stop: int) -> Array:
+        if status == NEED_SCRATCH:
+            workspace.grow_scratch()
+            return out
+        done = int(workspace.progress[kernels.N_OUT])
+        left = stop - int(workspace.progress[kernels.FIRST])
+        # Enough for what is left if it is like the rest, but at least half as much again; a pre-token that alone needs
+        # more gets it in some further rounds.
+        larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, dtype=np.uint32)
+        larger[:done] = out[:done]
+        return larger
+
+    # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def decode(self, ids: Iterable[int] | Array, *, offset: int = 0) -> bytes:
+        """Return the bytes of ids.
+
+        Parameters
+        ----------
+        ids : list of int, or any array of integers
+        offset : int
+            Position of the first id in the whole, for the error message.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+        """
+        array = self._as_ids(ids, offset)
+        n_bytes = decoding.measure_ids(array, self._lengths)
+        if n_bytes < 0:
+            position = -1 - n_bytes
+            self._refuse(int(array[position]), position + offset)
+        out = np.empty(n_bytes + decoding.OUT_SLACK, dtype=np.uint8)
+        decoding.decode_ids(array, self._pool, self._starts, self._lengths, out)
+        return out[:n_bytes].tobytes()
+
+    def _as_ids(self, ids: Iterable[int] | Array, offset: int) -> Array:
+        """Return ids of any kind as int64 [n]."""
+        numbers = ids if isinstance(ids, np.ndarray) else list(ids)
+        try:
+            array = np.asarray(numbers)
+        except (OverflowError, ValueError):
+            array = np.empty(0)
+        if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
+            return np.ascontiguousarray(array, dtype=np.int64)
+        # What is left is rare, or wrong in some way: say in which.
+        for position, number in enumerate(numbers):
+            if not isinstance(number, (int, np.integer)):
+                raise TokenIdError(
+                    f"{number!r} (at position {position + offset}) is not a token id; expected whole numbers: "
+                    "pass a list of int or an array of integers with one dimension"
+                )
+            if not 0 <= number < self._lengths.size:
+                self._refuse(int(number), position + offset)
+        return np.array(numbers, dtype=np.int64)
+
+    def _refuse(self, number: int, position: int) -> None:
+        size = self._lengths.size
+        gap = f", and {number} is not in use" if 0 <= number < size else ""
+        raise TokenIdError(
+            f"there is no token with id {number} (at position {position}); expected ids from 0 to {size - 1}{gap}: "
+            "decode with the tokenizer that made these ids"
+        )
+
+
+class EncodeStream:
+    """Encodes a text that comes in pieces; the ids are those of the whole, wherever it is divided.
+
+    The text that is not yet encoded stays in the workspace's buffer, with the state of the splitter, so that nothing is
+    read twice. The buffer grows only for a pre-token that is longer than it. A pattern that runs through the `regex`
+    package is the exception: its text is held until the next special token or the end.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    workspace : Workspace
+        Not to be used for anything else until `finish`.
+    """
+
+    def __init__(self, encoder: Encoder, workspace: Workspace) -> None:
+        self._encoder = encoder
+        self._workspace = workspace
+        self._specials = encoder.splitter.special_tokens
+        self._restart()
+
+    def _restart(self) -> None:
+        self._fresh = True
+        self._filled = 0
+        self._surrogate = ""
+        self._searched = 0
+        self._workspace.progress[kernels.FIRST] = 0
+
+    def feed(self, data: BytesLike | str) -> Array:
+        """Add a piece of text; return the ids that are certain now, as a new array."""
+        return _join([ids.copy() for ids in self.blocks(data)])
+
+    def finish(self) -> Array:
+        """Say that the text is complete; return the last ids, as a new array. The stream then stands at a new text."""
+        return _join([ids.copy() for ids in self.blocks(b"", final=True)])
+
+    def blocks(self, data: BytesLike | str, *, final: bool = False) -> Iterator[Array]:
+        """Add a piece of text, and yield the ids that become certain, in parts: for pieces of any size in little memory.
+
+        Parameters
+        ----------
+        data : bytes-like or str
+        final : bool
+            Whether the text ends with this piece.
+
+        Yields
+        ------
+        uint32 [tokens]
+            A view into the workspace: use or copy it before the next step.
+        """
+        workspace = self._workspace
+        for last in self._fill(data, final):
+            workspace.progress[kernels.N_OUT] = 0
+            out = self._encode(last, workspace.out)
+            yield out[: workspace.progress[kernels.N_OUT]]
+
+    def encode_rest(self, data: BytesLike) -> Array:
+        """Add the last piece; return all ids that were not returned before, as one array."""
+        workspace = self._workspace
+        out = np.empty(len(data) // 3 + 64, dtype=np.uint32)
+        done = 0
+        for last in self._fill(data, True):
+            workspace.progress[kernels.N_OUT] = done
+            out = self._encode(last, out)
+            done = int(workspace.progress[kernels.N_OUT])
+        return _trimmed(out, done)
+
+    def _fill(self, data: BytesLike | str, final: bool) -> Iterator[bool]:
+        """Copy a piece into the text buffer; yield each time that the buffer is to be encoded, and whether for the last."""
+        workspace = self._workspace
+        for part in self._as_bytes(data, final):
+            view = memoryview(part).cast("B")  # type: ignore[arg-type]
+            while len(view):
+                if self._filled == workspace.text_room:
+                    yield False
+                    self._make_room()
+                count = min(workspace.text_room - self._filled, len(view))
+                workspace.view[self._filled : self._filled + count] = view[:count]
+                self._filled += count
+                view = view[count:]
+        yield final
+        if final:
+            if workspace.text_room > workspace.text_bytes:
+                workspace.set_text_room(workspace.text_bytes)
+            self._restart()
+
+    def _as_bytes(self, data: BytesLike | str, final: bool) -> Iterator[BytesLike]:
+        is_text = isinstance(data, str)
+        # The first half of a surrogate pair waits for the second, which may be in the next piece.
+        text = self._surrogate + data if is_text else self._surrogate
+        self._surrogate = text[-1] if is_text and not final and text and _is_first_half(text[-1]) else ""
+        end = len(text) - len(self._surrogate)
+        start = 0
+        while start < end:
+            stop = min(start + STRING_SLICE, end)
+            if stop < end and _is_first_half(text[stop - 1]):
+                stop -= 1
+            yield text_to_bytes(text[start:stop])
+            start = stop
+        if not is_text:
+            yield data
+
+    def _make_room(self) -> None:
+        """Make room in a full buffer: move what is not yet encoded to its start, or grow if that is most of it."""
+        workspace = self._workspace
+        first = int(workspace.progress[kernels.FIRST])
+        text = workspace.text
+        if first < workspace.text_room // 2:
+            workspace.set_text_room(2 * workspace.text_room)
+        self._filled -= first
+        # Half of the buffer at most, once for each half of a buffer that was encoded: linear in all.
+        workspace.text[: self._filled] = text[first : first + self._filled]
+        workspace.progress[kernels.FIRST] = 0
+        self._searched = max(self._searched - first, 0)
+        shift_state(workspace.split_state, first)
+
+    def _encode(self, last: bool, out: Array) -> Array:
+        """Encode what the buffer holds, as far as it is certain; return `out`, or a larger array that took its place."""
+        workspace, encoder = self._workspace, self._encoder
+        filled = self._filled
+        if encoder.splitter.automaton is not None:
+            out = encoder._encode_text(workspace, workspace.text, filled, filled, last, self._fresh, out)
+            self._fresh = False
+            return out
+        first = int(workspace.progress[kernels.FIRST])
+        stop = filled if last else self._last_special(first)
+        text = workspace.text[first:]
+        out = encoder._encode_spans(workspace, text, encoder.splitter.split(text, stop - first), out)
+        workspace.progress[kernels.FIRST] = stop
+        return out
+
+    def _last_special(self, first: int) -> int:
+        """Return where the last special token in the buffer ends, as far as more text cannot change it, or `first`."""
+        longest = max(map(len, self._specials), default=0)
+        if not longest:
+            return first
+        # `re` takes the first alternative that matches, so the longest must come first.
+        pattern = b"|".join(re.escape(token) for token in sorted(self._specials, key=len, reverse=True))
+        stop = first
+        for found in re.compile(pattern).finditer(self._workspace.view[: self._filled], max(self._searched, first)):
+            if found.start() + longest > self._filled:
+                break
+            stop = found.end()
+        self._searched = max(stop, self._filled - longest + 1, 0)
+        return stop
+
+
+def _is_first_half(character: str) -> bool:
+    return "\ud800" <= character <= "\udbff"
+
+
+def _join(blocks: list[Array]) -> Array:
+    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.uint32)
+
+
+def _trimmed(out: Array, size: int) -> Array:
+    """Give the unused end of an array back, without a copy."""
+    out.resize(size, refcheck=False)
+    return out
+
+
+def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
+    largest = max(model.vocab)
+    if largest > kernels.MAX_ID:
+        raise TokenizerFormatError(
+            f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
+        )
+    # One internal token per distinct result: two merges may make the same bytes.
+    internal = {bytes([byte]): byte for byte in range(256)}
+    for left, right in model.merges:
+        internal.setdefault(left + right, len(internal))
+    # A part that no merge makes never occurs, nor does its pair.
+    rules = np.array(
+        [
+            (internal[left], internal[right], rank, internal[left + right])
+            for rank, (left, right) in enumerate(model.merges)
+            if left in internal and right in internal
+        ],
+        dtype=np.int32,
+    ).reshape(-1, 4)
+    slots = 2
+    while slots < 2 * len(rules):
+        slots *= 2
+    pairs = np.zeros(2 * slots, dtype=np.uint64)
+    bpe.build_pairs(*(np.ascontiguousarray(column) for column in rules.T), pairs)
+    ids = np.array([model.ids[token] for token in internal], dtype=np.uint32)
+    return EncoderTables(pairs, ids, _make_specials(specials))
+
+
+def _make_specials(specials: dict[bytes, int]) -> Array:
+    """Return hash and id of each special token."""
+    strings = ByteStrings.from_list(list(specials))
+    hashes = np.zeros(len(strings), dtype=np.uint64)
+    kernels.hash_strings(np.concatenate([strings.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)]), strings.starts, hashes)
+    if np.unique(hashes).size < hashes.size:
+        raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
+    return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
+
+
+def _make_decoder(model: Model) -> tuple[Array, Array, Array]:
+    """Return the bytes of all tokens, and start and length of each id; the length of an id without a token is -1."""
+    strings = ByteStrings.from_list(list(model.vocab.values()))
+    numbers = np.array(list(model.vocab), dtype=np.int64)
+    starts = np.zeros(model.vocab_size, dtype=np.int64)
+    lengths = np.full(model.vocab_size, -1, dtype=np.int64)
+    starts[numbers] = strings.starts[:-1]
+    lengths[numbers] = np.diff(strings.starts)
+    return np.concatenate([strings.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)]), starts, lengths

@@ -1,0 +1,322 @@
+"""Encoding: spans of text to token ids, through a cache of pre-tokens.
+
+Nearly all text repeats: 99 of 100 pre-tokens have been seen before, and then encoding is one look-up. The cache is open
+addressing with linear probing over slots of four 64-bit words, two slots to a cache line:
+
+    word 0   the key, as in `keys`
+    word 1   the key (0 means the slot is free)
+    word 2   ids 0 and 1, 32 bits each           or, with the top bit set, where the pre-token's record lies in the arena
+    word 3   ids 2 and 3, and in the top two     or, the number of ids
+             bits the number of ids, less 1
+
+An id has 30 bits. A record holds the bytes of the pre-token, if it has more than 15, and then its ids. When the slots are
+three quarters full, or the arena is, both are emptied: encoding for days does not grow, and what is frequent comes back at
+once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
+from bpejit.kernels._jit import inline, kernel
+from bpejit.kernels.bpe import NO_ROOM, WINDOW, encode_pretoken
+from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
+from bpejit.kernels.memory import load_u64, prefetch, store_u64
+from bpejit.kernels.splitting import NEED_CALL, split_spans
+
+# Fields of `progress`: where encoding goes on, and how full the cache is.
+FIRST, SPAN, N_SPANS, N_OUT, NEEDED, USED, ARENA_USED, WIPES = range(8)
+PROGRESS_SIZE = 8
+
+BATCH = 256
+"""Spans whose keys are made, hashed and prefetched before the first is looked up, so that the cache misses overlap."""
+
+BATCH_WORDS = 3
+"""Words of `batch` per span: the two of the key, and the hash."""
+
+SLOT_WORDS = 4
+
+OUT_SLACK = 4
+"""Room for ids beyond the last one: four are written whatever their number."""
+
+ARENA_SLACK = 16
+"""Bytes of the arena behind the last record that may be read."""
+
+MAX_ID = (1 << 30) - 1
+"""Largest id that fits into a slot."""
+
+_POSITION = np.uint32(SPECIAL_FLAG - 1)
+_FLAG = np.uint32(SPECIAL_FLAG)
+_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
+_SHORT = np.uint64(SHORT_KEY_BYTES)
+_LENGTH = np.uint64((1 << 56) - 1)
+_SPECIAL_TAG = np.uint64(0xFE << 56)
+_RECORD = np.uint64(1 << 63)
+_COUNT_SHIFT = np.uint64(62)
+_HALF = np.uint64(32)
+_IDS = np.uint64(MAX_ID << 32 | MAX_ID)
+_WINDOW = np.uint64(WINDOW)
+
+
+@kernel
+def hash_strings(pool, starts, hashes):
+    """Hash byte strings as `find_special` does.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+        Readable 16 bytes past the end.
+    starts : int64[n + 1], in
+    hashes : uint64[n], out
+    """
+    for i in range(hashes.size):
+        start = np.uint64(starts[i])
+        hashes[i] = hash_bytes(pool, start, np.uint64(starts[i + 1]) - start)
+
+
+@inline
+def _find_special(specials, text, start, length):
+    """Return the id of the special token that a span is.
+
+    `specials` holds pairs of hash and id; the hashes differ, and the span is certain to be one of them.
+    """
+    hashed = hash_bytes(text, start, length)
+    i = _ZERO
+    while i + _TWO < np.uint64(specials.size) and specials[i] != hashed:
+        i += _TWO
+    return specials[i + _ONE]
+
+
+@inline
+def _find(slots, mask, arena, low, high, hashed, text, start):
+    """Return the first word of the slot that holds the key, or of the free slot where it belongs."""
+    slot = hashed & mask
+    while True:
+        word = slot * _FOUR
+        if slots[word + _ONE] == _ZERO:
+            return word
+        if slots[word] == low and slots[word + _ONE] == high:
+            if high < LONG_TAG or equal_bytes(arena, slots[word + _TWO] ^ _RECORD, text, start, high & _LENGTH):
+                return word
+        slot = (slot + _ONE) & mask
+
+
+@inline
+def _remember(slots, mask, arena, progress, word, low, high, hashed, text, start, out, begin, end):
+    """Put the ids `out[begin:end]` of a pre-token into the cache, at the free slot `word`; empty the cache first if full."""
+    n_bytes = high & _LENGTH if high >= LONG_TAG else _ZERO
+    n_ids = end - begin
+    in_slot = n_bytes == _ZERO and n_ids <= _FOUR
+    size = _ZERO if in_slot else n_bytes + n_ids * _FOUR
+    room = np.uint64(arena.size - ARENA_SLACK)
+    if size > room // _FOUR:
+        return  # one record is not worth the place of thousands
+    if np.uint64(progress[USED]) * _FOUR >= (mask + _ONE) * _THREE or np.uint64(progress[ARENA_USED]) + size > room:
+        slots[:] = _ZERO
+        progress[USED] = 0
+        progress[ARENA_USED] = 0
+        progress[WIPES] += 1
+        word = (hashed & mask) * _FOUR
+    slots[word] = low
+    slots[word + _ONE] = high
+    progress[USED] += 1
+    if in_slot:
+        first = np.uint64(out[begin])
+        second = (n_ids - _ONE) << _COUNT_SHIFT
+        if n_ids > _ONE:
+            first |= np.uint64(out[begin + _ONE]) << _HALF
+        if n_ids > _TWO:
+            second |= np.uint64(out[begin + _TWO])
+        if n_ids > _THREE:
+            second |= np.uint64(out[begin + _THREE]) << _HALF
+        slots[word + _TWO] = first
+        slots[word + _THREE] = second
+        return
+    record = np.uint64(progress[ARENA_USED])
+    progress[ARENA_USED] += np.int64(size)
+    slots[word + _TWO] = record | _RECORD
+    slots[word + _THREE] = n_ids
+    for i in range(n_bytes):
+        arena[record + np.uint64(i)] = text[start + np.uint64(i)]
+    record += n_bytes
+    for i in range(0, n_ids, 2):
+        store_u64(arena, record + np.uint64(i) * _FOUR, load_u64(out, begin + np.uint64(i)))
+
+
+@inline
+def _encode_slowly(text, start, length, low, high, hashed, tables, memory, out, n_out):
+    """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
+    if high == _SPECIAL_TAG:
+        out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
+        return n_out + _ONE
+    slots = memory.slots
+    arena = memory.arena
+    mask = np.uint64(slots.size // SLOT_WORDS - 1)
+    word = _find(slots, mask, arena, low, high, hashed, text, start)
+    if slots[word + _ONE] == _ZERO:
+        end = encode_pretoken(text, start, length, tables.pairs, tables.ids, memory.scratch, out, n_out, _WINDOW)
+        if end != NO_ROOM:
+            _remember(slots, mask, arena, memory.progress, word, low, high, hashed, text, start, out, n_out, end)
+        return end
+    first = slots[word + _TWO]
+    second = slots[word + _THREE]
+    if first < _RECORD:
+        store_u64(out, n_out, first)
+        store_u64(out, n_out + _TWO, second & _IDS)
+        return n_out + (second >> _COUNT_SHIFT) + _ONE
+    record = first ^ _RECORD
+    if high >= LONG_TAG:
+        record += high & _LENGTH
+    for i in range(0, second, 2):
+        store_u64(out, n_out + np.uint64(i), load_u64(arena, record + np.uint64(i) * _FOUR))
+    return n_out + second
+
+
+@inline
+def _make_keys(text, start, ends, span, size, slots, mask, batch):
+    """Write key and hash of `size` spans to `batch`, and ask for the cache lines of their slots."""
+    for i in range(size):
+        end = ends[span + i]
+        stop = np.uint64(end & _POSITION)
+        length = stop - start
+        if length <= _SHORT and end & _FLAG == 0:
+            low, high = short_key(text, start, length)
+            hashed = hash_key(low, high)
+        elif end & _FLAG:
+            low = _ZERO
+            high = _SPECIAL_TAG
+            hashed = _ZERO
+        else:
+            low = hash_bytes(text, start, length)
+            high = LONG_TAG | length
+            hashed = low
+        prefetch(slots, (hashed & mask) * _FOUR)
+        k = np.uint64(i * BATCH_WORDS)
+        batch[k] = low
+        batch[k + _ONE] = high
+        batch[k + _TWO] = hashed
+        start = stop
+
+
+@kernel
+def encode_spans(text, ends, tables, memory, out):
+    """Encode the spans of a text.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past the last span.
+    ends : uint32[:], in
+        Ends of the spans, with the special flag.
+    tables : EncoderTables, in
+    memory : EncoderMemory, in-out
+        `memory.progress` says where to go on: spans SPAN to N_SPANS are encoded, the first of them begins at FIRST, and ids
+        are written from `out[N_OUT]` on. These fields are brought up to date.
+    out : uint32[:], out
+
+    Returns
+    -------
+    int
+        DONE; NEED_SPACE if `out` has less room than the next span has bytes, plus OUT_SLACK; NEED_SCRATCH if the scratch
+        space is too small for the next span, of NEEDED bytes. Both go on at that span when called again.
+
+    Notes
+    -----
+    One probe per span, and a merge for each pre-token that is not in the cache. Spans are not checked.
+    """
+    progress = memory.progress
+    slots = memory.slots
+    batch = memory.batch
+    mask = np.uint64(slots.size // SLOT_WORDS - 1)
+    n_out = np.uint64(progress[N_OUT])
+    start = np.uint64(progress[FIRST])
+    span = progress[SPAN]
+    n_spans = progress[N_SPANS]
+    status = DONE
+    while span < n_spans and status == DONE:
+        size = min(BATCH, n_spans - span)
+        room = np.uint64(out.size) - n_out
+        while size > 0 and np.uint64(ends[span + size - 1] & _POSITION) - start + np.uint64(OUT_SLACK) > room:
+            size //= 2
+        if size == 0:
+            status = NEED_SPACE
+        _make_keys(text, start, ends, span, size, slots, mask, batch)
+        for i in range(size):
+            k = np.uint64(i * BATCH_WORDS)
+            low = batch[k]
+            high = batch[k + _ONE]
+            hashed = batch[k + _TWO]
+            word = (hashed & mask) * _FOUR
+            first = slots[word + _TWO]
+            second = slots[word + _THREE]
+            stop = np.uint64(ends[span] & _POSITION)
+            if slots[word] == low and slots[word + _ONE] == high and first < _RECORD:
+                # All four at once: the number of ids is not worth a branch that is often mispredicted.
+                store_u64(out, n_out, first)
+                store_u64(out, n_out + _TWO, second & _IDS)
+                n_out += (second >> _COUNT_SHIFT) + _ONE
+            else:
+                end = _encode_slowly(text, start, stop - start, low, high, hashed, tables, memory, out, n_out)
+                if end == NO_ROOM:
+                    progress[NEEDED] = np.int64(stop - start)
+                    status = NEED_SCRATCH
+                    break
+                n_out = end
+            start = stop
+            span += 1
+    progress[FIRST] = np.int64(start)
+    progress[SPAN] = span
+    progress[N_OUT] = np.int64(n_out)
+    return status
+
+
+@kernel
+def encode_text(text, limit, stop, final, fresh, automaton, split_state, tables, memory, out):
+    """Split a text and encode it.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past `stop`.
+    limit : int
+        Spans that end behind it are not encoded: where a chunk ends, and the text behind it only finishes its last span.
+    stop : int
+        Where the text ends, for now.
+    final : bool
+        Whether it ends there for good.
+    fresh : bool
+        Whether a new text begins here, at byte 0: resets `split_state` and all of `memory.progress` that belongs to a text,
+        N_OUT excepted.
+    automaton : SplitAutomaton, in
+    split_state : int64[8], in-out
+    tables, memory, out
+        As in `encode_spans`.
+
+    Returns
+    -------
+    int
+        As `encode_spans`. After DONE the spans up to `progress[FIRST]` are encoded; what follows waits for more text.
+    """
+    progress = memory.progress
+    ends = memory.ends
+    if fresh:
+        split_state[:] = 0
+        progress[FIRST] = 0
+        progress[SPAN] = 0
+        progress[N_SPANS] = 0
+    while True:
+        status = encode_spans(text, ends, tables, memory, out)
+        if status != DONE:
+            return status
+        if progress[N_SPANS] > 0 and (split_state[NEED_CALL] == 0 or progress[FIRST] >= limit):
+            progress[N_SPANS] = 0
+            progress[SPAN] = 0
+            return DONE
+        n_spans = split_spans(text, stop, final, automaton, split_state, ends)
+        while n_spans > 0 and np.int64(ends[n_spans - 1] & _POSITION) > limit:
+            n_spans -= 1
+        progress[SPAN] = 0
+        progress[N_SPANS] = n_spans
+        if n_spans == 0 and split_state[NEED_CALL] == 0:
+            return DONE
