@@ -99,7 +99,7 @@ def train(
             progress=progress,
         )
         unreadable = tokenizer.save(out)
-        seconds = progress.seconds - progress.compile_seconds
+        seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     read = max((stage.done for stage in progress.stages.values() if stage.unit == "bytes"), default=0)
     progress.say(

@@ -82,18 +82,21 @@ class Progress:
         self.compile_seconds = 0.0
         self._compile_said = False
         self._open = True
-        self._last = self._begun = time.perf_counter()
+        self._last = self._begun = time.perf_counter()  # as `_now` counts
         self._bar: Bar | None = None
         self._wants_bar = not quiet and sys.stderr.isatty()
 
     @property
     def seconds(self) -> float:
-        """Time since the command began its work."""
-        return time.perf_counter() - self._begun
+        """Time since the command began its work, without the time spent compiling."""
+        return self._now() - self._begun
+
+    def _now(self) -> float:
+        return time.perf_counter() - self.compile_seconds
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Take a report of the library."""
-        now = time.perf_counter()
+        now = self._now()
         if self._wants_bar and self._bar is None:
             # Not earlier: the bar has a thread, and the library forks its workers before its first report.
             self._bar = _make_bar()
