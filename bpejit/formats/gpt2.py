@@ -141,10 +141,10 @@ def read_gpt2_pair(
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:
     """Read a vocabulary. Text that can stand for bytes does so; other text was added to the vocabulary as it stands."""
     entries = parse_json(
-        read_file(path, error=TokenizerFormatError, what="vocabulary"), path, error=TokenizerFormatError, hook=list
+        read_file(path, error=TokenizerFormatError, what="vocabulary"), path, error=TokenizerFormatError, hook=tuple
     )
-    # An object arrives as a list of pairs, so that repeated keys are seen.
-    if not isinstance(entries, list) or not all(isinstance(entry, tuple) for entry in entries):
+    # An object arrives as a tuple of pairs, so that repeated keys are seen.
+    if not isinstance(entries, tuple):
         raise TokenizerFormatError(f"`{path}` holds no JSON object; expected token text -> id: check that it is a vocabulary")
     # A special token such as `<é>` looks like bytes as well. It is meant as it stands if no merge needs those bytes, and
     # if it is not there in the form that stands for its own bytes.
