@@ -6,6 +6,9 @@ TEXT_PADDING = 16
 SPECIAL_FLAG = 0x8000_0000
 """Bit of a span's end that marks the span as a special token; the position is in the other 31 bits."""
 
+POSITION_MASK = SPECIAL_FLAG - 1
+"""The other bits: where the span ends."""
+
 MAX_TEXT_BYTES = 0x7FFF_0000
 """Longest text of one kernel call, so that positions leave the flag bit free."""
 

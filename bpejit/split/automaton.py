@@ -1,9 +1,9 @@
-"""Syntax tree -> ordered NFA -> leftmost-first DFA.
+r"""Syntax tree -> ordered NFA -> leftmost-first DFA.
 
 A state of the DFA is the *ordered* list of NFA threads that are still in the race, best first. The list is cut at the
 first thread that matches, because a worse one can never win any more: that gives the alternation order of a backtracking
 engine, not the longest match. The threads wait *before* their conditions are looked at; when the class of the next
-character is known (the end of the text is one more class) the conditions are decided, so `(?!\\S)` and `$` cost nothing.
+character is known (the end of the text is one more class) the conditions are decided, so `(?!\S)` and `$` cost nothing.
 A transition therefore says two things: whether a match ends *before* the next character, and where to go with it.
 """
 
@@ -102,7 +102,7 @@ class _Builder:
 
     def emit(self, kind: str, mask: int = 0, goto: int = -1, other: int = -1) -> int:
         if len(self.program) >= MAX_INSTRUCTIONS:
-            raise OutsideDialectError("its repetitions are too large for bpejit's automaton")
+            raise OutsideDialectError("its repetitions are too large")
         self.program.append(_Instruction(kind, mask, goto, other))
         return len(self.program) - 1
 
@@ -170,14 +170,13 @@ class _Builder:
 
     def add_repeat(self, node: Repeat, goto: int, rest: _Rest) -> int:
         if _nullable(node.body) and node.high != 1:
-            raise OutsideDialectError("a repeated part that can match nothing is outside the dialect of bpejit's automaton")
-        if node.mode == "possessive" and not rest.always:
-            # Greedy gives characters back only if the rest fails. That changes nothing where the rest cannot begin with a
-            # character that is given back.
-            if not isinstance(node.body, Chars) or self.classes.masks[node.body] & rest.may:
-                raise OutsideDialectError(
-                    "a possessive quantifier that differs from the greedy one is outside the dialect of bpejit's automaton"
-                )
+            raise OutsideDialectError("it repeats a part that can match nothing")
+        # Greedy gives characters back only if the rest fails, and that changes nothing where the rest cannot begin with a
+        # character that is given back.
+        if node.mode == "possessive" and not (
+            rest.always or (isinstance(node.body, Chars) and not self.classes.masks[node.body] & rest.may)
+        ):
+            raise OutsideDialectError("it has a possessive quantifier that may differ from the greedy one")
         inner = self.within(node, rest)
         copies = node.low
         begin = goto
@@ -240,8 +239,8 @@ def make_dfa(tree: Node) -> Dfa:
     body = builder.add(tree, match_at, _Rest(classes.everything | _END, True))
     # An instruction of its own for the start, so that no transition leads back to state 0.
     start = builder.emit("split", goto=body, other=body)
-    numbers = {(start,): 0}
-    order = [(start,)]
+    numbers: dict[tuple[int, ...], int] = {(start,): 0}
+    order = list(numbers)
     accepts: list[list[bool]] = []
     moves: list[list[int]] = []
     for threads in order:

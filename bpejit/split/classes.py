@@ -86,9 +86,8 @@ def partition(sets: Iterable[Chars]) -> Classes:
     numbers: dict[bytes, int] = {}
     class_of_interval = np.array([numbers.setdefault(row.tobytes(), len(numbers) + 1) for row in inside], dtype=np.int64)
     if len(numbers) > MAX_CLASSES:
-        raise OutsideDialectError(
-            f"its sets divide the characters into {len(numbers)} classes, and the automaton has {MAX_CLASSES}"
-        )
+        raise OutsideDialectError(f"its sets make {len(numbers)} classes of characters, and an automaton has {MAX_CLASSES}")
+
     masks = {chars: sum(1 << number for row, number in numbers.items() if row[column]) for column, chars in enumerate(wanted)}
     lengths = np.diff(np.append(starts, CODE_POINTS))
     return Classes(len(numbers), np.repeat(class_of_interval, lengths).astype(np.uint8), masks)

@@ -1,8 +1,8 @@
-"""The dialect of split patterns: source text to a syntax tree.
+r"""The dialect of split patterns: source text to a syntax tree.
 
-Accepted are literals, escapes, `.`, sets, `\\p{..}` and the classes `\\s \\S \\d \\D \\w \\W`, groups `(?:..)`, `(?i:..)`, `(..)`,
-a leading `(?i)`, alternation, the quantifiers `? * + {m,n}` in greedy, lazy and possessive form, `(?=X)` and `(?!X)` of
-one character, and the end of the text, written `$`, `\\Z` or `\\z`. Whatever else the `regex` package knows is outside the
+Accepted are literals, escapes, `.`, sets, `\p{..}`, the classes `\s \S \d \D \w \W`, groups `(?:..)`, `(?i:..)`, `(..)`, a
+leading `(?i)`, alternation, the quantifiers `? * + {m,n}` in greedy, lazy and possessive form, `(?=X)` and `(?!X)` of one
+character, and the end of the text, written `$`, `\Z` or `\z`. Whatever else the `regex` package knows is outside the
 dialect: `parse` says so with a reason, and the pattern runs through that package instead.
 
 What a set contains is not decided here: its source is handed to the `regex` package (see `classes`), so the two agree.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class OutsideDialectError(Exception):
@@ -66,7 +66,15 @@ class End:
 
 Node = Chars | Sequence | Choice | Repeat | Look | End
 
-EMPTY = Sequence(())
+
+class Mark(NamedTuple):
+    """A piece of the source that another tool may read differently (see `translate`)."""
+
+    start: int
+    end: int
+    piece: Node | str
+    """A node of the tree, or the text itself: `|`, or what opens a group."""
+
 
 _QUANTIFIER = re.compile(r"([?*+]|\{(\d*)(,?)(\d*)\})([?+]?)")
 _PROPERTY = re.compile(r"\\[pP](?:[A-Za-z]|\{\^?[\w\s=:&.-]+\})")
@@ -80,6 +88,10 @@ class _Parser:
     def __init__(self, source: str) -> None:
         self.source = source
         self.at = 0
+        self.marks: list[Mark] = []
+
+    def mark(self, start: int, piece: Node | str) -> None:
+        self.marks.append(Mark(start, self.at, piece))
 
     def looking_at(self, text: str) -> bool:
         return self.source.startswith(text, self.at)
@@ -91,11 +103,12 @@ class _Parser:
         return found
 
     def outside(self, what: str) -> OutsideDialectError:
-        return OutsideDialectError(f"{what} at character {self.at} is outside the dialect of bpejit's automaton")
+        return OutsideDialectError(f"it has {what} at character {self.at}, which is outside the dialect")
 
     def choice(self, ignore_case: bool) -> Node:
         options = [self.sequence(ignore_case)]
         while self.accept("|"):
+            self.mark(self.at - 1, "|")
             options.append(self.sequence(ignore_case))
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
@@ -124,24 +137,28 @@ class _Parser:
         if self.at < len(self.source) and self.source[self.at] in "?*+{":
             raise self.outside("a quantifier after a quantifier")
         mode: Literal["greedy", "lazy", "possessive"] = {"?": "lazy", "+": "possessive"}.get(suffix, "greedy")  # type: ignore[assignment]
-        return Repeat(node, low, high, mode)
+        repeat = Repeat(node, low, high, mode)
+        self.mark(found.start(), repeat)
+        return repeat
 
     def item(self, ignore_case: bool) -> Node:
-        start = self.at
-        character = self.source[start]
-        if character == "(":
+        if self.looking_at("("):
             return self.group(ignore_case)
-        if character == "[":
-            return self.bracketed(ignore_case)
-        if character == "\\":
-            if self.accept("\\Z") or self.accept("\\z"):
-                return End()
+        start = self.at
+        if self.accept("$") or self.accept("\\Z") or self.accept("\\z"):
+            self.mark(start, End())
+            return End()
+        if self.looking_at("["):
+            self.bracketed()
+        elif self.looking_at("\\"):
             self.escape()
-            return Chars(self.source[start : self.at], ignore_case)
-        if character in "^?*+{}]":
-            raise self.outside(f"`{character}`")
-        self.at += 1
-        return End() if character == "$" else Chars(character, ignore_case)
+        elif self.source[start] in "^?*+{}]":
+            raise self.outside(f"`{self.source[start]}`")
+        else:
+            self.at += 1
+        chars = Chars(self.source[start : self.at], ignore_case)
+        self.mark(start, chars)
+        return chars
 
     def group(self, ignore_case: bool) -> Node:
         for opening, negated in (("(?=", False), ("(?!", True)):
@@ -154,10 +171,13 @@ class _Parser:
                     raise self.outside("a look ahead at more than one character")
                 self.close()
                 return Look(inner, negated)
+        start = self.at
         if self.accept("(?i:"):
             ignore_case = True
+            self.mark(start, "(?i:")
         elif self.accept("(?-i:"):
             ignore_case = False
+            self.mark(start, "(?-i:")
         elif not self.accept("(?:"):
             if self.looking_at("(?") or self.looking_at("(*"):
                 raise self.outside(f"the group `{self.source[self.at : self.at + 4]}`")
@@ -182,8 +202,8 @@ class _Parser:
             raise self.outside(f"`\\{letter}`")
         self.at += 2
 
-    def bracketed(self, ignore_case: bool) -> Chars:
-        start = self.at
+    def bracketed(self) -> None:
+        """Step over one set in brackets."""
         self.at += 1
         self.accept("^")
         if self.looking_at("]"):
@@ -199,7 +219,6 @@ class _Parser:
                 self.escape()
             else:
                 self.at += 1
-        return Chars(self.source[start : self.at], ignore_case)
 
 
 def parse(source: str) -> Node:
@@ -208,19 +227,26 @@ def parse(source: str) -> Node:
     Parameters
     ----------
     source : str
-        A pattern that the `regex` package compiles; no other is told from one outside the dialect.
+        A pattern that the `regex` package compiles; others are not told from those outside the dialect.
 
     Raises
     ------
     OutsideDialectError
         If the pattern uses what the dialect has not.
     """
+    return parse_with_marks(source)[0]
+
+
+def parse_with_marks(source: str) -> tuple[Node, list[Mark]]:
+    """Return the syntax tree of a pattern, and the pieces of its source that a translator must look at, in order."""
     parser = _Parser(source)
     ignore_case = parser.accept("(?i)")
+    if ignore_case:
+        parser.mark(0, "(?i)")
     try:
         node = parser.choice(ignore_case)
     except RecursionError:
-        raise OutsideDialectError("its groups are nested too deep for bpejit's automaton") from None
+        raise OutsideDialectError("its groups are nested too deep") from None
     if parser.at < len(source):
         raise parser.outside("an unmatched `)`")
-    return node
+    return node, sorted(parser.marks, key=lambda mark: mark.start)

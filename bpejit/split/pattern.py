@@ -70,7 +70,7 @@ class SplitPattern:
 
 
 def _regex_source(source: str) -> str:
-    """Return the pattern with `$` as the end of the text only, which in the `regex` package also stands before a last newline."""
+    """Return the pattern with `$` as the end of the text only; in the `regex` package it also stands before a last newline."""
     if re.search(r"\(\?[a-zA-Z]*m", source):
         # Whoever asks for the ends of lines gets them.
         return source

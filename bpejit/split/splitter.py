@@ -9,10 +9,11 @@ import regex
 
 from bpejit.arrays import Array, SplitAutomaton
 from bpejit.kernels import splitting
-from bpejit.kernels._constants import MAX_TEXT_BYTES, SPECIAL_FLAG
+from bpejit.kernels._constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.split.pattern import SplitPattern, compile_pattern
 
-_ENDS_PER_CALL = 1 << 16
+_BLOCK_BYTES = 1 << 16
+"""Text split at a time: it and its ends stay in the cache until they are used."""
 
 
 class Splitter:
@@ -55,6 +56,47 @@ class Splitter:
             return -1
         return int(splitting.find_cut(text, lo, hi, stop, self.automaton))
 
+    def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
+        """Split a piece of a text, block by block.
+
+        Parameters
+        ----------
+        text : uint8[:]
+            Padded. The piece begins at byte 0: where a text begins, or at a safe cut.
+        cut : int
+            Where the piece ends: at a safe cut, or at the end of the text.
+        stop : int
+            Where the bytes end that are there to finish the last span: at least one character and the longest special token
+            after a safe cut, or as much as the text has.
+        final : bool
+            Whether the text ends with the piece.
+
+        Yields
+        ------
+        first, ends, n
+            Where the first span of the block begins, and the ends of its `n` spans in a buffer that is used again for the
+            next block.
+        """
+        if self.automaton is None:
+            ends = self.split(text, cut)
+            yield 0, ends, ends.size
+            return
+        state = self.new_state()
+        ends = np.empty(_BLOCK_BYTES + splitting.MIN_ENDS, dtype=np.uint32)
+        limit = cut if final else stop
+        first = known = 0
+        while known < limit:
+            known = min(known + _BLOCK_BYTES, limit)
+            state[splitting.NEED_CALL] = 1
+            while state[splitting.NEED_CALL]:
+                n = splitting.split_spans(text, known, final and known == limit, self.automaton, state, ends)
+                # What lies behind the cut was read only to finish what lies before it.
+                while n and int(ends[n - 1]) & POSITION_MASK > cut:
+                    n -= 1
+                if n:
+                    yield first, ends, n
+                    first = int(ends[n - 1]) & POSITION_MASK
+
     def split(self, text: Array, n_bytes: int) -> Array:
         """Return the ends of all spans of a whole text.
 
@@ -75,7 +117,7 @@ class Splitter:
         if self.automaton is None:
             return np.fromiter(self._regex_ends(text[:n_bytes].tobytes()), dtype=np.uint32)
         state = self.new_state()
-        ends = np.empty(max(min(n_bytes, _ENDS_PER_CALL), 0) + splitting.MIN_ENDS, dtype=np.uint32)
+        ends = np.empty(min(n_bytes, _BLOCK_BYTES) + splitting.MIN_ENDS, dtype=np.uint32)
         blocks = []
         while True:
             n = splitting.split_spans(text, n_bytes, True, self.automaton, state, ends)

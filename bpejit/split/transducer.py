@@ -51,8 +51,8 @@ class NoTransducerError(Exception):
     """The pattern has no transducer; the message is the reason."""
 
 
-def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int, int]:
-    """Return the stack after a character, before emission, with how many pending ends it keeps, and whether one is added."""
+def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int]:
+    """Return the stack after a character, before emission, and how many of the pending ends it keeps."""
     after: list[int] = []
     for level, state in enumerate(levels):
         if state < 0:
@@ -63,13 +63,13 @@ def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tup
         has_accept = accepted or level + 1 < len(levels)
         after.append(following if following != DEAD else _SPENT if has_accept else _FAILED)
         if following != DEAD and endless[following]:
-            return tuple(after), level, 0
+            return tuple(after), level
         if accepted:
             if column != END_CLASS:
                 fresh = int(dfa.moves[0, column])
                 after.append(fresh if fresh != DEAD else _FAILED)
-            return tuple(after), level, 1
-    return tuple(after), len(levels) - 1, 0
+            return tuple(after), level
+    return tuple(after), len(levels) - 1
 
 
 def make_transducer(dfa: Dfa) -> Transducer:
@@ -80,8 +80,8 @@ def make_transducer(dfa: Dfa) -> Transducer:
     NoTransducerError
         If some text is not matched, if more than MAX_PENDING ends can be pending, or if there are too many states.
     """
-    endless = dfa.accepts.all(axis=1)
-    start = (0,)
+    endless: Array = np.asarray(dfa.accepts.all(axis=1))
+    start: tuple[int, ...] = (0,)
     numbers = {start: 0}
     order = [start]
     size = dfa.classes.n + 1
@@ -92,7 +92,7 @@ def make_transducer(dfa: Dfa) -> Transducer:
             if column == END_CLASS and levels == start:
                 row.append((0, 0, 0))
                 continue
-            after, kept, added = _read(dfa, endless, levels, column)
+            after, kept = _read(dfa, endless, levels, column)
             emitted = 0
             while after and after[0] == _SPENT:
                 after = after[1:]

@@ -1,0 +1,174 @@
+r"""A split pattern in the dialect of other tools.
+
+`to_oniguruma` writes for Hugging Face's `Split` pre-tokenizer, which runs Oniguruma. A pattern that means the same there
+is left as it is, letter for letter: some readers of `tokenizer.json` know patterns by their text. What is changed, and why:
+
+- `{1,3}+` repeats the group in Oniguruma, as `(?:..{1,3})+`; a possessive quantifier becomes the greedy one, which here
+  is proven to be the same. `{2}?` makes the group optional there, `{,3}` is spelled out.
+- `$` and `\Z` also stand before a last newline there; the end of the text only is `\z`.
+- `\xE9` is a byte there; code points are written `\x{E9}`.
+- `(?i)` is written as a group. Ignoring case joins several letters there (`ss` and `ß`), and leaves out some that the
+  `regex` package has (`İ` for `i`): where it may differ, the letters are listed.
+- `\w` has some more characters there (`²`), and of `\p{..}` only part of the names is known: the rest is spelled out.
+
+Tables of Unicode differ with its version: a letter of a script that was added later is a letter only to the newer tool.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bpejit.errors import PatternError
+from bpejit.split.automaton import make_dfa
+from bpejit.split.classes import set_borders
+from bpejit.split.parse import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks
+from bpejit.split.pattern import compile_pattern
+
+# Names that both know, with the same meaning; others are spelled out.
+_CATEGORIES = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp"
+_SCRIPTS = (
+    "Arabic Armenian Bengali Cyrillic Devanagari Georgian Greek Han Hangul Hebrew Hiragana Katakana Khmer Latin Tamil Thai"
+)
+_PROPERTIES = frozenset(f"{_CATEGORIES} {_SCRIPTS}".split())
+
+_WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}"
+
+_ESCAPE = re.compile(r"\\(?:[pP](?:\{[^}]*\}|.)|x..|u.{4}|U.{8}|.)", re.DOTALL)
+_CONTROL = {r"\f": 0x0C, r"\v": 0x0B, r"\a": 0x07}
+
+
+def to_oniguruma(source: str) -> str:
+    r"""Return an equal pattern in the dialect of Hugging Face tokenizers' `Split`.
+
+    Parameters
+    ----------
+    source : str
+        A regular expression in the syntax of the `regex` package.
+
+    Raises
+    ------
+    PatternError
+        If the pattern does not compile, or is outside the dialect of split patterns: then equality cannot be proven.
+
+    Examples
+    --------
+    >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
+    \p{N}{1,3}|\s+\z|.
+    """
+    compile_pattern(source)
+    try:
+        tree, marks = parse_with_marks(source)
+        # Building the automaton proves that possessive quantifiers are greedy ones, and that no match is empty.
+        make_dfa(tree)
+    except OutsideDialectError as error:
+        raise PatternError(
+            f"the split pattern {source!r} cannot be translated because {error}; expected a pattern that bpejit runs as an "
+            "automaton: simplify it, or use a preset"
+        ) from None
+    list_letters = _ignoring_case_differs(marks)
+    out: list[str] = []
+    at = 0
+    for mark in marks:
+        if mark.start < at:
+            continue
+        out += source[at : mark.start], _translate(mark, source, list_letters)
+        at = mark.end
+    out.append(source[at:])
+    translated = "".join(out)
+    return translated + ")" if source.startswith("(?i)") else translated
+
+
+def _translate(mark: Mark, source: str, list_letters: bool) -> str:
+    text = source[mark.start : mark.end]
+    match mark.piece:
+        case End():
+            return r"\z"
+        case Repeat():
+            return _quantifier(mark.piece, text)
+        case Chars() as chars if chars.ignore_case:
+            return _set(_ranges(chars)) if list_letters else text
+        case Chars():
+            if text.startswith("["):
+                inner = _ESCAPE.sub(lambda escape: _escape(escape[0], within_set=True), text[1:-1])
+                return f"[{inner}]"
+            return _ESCAPE.sub(lambda escape: _escape(escape[0], within_set=False), text)
+        case "(?i)" | "(?i:":
+            return "(?:" if list_letters else "(?i:"
+        case "(?-i:":
+            return "(?:" if list_letters else text
+        case _:
+            return text
+
+
+def _quantifier(repeat: Repeat, text: str) -> str:
+    if text[0] != "{":
+        return text[0] + ("?" if repeat.mode == "lazy" else "")
+    if repeat.low == repeat.high:
+        return f"{{{repeat.low}}}"
+    high = "" if repeat.high is None else repeat.high
+    return f"{{{repeat.low},{high}}}" + ("?" if repeat.mode == "lazy" else "")
+
+
+def _escape(text: str, *, within_set: bool) -> str:
+    """Translate one escape that does not ignore case."""
+    letter = text[1]
+    if letter in "pP":
+        name = text[2:].strip("{}")
+        if name in _PROPERTIES:
+            return f"\\{letter}{{{name}}}"
+    elif letter in "xuU":
+        return _point(int(text[2:], base=16))
+    elif text in _CONTROL:
+        return f"\\x{{{_CONTROL[text]:02X}}}"
+    elif letter == "w":
+        return _WORD if within_set else f"[{_WORD}]"
+    elif letter != "W":
+        return text
+    elif not within_set:
+        return f"[^{_WORD}]"
+    inner = _ranges(Chars(text))
+    return inner if within_set else _set(inner)
+
+
+def _set(ranges: str) -> str:
+    # An empty set is an error in Oniguruma.
+    return f"[{ranges}]" if ranges else r"[^\x{0}-\x{10FFFF}]"
+
+
+def _ranges(chars: Chars) -> str:
+    """Return the inside of a set, its code points spelled out; without surrogates, which UTF-8 has not."""
+    borders = set_borders(chars)
+    parts = []
+    for start, end in zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True):
+        for low, high in ((start, min(end, 0xD800)), (max(start, 0xE000), end)):
+            if low < high:
+                parts.append(_point(low) if high == low + 1 else f"{_point(low)}-{_point(high - 1)}")
+    return "".join(parts)
+
+
+def _point(point: int) -> str:
+    character = chr(point)
+    return character if point < 0x80 and character.isalnum() else f"\\x{{{point:X}}}"
+
+
+def _ignoring_case_differs(marks: list[Mark]) -> bool:
+    """Whether `(?i:..)` may mean something else in Oniguruma than in the `regex` package, for this pattern."""
+    letters = ""
+    for mark in marks:
+        if mark.piece == "|":
+            letters += "|"
+        elif isinstance(mark.piece, Chars) and mark.piece.ignore_case:
+            text = mark.piece.source
+            inner = text[1:-1] if text.startswith("[") else text
+            # Single ASCII letters fold alike in both, but for `i`; in a set neither ranges nor escapes are looked into.
+            if not inner.isascii() or "i" in inner.lower() or (text != inner and re.search(r"[\\^-]", inner)):
+                return True
+            if text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum():
+                return True
+            letters += text
+    return any(joined in letters.lower() for joined in _joined_letters())
+
+
+def _joined_letters() -> set[str]:
+    """Strings of several letters that are one character apart from case, such as `ss`."""
+    return {folded for point in range(0x80, 0x20000) if len(folded := chr(point).casefold()) > 1}
