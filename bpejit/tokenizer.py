@@ -213,8 +213,10 @@ class Tokenizer:
         with self._workspace() as workspace:
             stream = self._encoder.stream(workspace)
             for piece in iterable:
-                yield from _as_integers(stream.feed(piece))
-            yield from _as_integers(stream.finish())
+                for ids in stream.blocks(piece):
+                    yield from _as_integers(ids)
+            for ids in stream.blocks("", final=True):
+                yield from _as_integers(ids)
 
     def encode_files(
         self,
@@ -259,7 +261,7 @@ class Tokenizer:
         )
         written = 0
         with TokenFileWriter(out, dtype=dtype, vocab_size=self.vocab_size, tokenizer_sha256=self.sha256) as writer:
-            job = EncodeJob(self._model, writer.dtype.name)
+            job = EncodeJob(self._model, writer.dtype.name, self._encoder)
             chunks = _all_chunks(sources, Chunker(splitter, chunk_bytes=chunk_bytes))
             tell("encode", 0, total, "bytes")
             for n_bytes, ids in spread.map_chunks(job, chunks):

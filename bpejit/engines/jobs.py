@@ -52,8 +52,7 @@ class CountWorker:
     def run(self, chunk: Chunk) -> int:
         """Count one chunk; return its size in bytes."""
         piece = self._reader.read(chunk)
-        for first, ends, n_ends in self._splitter.blocks(piece.text, piece.cut, piece.stop, piece.final):
-            self._counter.add_spans(piece.text, first, ends, n_ends)
+        self._counter.add_text(self._splitter, piece.text, piece.cut, piece.stop, piece.final)
         return chunk.cut - chunk.start
 
     def finish(self) -> PretokenTable:
@@ -70,10 +69,16 @@ class EncodeJob:
     model : Model
     dtype : str
         `uint16` or `uint32`: that of the ids.
+    encoder : Encoder, optional
+        One that was made for the model, for workers of this process and those forked from it; it is not pickled.
     """
 
     model: Model
     dtype: str
+    encoder: Encoder | None = None
+
+    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str]]:
+        return EncodeJob, (self.model, self.dtype)
 
     def start(self) -> EncodeWorker:
         """Make a worker."""
@@ -84,7 +89,7 @@ class EncodeWorker:
     """Encodes chunk after chunk with one cache."""
 
     def __init__(self, job: EncodeJob) -> None:
-        self._encoder = Encoder(job.model)
+        self._encoder = job.encoder or Encoder(job.model)
         self._workspace = self._encoder.new_workspace(cache_bytes=BULK_CACHE_BYTES)
         self._reader = ChunkReader()
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
