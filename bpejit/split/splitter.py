@@ -50,10 +50,11 @@ class Splitter:
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
 
-        A pattern that runs through the `regex` package has no such places.
+        Where the pattern runs through the `regex` package nothing is known about it, and the only such places are behind
+        special tokens.
         """
         if self.automaton is None:
-            return -1
+            return self._cut_behind_special(text, lo, hi, stop)
         return int(splitting.find_cut(text, lo, hi, stop, self.automaton))
 
     def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
@@ -96,6 +97,21 @@ class Splitter:
                 if n:
                     yield first, ends, n
                     first = int(ends[n - 1]) & POSITION_MASK
+
+    def _cut_behind_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        if self._special_regex is None:
+            return -1
+        longest = max(map(len, self.special_tokens))
+        base = max(0, lo - 2 * longest)
+        data = text[base : min(stop, hi + longest)].tobytes()
+        found = [match.span() for match in self._special_regex.finditer(data, overlapped=True)]
+        for begin, end in found:
+            # It is certain to be found as a special token if no other occurrence reaches into it or out of it, and none
+            # that more text would make.
+            alone = all(b >= end or e <= begin or (begin <= b and e <= end) for b, e in found)
+            if lo <= base + end <= hi and base + end + longest <= stop and alone:
+                return base + end
+        return -1
 
     def split(self, text: Array, n_bytes: int) -> Array:
         """Return the ends of all spans of a whole text.
