@@ -58,8 +58,12 @@ def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
     longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)
     yield from _merge_lines(model)
-    for name, value in model.training.items():
-        yield name.replace("_", " "), _show_note(value)
+    notes = dict(model.training)
+    if "inputs" in notes:
+        yield "inputs", _show_note(notes.pop("inputs"))
+    rest = ", ".join(f"{name} {_show_note(value)}" for name, value in notes.items() if value is not None)
+    if rest:
+        yield "training", rest
     yield "sha256", model.sha256
 
 

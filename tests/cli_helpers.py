@@ -30,9 +30,15 @@ def invoke(*arguments: str | Path) -> Result:
 
 def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a process; its output is captured as bytes."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, env=ENVIRONMENT, timeout=600, check=False, **options
-    )
+    options = {
+        "env": ENVIRONMENT,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "timeout": 600,
+        "check": False,
+        **options,
+    }
+    return subprocess.run([*COMMAND, *map(str, arguments)], **options)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
