@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NoReturn
 
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines.base import Job
@@ -99,7 +99,15 @@ class _Pool:
             raise value
         return value
 
-    def _died(self, worker: int) -> None:
+    def _died(self, worker: int) -> NoReturn:
+        # If it could still say why, that lies behind its earlier answers.
+        try:
+            while self.pipes[worker].poll():
+                fine, value = self.pipes[worker].recv()
+                if not fine:
+                    raise value
+        except (EOFError, ConnectionResetError):
+            pass
         process = self.processes[worker]
         process.join(5)
         code = process.exitcode
