@@ -7,12 +7,8 @@ import numpy as np
 from bpejit.arrays import Array, PretokenTable
 from bpejit.errors import CorpusError
 from bpejit.kernels import interning
-from bpejit.kernels._constants import MAX_TEXT_BYTES, NEED_SPACE, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.kernels.splitting import NEED_CALL, split_spans
+from bpejit.kernels._constants import MAX_TEXT_BYTES, NEED_SPACE, TEXT_PADDING
 from bpejit.split import Splitter
-
-ENDS_PER_CALL = 1 << 14
-"""Spans that are split before they are counted: their ends, and the text under them, are then still in L2."""
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18
@@ -35,7 +31,6 @@ class PretokenCounter:
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._state = np.zeros(3, dtype=np.int64)
         self._scratch = np.zeros(interning.WORDS * interning.BATCH, dtype=np.uint64)
-        self._ends = np.zeros(ENDS_PER_CALL, dtype=np.uint32)
 
     def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
         """Split and count a chunk of a text (see `bpejit.corpus.chunks`).
@@ -56,23 +51,8 @@ class PretokenCounter:
                 f"{stop} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
                 "put special tokens between the documents, or choose another split pattern"
             )
-        if splitter.automaton is None:
-            ends = splitter.split(text, cut)
-            self.add_spans(text, 0, ends, ends.size)
-            return
-        state = splitter.new_state()
-        first = 0
-        while True:
-            n_ends = split_spans(text, stop, final, splitter.automaton, state, self._ends)
-            positions = self._ends[:n_ends] & (SPECIAL_FLAG - 1)
-            if n_ends and positions[-1] > cut:
-                # Spans behind the cut belong to the next chunk.
-                n_ends = int(np.searchsorted(positions, cut, side="right"))
-            self.add_spans(text, first, self._ends, n_ends)
-            if n_ends:
-                first = int(positions[n_ends - 1])
-            if first >= cut or not state[NEED_CALL]:
-                return
+        for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
+            self.add_spans(text, first, ends, n_ends)
 
     def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
         """Count the spans `ends[:n_ends]` of a padded text, the first of which starts at `first`."""
