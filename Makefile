@@ -16,9 +16,10 @@ $(READY): pyproject.toml
 	'$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another, as in make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "'$(PYTHON)' cannot make environments: install its venv module \
 	(Debian and Ubuntu: apt install python3-venv) and try again"; exit 1; }
+	@echo "making $(VENV) and installing bpejit and its tools into it ..."
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,check]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check]'
 	@touch $@
 
 check: $(READY) ## lint, format, types, import rules

@@ -158,6 +158,7 @@ def _make_bar() -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
     from rich.text import Text
 
     class Amount(ProgressColumn):
@@ -167,15 +168,15 @@ def _make_bar() -> Bar:
             unit = task.fields["unit"]
             write = format_bytes if unit == "bytes" else "{:,.0f}".format
             amount = write(task.completed) + (f" of {write(task.total)}" if task.total is not None else "")
-            rate = format_rate(task.completed, task.elapsed, unit) if task.elapsed else ""
-            return Text(f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}")
+            seconds = task.finished_time or task.elapsed  # the latter goes on when the stage has ended
+            rate = format_rate(task.completed, seconds, unit) if seconds and task.completed else ""
+            return Text(f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}", no_wrap=True)
 
     return Bar(
-        TextColumn("{task.description:>10}"),
-        BarColumn(),
-        Amount(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
+        TextColumn("{task.description:>7}"),
+        BarColumn(bar_width=20),
+        Amount(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=Console(stderr=True),
         transient=True,
     )
