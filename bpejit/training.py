@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array, MergeTable, PretokenTable
 from bpejit.errors import TrainingError
+from bpejit.kernels import buckets, cells, merging, pairs
 from bpejit.kernels._constants import DONE, NEED_SPACE
 
 TIE_RULES: tuple[str, ...] = ("greatest-bytes", "smallest-ids", "hf")
@@ -30,8 +30,6 @@ hf
     The same with the byte tokens in the order of Hugging Face: by the character that GPT-2's files show for a byte.
 """
 
-Progress = Callable[[int, int], None]
-
 STEP = 16
 """The threshold of a phase is the highest count, or the threshold before, divided by this."""
 
@@ -42,7 +40,7 @@ FIRST_SLOTS = 1 << 14
 """Size of a new pair table; a power of two."""
 
 FIRST_POOL_BYTES = 1 << 16
-"""Room for the bytes of all tokens, at first."""
+"""Room for the bytes of all tokens, at first; at least 256."""
 
 MAX_CELLS = 2**32 - 2
 """Positions of cells are kept in 32 bits."""
@@ -55,7 +53,7 @@ def learn_merges(
     tie_break: str = "greatest-bytes",
     min_frequency: int = 1,
     max_token_bytes: int | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> MergeTable:
     """Merge the most frequent pair of adjacent tokens, again and again.
 
@@ -92,14 +90,15 @@ def learn_merges(
     lengths = np.diff(table.starts)
     has_pairs = (lengths > 1) & (table.counts > 0)
     n_bytes, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
-    _check_size(n_bytes + n_pretokens + 1, float(lengths.astype(np.float64) @ table.counts))
-    # Each merge leaves at least one pair of adjacent tokens less.
-    n_merges = min(n_merges, n_bytes - n_pretokens)
-    if n_merges == 0:
+    n_cells = n_bytes + n_pretokens + 1
+    _check_size(n_cells, float(lengths[has_pairs].astype(np.float64) @ table.counts[has_pairs]))
+    # Each merge takes away a pair of adjacent tokens at least: there is no need for room for more merges than that.
+    most = min(n_merges, n_bytes - n_pretokens)
+    if most == 0:
         return MergeTable(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))
 
-    trainer = _Trainer(table, n_bytes + n_pretokens + 1, n_merges, tie_break, max_token_bytes)
-    trainer.run(max(1, min_frequency), progress)
+    trainer = _Trainer(table, n_cells, most, tie_break, max_token_bytes)
+    trainer.run(max(1, min_frequency), None if progress is None else lambda done: progress(done, n_merges))
     return trainer.result()
 
 
@@ -151,24 +150,21 @@ def _power_of_two(least: int) -> int:
 
 
 class _Trainer:
-    """The arrays of one training, and the order in which kernels work on them."""
+    """The arrays of one training, and the order in which the kernels work on them."""
 
     def __init__(self, table: PretokenTable, n_cells: int, n_merges: int, tie_break: str, max_token_bytes: int | None) -> None:
-        from bpejit.kernels import buckets, cells, merging, pairs
-
-        self.cells_kernels, self.pairs_kernels, self.buckets_kernels, self.merging_kernels = cells, pairs, buckets, merging
-        self.n_merges = n_merges
-        self.border = np.uint64(256 + n_merges)
         self.byte_ids = byte_order(tie_break)
+        self.n_tokens = np.uint64(256 + n_merges)
+        self.border = self.n_tokens
 
         self.state = np.zeros(1, merging.STATE)
-        status = self.state[0]
-        status["rule"] = buckets.GREATEST_BYTES if tie_break == "greatest-bytes" else buckets.SMALLEST_IDS
-        status["max_bytes"] = 2**63 if max_token_bytes is None else max_token_bytes
-        status["border"] = self.border
-        status["n_tokens"] = 256
-        status["n_bytes"] = 256
-        status["longest_token"] = 1
+        self.status = self.state[0]
+        self.status["rule"] = buckets.GREATEST_BYTES if tie_break == "greatest-bytes" else buckets.SMALLEST_IDS
+        self.status["max_bytes"] = 2**63 if max_token_bytes is None else max_token_bytes
+        self.status["border"] = self.border
+        self.status["n_tokens"] = 256
+        self.status["n_bytes"] = 256
+        self.status["longest_token"] = 1
 
         n = 256 + n_merges + 1
         self.tokens = merging.Tokens(
@@ -176,7 +172,7 @@ class _Trainer:
             widths=np.ones(n, np.uint32),
             prefixes=np.zeros(n, np.uint64),
             starts=np.arange(n, dtype=np.uint64),
-            pool=np.empty(max(FIRST_POOL_BYTES, 512), np.uint8),
+            pool=np.empty(FIRST_POOL_BYTES, np.uint8),
         )
         self.tokens.pool[self.byte_ids] = np.arange(256)
         self.tokens.prefixes[self.byte_ids] = np.arange(256, dtype=np.uint64) << np.uint64(56)
@@ -190,7 +186,7 @@ class _Trainer:
             cells.fill_cells(table.pool, table.starts, table.counts, self.byte_ids, self.border, self.cells, self.heavy)
         )
 
-    def run(self, least: int, progress: Progress | None) -> None:
+    def run(self, least: int, progress: Callable[[int], None] | None) -> None:
         """Run phase after phase, until there are enough merges or no pair occurs `least` times."""
         threshold = 2**63
         while threshold > least:
@@ -200,62 +196,59 @@ class _Trainer:
             self.end_phase()
 
     def start_phase(self, least: int, before: int) -> int:
-        """Choose a threshold below `before`, and count and list the pairs that reach it."""
-        pairs, merging = self.pairs_kernels, self.merging_kernels
-        status = self.state[0]
+        """Choose a threshold below `before`, and count and list the pairs that reach it; returns the threshold."""
+        status = self.status
         sums = np.zeros(min(max(_power_of_two(int(self.n_cells) // 4), 1 << 10), 1 << 22), np.uint32)
         pairs.bound_counts(self.cells, self.n_cells, self.heavy, self.border, sums)
         threshold = max(least, min(before, int(sums.max())) // STEP)
         status["threshold"] = threshold
-
-        status["position"] = 1
-        status["n_pairs"] = 0
-        found = np.zeros(FIRST_SLOTS, pairs.PAIR)
-        while (
-            pairs.count_pairs(self.cells, self.n_cells, self.heavy, self.border, sums, self.tokens.lengths, self.state, found)
-            == NEED_SPACE
-        ):
-            found = self.copied(found, 1, 2 * found.size)
+        places = np.empty(int(self.n_cells), np.uint32)
+        n_places = np.uint64(
+            pairs.select_places(self.cells, self.n_cells, self.border, sums, self.tokens.lengths, self.state, places)
+        )
         del sums
-        self.pairs = self.copied(found, threshold, self.slots_for(found))
-        del found
+
+        status["position"] = 0
+        status["n_pairs"] = 0
+        counted = np.zeros(FIRST_SLOTS, pairs.PAIR)
+        while pairs.count_pairs(self.cells, places, n_places, self.heavy, self.state, counted) == NEED_SPACE:
+            counted = self.copied_pairs(counted, 1, 2 * counted.size)
+        self.pairs = self.copied_pairs(counted, threshold, self.slots_for(counted))
+        del counted
+
         pairs.plan_postings(self.pairs, self.state)
-        # The two tokens around each place that is merged each get an entry; there are fewer places than cells.
+        # Later, each place that is merged adds an entry for the token before it and one for the token after it; there
+        # are fewer such places than cells. Memory that is never written to costs nothing, so there is room for all.
         room = int(status["n_postings"]) + 2 * int(self.n_cells) + int(merging.POSTINGS_AHEAD)
         self.postings = np.empty(room, np.uint32)
-        pairs.write_postings(self.cells, self.n_cells, self.border, self.pairs, self.postings)
-        self.heads = np.empty(self.buckets_kernels.N_BUCKETS, np.uint32)
-        longest, n = int(status["longest"]), 256 + self.n_merges + 1
-        self.before, self.after = (
-            merging.Neighbours(np.zeros(n, merging.NEIGHBOUR), np.empty(n, np.uint32), np.empty(longest, np.uint32))
-            for _ in range(2)
-        )
-        self.new_heap()
-        self.buckets_kernels.file_pairs(self.work())
+        pairs.write_postings(self.cells, places, n_places, self.pairs, self.postings)
+        del places
+
+        self.before = self.new_neighbours()
+        self.after = self.new_neighbours()
+        self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
+        self.file_pairs()
         return threshold
 
     def end_phase(self) -> None:
-        """Compact the cells, and let go of everything else."""
+        """Give each token one cell again, and let go of everything that the next phase makes anew."""
         del self.pairs, self.postings, self.heap, self.before, self.after
-        self.n_cells = np.uint64(self.cells_kernels.compact_cells(self.cells, self.n_cells, self.tokens.widths, self.border))
+        self.n_cells = np.uint64(cells.compact_cells(self.cells, self.n_cells, self.tokens.widths, self.border))
         self.tokens.widths[:] = 1
 
-    def merge(self, progress: Progress | None) -> int:
-        """Merge until there are enough merges or no pair reaches the threshold; returns the kernel's last status."""
-        status = self.state[0]
-        work = self.work()
+    def merge(self, progress: Callable[[int], None] | None) -> int:
+        """Merge until there are enough tokens or no pair reaches the threshold; returns the last status of the kernel."""
         at_once = 16
         while True:
-            target = min(int(status["n_tokens"]) + at_once, 256 + self.n_merges)
-            begin = time.perf_counter()
-            result: int = self.merging_kernels.merge_some(work, np.uint64(target))
-            seconds = time.perf_counter() - begin
+            target = min(int(self.status["n_tokens"]) + at_once, int(self.n_tokens))
+            begun = time.perf_counter()
+            result: int = merging.merge_some(self.work(), np.uint64(target))
+            seconds = time.perf_counter() - begun
             if progress is not None:
-                progress(int(status["n_tokens"]) - 256, self.n_merges)
+                progress(int(self.status["n_tokens"]) - 256)
             if result == NEED_SPACE:
                 self.make_room()
-                work = self.work()
-            elif result != DONE or target == 256 + self.n_merges:
+            elif result != DONE or target == self.n_tokens:
                 return result
             elif seconds < CALL_SECONDS / 2:
                 at_once *= 2
@@ -264,55 +257,58 @@ class _Trainer:
 
     def make_room(self) -> None:
         """Double the pool of token bytes, or rebuild the pair table without the pairs that can never be merged any more."""
-        status = self.state[0]
-        tokens = self.tokens
-        if int(status["n_bytes"]) + 2 * int(status["longest_token"]) > tokens.pool.size:
-            pool = np.empty(2 * tokens.pool.size, np.uint8)
-            pool[: tokens.pool.size] = tokens.pool
-            self.tokens = tokens._replace(pool=pool)
-            return
-        self.pairs = self.copied(self.pairs, int(status["threshold"]), self.slots_for(self.pairs))
-        self.new_heap()
-        self.buckets_kernels.file_pairs(self.work())
+        pool = self.tokens.pool
+        if int(self.status["n_bytes"]) + 2 * int(self.status["longest_token"]) > pool.size:
+            larger = np.empty(2 * pool.size, np.uint8)
+            larger[: pool.size] = pool
+            self.tokens = self.tokens._replace(pool=larger)
+        else:
+            self.pairs = self.copied_pairs(self.pairs, int(self.status["threshold"]), self.slots_for(self.pairs))
+            self.file_pairs()
 
-    def slots_for(self, found: Array) -> int:
-        """Return the number of slots for the pairs that can still be merged and for twice what the next merge may add."""
-        status = self.state[0]
-        live = int(np.count_nonzero(found["count"] >= status["threshold"]))
-        new = 2 * min(int(status["n_tokens"]) + 1, max(int(status["longest"]), 1))
+    def slots_for(self, table: Array) -> int:
+        """Return a number of slots for the pairs of the table that can still be merged, and for those of some merges more."""
+        live = int(np.count_nonzero(table["count"] >= self.status["threshold"]))
+        new = 2 * min(int(self.status["n_tokens"]) + 1, max(int(self.status["longest"]), 1))
         return max(FIRST_SLOTS, _power_of_two(2 * (live + 2 * new)))
 
-    def copied(self, source: Array, least: int, n_slots: int) -> Array:
-        """Return a pair table of `n_slots` with the pairs of `source` that occur at least `least` times."""
-        pairs = np.zeros(n_slots, self.pairs_kernels.PAIR)
-        self.pairs_kernels.copy_pairs(source, np.uint64(least), self.state, pairs)
-        return pairs
+    def copied_pairs(self, table: Array, least: int, n_slots: int) -> Array:
+        """Return a pair table of `n_slots` with the pairs of `table` that occur at least `least` times."""
+        copy = np.zeros(n_slots, pairs.PAIR)
+        pairs.copy_pairs(table, np.uint64(least), self.state, copy)
+        return copy
 
-    def new_heap(self) -> None:
-        # Memory that is never written to costs nothing, so there is room for all pairs at once.
-        self.heap = np.empty(self.pairs.size, self.buckets_kernels.CANDIDATE)
+    def file_pairs(self) -> None:
+        """Put all pairs into buckets."""
+        self.heap = np.empty(self.pairs.size, buckets.CANDIDATE)
+        buckets.file_pairs(self.work())
 
-    def work(self) -> Any:
+    def new_neighbours(self) -> merging.Neighbours:
+        n = int(self.n_tokens) + 1
+        longest = int(self.status["longest"])
+        return merging.Neighbours(np.zeros(n, merging.NEIGHBOUR), np.empty(n, np.uint32), np.empty(longest, np.uint32))
+
+    def work(self) -> merging.Work:
         """Return the record of arrays that the merge loop takes."""
-        return self.merging_kernels.Work(
-            self.cells,
-            self.heavy,
-            self.pairs,
-            self.postings,
-            self.heads,
-            self.heap,
-            self.tokens,
-            self.before,
-            self.after,
-            self.left,
-            self.right,
-            self.counts,
-            self.state,
+        return merging.Work(
+            cells=self.cells,
+            heavy=self.heavy,
+            pairs=self.pairs,
+            postings=self.postings,
+            heads=self.heads,
+            heap=self.heap,
+            tokens=self.tokens,
+            before=self.before,
+            after=self.after,
+            left=self.left,
+            right=self.right,
+            counts=self.counts,
+            state=self.state,
         )
 
     def result(self) -> MergeTable:
         """Return the merges, with each byte token as its own id again."""
-        n = int(self.state[0]["n_tokens"]) - 256
+        n = int(self.status["n_tokens"]) - 256
         ids = np.arange(256 + n, dtype=np.int32)
         ids[self.byte_ids] = np.arange(256)
-        return MergeTable(ids[self.left[:n]], ids[self.right[:n]], self.counts[:n])
+        return MergeTable(ids[self.left[:n]], ids[self.right[:n]], self.counts[:n].copy())

@@ -16,7 +16,7 @@ import numpy as np
 
 from bpejit.kernels._constants import DONE, NEED_SPACE
 from bpejit.kernels._jit import inline, kernel
-from bpejit.kernels.cells import HALF, LOW_HALF, ONE, ZERO, weight_of
+from bpejit.kernels.cells import HALF, LOW_HALF, ONE, TWO, ZERO, weight_of
 from bpejit.kernels.memory import fold_multiply, prefetch
 
 PAIR = np.dtype(
@@ -62,11 +62,9 @@ def find_slot(pairs, key):
 
 
 @inline
-def key_at(cells, at, border):
-    """Key of the pair of two tokens of one cell each, at `cells[at]` and `cells[at + 1]`; 0 if one is a border."""
-    left = cells[at] & LOW_HALF
-    right = cells[at + ONE] & LOW_HALF
-    return ZERO if left == border or right == border else pair_key(left, right)
+def key_at(cells, at):
+    """Key of the pair of two tokens of one cell each, at `cells[at]` and `cells[at + 1]`."""
+    return pair_key(cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF)
 
 
 @kernel
@@ -88,65 +86,101 @@ def bound_counts(cells, n_cells, heavy, border, sums):
 
     Notes
     -----
-    One pass, O(cells).
+    One pass, O(cells). No branch depends on the text: mispredicted ones would take longer than all the rest.
     """
     mask = np.uint64(sums.size) - ONE
     at = ONE
     while at + ONE < n_cells:
-        key = key_at(cells, at, border)
-        if key != ZERO:
-            slot = hash_key(key) & mask
-            sums[slot] = min(np.uint64(sums[slot]) + weight_of(cells[at], heavy), SUM_LIMIT)
+        # A border has the weight 0, so only a border on the right needs a look.
+        weight = weight_of(cells[at], heavy)
+        weight = ZERO if cells[at + ONE] == border else weight
+        slot = hash_key(key_at(cells, at)) & mask
+        sums[slot] = min(np.uint64(sums[slot]) + weight, SUM_LIMIT)
         at += ONE
 
 
 @kernel
-def count_pairs(cells, n_cells, heavy, border, sums, lengths, state, pairs):
-    """Count the pairs that may reach the threshold.
+def select_places(cells, n_cells, border, sums, lengths, state, places):
+    """Find the places of the pairs that may reach the threshold.
 
     Parameters
     ----------
-    cells, n_cells, heavy, border, sums
+    cells, n_cells, border, sums
         As in `bound_counts`, which has filled `sums`.
     lengths : uint32[:], in
         Number of bytes of each token.
-    state : STATE[1], in-out
-        `position` (the cell to go on from, 1 at first), `threshold`, `max_bytes`, `n_pairs`.
-    pairs : PAIR[:], in-out
-        `count`, and the number of occurrences in `length`.
+    state : STATE[1], in
+        `threshold`, `max_bytes`.
+    places : uint32[:], out
+        As large as `cells`. Positions of left tokens, ascending.
 
     Returns
     -------
     int
-        `DONE`, or `NEED_SPACE` when the table is three quarters full: call again with a larger one.
+        Number of places.
 
     Notes
     -----
-    Pairs of more than `max_bytes` bytes are left out. One pass, O(cells).
+    Pairs of more than `max_bytes` bytes are left out. One pass, O(cells), without branches.
+    """
+    wanted = min(state[0]["threshold"], SUM_LIMIT)
+    max_bytes = state[0]["max_bytes"]
+    mask = np.uint64(sums.size) - ONE
+    n_places = ZERO
+    at = ONE
+    while at + ONE < n_cells:
+        left, right = cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF
+        enough = np.uint64(sums[hash_key(pair_key(left, right)) & mask]) >= wanted
+        fits = np.uint64(lengths[left]) + np.uint64(lengths[right]) <= max_bytes
+        places[n_places] = at
+        n_places += ONE if enough & fits & (left != border) & (right != border) else ZERO
+        at += ONE
+    return n_places
+
+
+@kernel
+def count_pairs(cells, places, n_places, heavy, state, pairs):
+    """Count the pairs at the given places.
+
+    Parameters
+    ----------
+    cells, heavy
+        As in `bound_counts`.
+    places : uint32[:], in
+        The first `n_places` are meaningful.
+    n_places : uint64
+    state : STATE[1], in-out
+        `position` (the place to go on from, 0 at first), `n_pairs`.
+    pairs : PAIR[:], in-out
+        `count`, and the number of places in `length`.
+
+    Returns
+    -------
+    int
+        `DONE`, or `NEED_SPACE` when the table is half full: call again with a larger one.
+
+    Notes
+    -----
+    O(places).
     """
     status = state[0]
-    limit = np.uint64(pairs.size) * np.uint64(3) // np.uint64(4)
-    wanted = min(status["threshold"], SUM_LIMIT)
-    max_bytes = status["max_bytes"]
-    mask = np.uint64(sums.size) - ONE
-    pair_mask = np.uint64(pairs.size) - ONE
+    limit = np.uint64(pairs.size) // TWO
+    mask = np.uint64(pairs.size) - ONE
     at = status["position"]
-    while at + ONE < n_cells:
-        later = min(at + AHEAD, n_cells - ONE - ONE)
-        prefetch(pairs, hash_key(key_at(cells, later, border)) & pair_mask)
-        key = key_at(cells, at, border)
-        if key != ZERO and np.uint64(sums[hash_key(key) & mask]) >= wanted:
-            cell = cells[at]
-            if np.uint64(lengths[cell & LOW_HALF]) + np.uint64(lengths[cells[at + ONE] & LOW_HALF]) <= max_bytes:
-                pair = pairs[find_slot(pairs, key)]
-                if pair["key"] == ZERO:
-                    if status["n_pairs"] == limit:
-                        status["position"] = at
-                        return NEED_SPACE
-                    status["n_pairs"] += ONE
-                    pair["key"] = key
-                pair["count"] += weight_of(cell, heavy)
-                pair["length"] += np.uint32(1)
+    while at < n_places:
+        later = np.uint64(places[min(at + AHEAD, n_places - ONE)])
+        prefetch(pairs, hash_key(key_at(cells, later)) & mask)
+        place = np.uint64(places[at])
+        key = key_at(cells, place)
+        pair = pairs[find_slot(pairs, key)]
+        if pair["key"] == ZERO:
+            if status["n_pairs"] == limit:
+                status["position"] = at
+                return NEED_SPACE
+            status["n_pairs"] += ONE
+            pair["key"] = key
+        pair["count"] += weight_of(cells[place], heavy)
+        pair["length"] += np.uint32(1)
         at += ONE
     status["position"] = at
     return DONE
@@ -212,30 +246,29 @@ def plan_postings(pairs, state):
 
 
 @kernel
-def write_postings(cells, n_cells, border, pairs, postings):
-    """Write the positions of each pair of the table, in ascending order.
+def write_postings(cells, places, n_places, pairs, postings):
+    """Write the posting list of each pair of the table.
 
     Parameters
     ----------
-    cells, n_cells, border
-        As in `bound_counts`.
+    cells, places, n_places
+        As in `count_pairs`.
     pairs : PAIR[:], in-out
         As `plan_postings` leaves them; `length` is written.
     postings : uint32[:], out
+        Each list is in ascending order.
 
     Notes
     -----
-    One pass, O(cells).
+    O(places).
     """
     mask = np.uint64(pairs.size) - ONE
-    at = ONE
-    while at + ONE < n_cells:
-        later = min(at + AHEAD, n_cells - ONE - ONE)
-        prefetch(pairs, hash_key(key_at(cells, later, border)) & mask)
-        key = key_at(cells, at, border)
-        if key != ZERO:
-            pair = pairs[find_slot(pairs, key)]
-            if pair["key"] == key:
-                postings[pair["start"] + np.uint64(pair["length"])] = at
-                pair["length"] += np.uint32(1)
-        at += ONE
+    for i in range(n_places):
+        later = np.uint64(places[min(np.uint64(i) + AHEAD, n_places - ONE)])
+        prefetch(pairs, hash_key(key_at(cells, later)) & mask)
+        place = np.uint64(places[i])
+        key = key_at(cells, place)
+        pair = pairs[find_slot(pairs, key)]
+        if pair["key"] == key:
+            postings[pair["start"] + np.uint64(pair["length"])] = place
+            pair["length"] += np.uint32(1)
