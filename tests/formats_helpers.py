@@ -89,11 +89,12 @@ def id_layouts(draw: st.DrawFn, n_tokens: int, n_specials: int) -> list[int]:
 
 def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     """Return a copy of nested dicts and lists in which one value is another, or missing if `new` is `...`."""
-    if not path:
-        return new
     copy = value.copy()
-    if len(path) == 1 and new is ...:
-        del copy[path[0]]
+    key, *rest = path
+    if rest:
+        copy[key] = changed(value[key], tuple(rest), new)
+    elif new is ...:
+        del copy[key]
     else:
-        copy[path[0]] = changed(value[path[0]], path[1:], new)
+        copy[key] = new
     return copy

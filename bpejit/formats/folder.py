@@ -73,7 +73,8 @@ def save_folder(model: Model, path: StrPath) -> str | None:
     """
     folder = Path(path)
     check_folder(folder)
-    source, split_pattern, obstacle = _exported_pattern(model)
+    source = pattern_source(model.pattern)
+    split_pattern, obstacle = _exported_pattern(source)
     obstacle = obstacle or special_token_obstacle(model)
     written = tokenizer_json(model, split_pattern)
     name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
@@ -126,15 +127,18 @@ def check_folder(path: StrPath) -> None:
         )
 
 
-def _exported_pattern(model: Model) -> tuple[str, str, str | None]:
-    """Return the pattern's source, the pattern to write to `tokenizer.json`, and why it must not be written there."""
+def _exported_pattern(source: str) -> tuple[str, str | None]:
+    """Return the pattern to write to `tokenizer.json`, and why it must not be written there, if so."""
     from bpejit.split.translate import to_oniguruma
 
-    source = pattern_source(model.pattern)
     try:
-        return source, to_oniguruma(source), None
+        translated = to_oniguruma(source)
+        translated.encode("utf-8")
     except PatternError as error:
-        return source, source, f"the split pattern cannot be said in their dialect: {error}"
+        return source, str(error)
+    except UnicodeEncodeError:
+        return source, "the split pattern is not valid UTF-8"
+    return translated, None
 
 
 def _make_folder(folder: Path) -> list[Path]:
@@ -230,7 +234,9 @@ def load_folder(path: StrPath) -> Model:
     pattern = _field(own, "pattern", dict, own_path)
     preset = _field(pattern, "name", (str, type(None)), own_path)
     source = _field(pattern, "source", str, own_path)
-    tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(_field(own, "shared_ids", list, own_path)))
+    shared_ids = _numbers(own, "shared_ids", own_path)
+    tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(shared_ids))
+    merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
     try:
         model = Model(
             tokens=tokens,
@@ -239,7 +245,7 @@ def load_folder(path: StrPath) -> Model:
             # A preset that this bpejit does not know, or knows otherwise: the source is what the tokenizer was trained with.
             pattern=preset if preset is not None and pattern_source(preset) == source else source,
             tie_break=_field(own, "tie_break", (str, type(None)), own_path),
-            merge_counts=_field(own, "merge_counts", (list, type(None)), own_path),
+            merge_counts=merge_counts,
             training=_field(own, "training", dict, own_path),
         )
     except TokenizerFormatError as error:
@@ -316,11 +322,12 @@ def _parse_tokenizer(
             )
         tokens[token_id] = by_text[text] = token
     merges = []
+    pairs = _field(model, "merges", list, path)
     try:
-        for left, right in _field(model, "merges", list, path):
+        for left, right in pairs:
             merges.append((by_text[left], by_text[right]))
     except (TypeError, ValueError, KeyError) as cause:
-        pair = model["merges"][len(merges)]
+        pair = pairs[len(merges)]
         raise _bad_field(path, f"merge {len(merges) + 1}", pair, "two tokens of the vocabulary") from cause
     return tokens, merges, specials
 
@@ -341,6 +348,14 @@ def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path
         names = " or ".join(_JSON_NAMES[one] for one in kinds)
         raise _bad_field(path, key, value, names)
     return value
+
+
+def _numbers(fields: dict[str, Any], key: str, path: Path, size: int | None = None) -> list[int]:
+    """Return a required list of whole numbers, `size` of them."""
+    numbers: list[int] = _field(fields, key, list, path)
+    if not set(map(type, numbers)) <= {int} or size not in (None, len(numbers)):
+        raise _bad_field(path, key, numbers, f"{'a list of' if size is None else size} whole numbers")
+    return numbers
 
 
 _JSON_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object", type(None): "null"}
