@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from .options import debug_option, quiet_option, tokenizer_option
@@ -32,7 +34,7 @@ def decode(*, tokens: str, tokenizer_path: str, out: str | None, dtype: str | No
     with watch(quiet=quiet) as progress:
         tokenizer = bpejit.load(tokenizer_path)
         begun = progress.seconds
-        target = click.get_binary_stream("stdout") if out is None else out
+        target = sys.stdout.buffer if out is None else out
         written = tokenizer.decode_file(tokens, target, dtype=dtype, progress=progress)
         seconds = progress.seconds - begun
     progress.say(
