@@ -66,9 +66,7 @@ class PretokenCounter:
         """Add the counts of another table."""
         pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
         self._state[interning.NEXT] = 0
-        while (
-            interning.add_pretokens(pool, table.starts, table.counts, self._table, self._arena, self._state) == NEED_SPACE
-        ):
+        while interning.add_pretokens(pool, table.starts, table.counts, self._table, self._arena, self._state) == NEED_SPACE:
             self._grow(pool.size)
 
     def _grow(self, longest: int) -> None:

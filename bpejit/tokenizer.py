@@ -423,8 +423,7 @@ def train(
         Model(
             tokens=dict(enumerate(tokens, start=base)),
             merges=[
-                (tokens[left], tokens[right])
-                for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
+                (tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
             ],
             special_tokens={text: first_special + number for number, text in enumerate(specials)},
             pattern=pattern,

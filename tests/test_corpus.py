@@ -75,14 +75,18 @@ def test_find_sources__refuses(inputs: list[str], message: str, tmp_path: Path, 
 # ---- chunks ------------------------------------------------------------------------------------------------------------
 
 pieces = st.lists(
-    st.sampled_from(["word", " ", "  ", "\n", "\r\n", "\r", "don't", "12345", "é", "日本語", "。", "<|endoftext|>", "<|end", "!", "\t"]),
+    st.sampled_from(
+        ["word", " ", "  ", "\n", "\r\n", "\r", "don't", "12345", "é", "日本語", "。", "<|endoftext|>", "<|end", "!", "\t"]
+    ),
     max_size=60,
 )
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "o200k"])
 @given(parts=pieces, chunk_bytes=st.integers(1, 40))
-def test_chunks_count_like_the_whole(pattern: str, parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_chunks_count_like_the_whole(
+    pattern: str, parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     data = "".join(parts).encode()
     path = tmp_path_factory.getbasetemp() / "chunks.txt"
     path.write_bytes(data)
@@ -96,7 +100,9 @@ def test_chunks_count_like_the_whole(pattern: str, parts: list[str], chunk_bytes
 
 
 @given(parts=pieces, chunk_bytes=st.integers(1, 40))
-def test_chunks_of_normalized_text_count_like_the_normalized_whole(parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_chunks_of_normalized_text_count_like_the_normalized_whole(
+    parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     data = "".join(parts).encode()
     path = tmp_path_factory.getbasetemp() / "newlines.txt"
     path.write_bytes(data)

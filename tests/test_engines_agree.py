@@ -79,7 +79,9 @@ def test_encoding_agrees(engine: str, workers: int, corpus: Path, tokenizer: bpe
 @pytest.mark.compiled
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_other_start_methods_agree(method: str, corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_start_methods_agree(
+    method: str, corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BPEJIT_START_METHOD", method)
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")
     assert count(corpus, "processes", 2, "gpt2", 50_000) == count(corpus, "serial", 1, "gpt2", 1 << 30)
@@ -171,7 +173,9 @@ def test_a_worker_thread_that_fails(way: str) -> None:
             engine.fold_chunks(FailingJob("raises"), chunks_for_ever(), lambda _: None)
 
 
-def test_a_dead_worker_leaves_the_old_token_file(tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_worker_leaves_the_old_token_file(
+    tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "tokens.bin"
     tokenizer.encode_files([corpus], out)
     before = out.read_bytes()
@@ -187,7 +191,12 @@ def test_a_dead_worker_leaves_the_old_token_file(tokenizer: bpejit.Tokenizer, co
 
 @pytest.mark.parametrize(
     ("workers", "input_bytes", "chosen"),
-    [(1, None, "SerialEngine"), (4, SERIAL_BYTES - 1, "SerialEngine"), (4, SERIAL_BYTES, "ThreadEngine"), (4, None, "ThreadEngine")],
+    [
+        (1, None, "SerialEngine"),
+        (4, SERIAL_BYTES - 1, "SerialEngine"),
+        (4, SERIAL_BYTES, "ThreadEngine"),
+        (4, None, "ThreadEngine"),
+    ],
 )
 def test_auto(workers: int, input_bytes: int | None, chosen: str) -> None:
     assert type(make_engine("auto", workers, input_bytes=input_bytes, parallel="threads")).__name__ == chosen
@@ -199,5 +208,3 @@ def test_make_engine__refuses() -> None:
     with pytest.raises(EngineError, match="0 workers were asked for"):
         make_engine("serial", 0, input_bytes=0, parallel="threads")
     assert set(ENGINES) == {"serial", "threads", "processes"}
-
-

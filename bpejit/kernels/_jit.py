@@ -29,7 +29,9 @@ KERNELS: list[Any] = []
 def _cache_wanted() -> bool:
     value = os.environ.get("BPEJIT_CACHE", "1")
     if value not in ("0", "1"):
-        raise ValueError(f"BPEJIT_CACHE is {value!r}, expected 0 or 1: set it to 0 to compile anew in each process, or unset it")
+        raise ValueError(
+            f"BPEJIT_CACHE is {value!r}, expected 0 or 1: set it to 0 to compile anew in each process, or unset it"
+        )
     return value == "1"
 
 

@@ -83,7 +83,9 @@ def test_count_spans__stops_at_a_full_arena_without_losing_a_span() -> None:
     assert contents(table, arena) == dict.fromkeys(words, 2)
 
 
-@given(st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=50), st.dictionaries(pretokens, st.integers(1, 9), max_size=50))
+@given(
+    st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=50), st.dictionaries(pretokens, st.integers(1, 9), max_size=50)
+)
 def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int]) -> None:
     expected: dict[bytes, int] = {}
     table, arena, state = make_table()
@@ -100,7 +102,10 @@ def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int]) -> Non
 @given(st.dictionaries(pretokens, st.integers(1, 9), max_size=small(300, 60)))
 def test_order_by_bytes(counts: dict[bytes, int]) -> None:
     words = list(counts)
-    pool, starts, numbers = (np.array(list(part), dtype) for part, dtype in zip(naive.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True))
+    pool, starts, numbers = (
+        np.array(list(part), dtype)
+        for part, dtype in zip(naive.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True)
+    )
     padded = np.concatenate([pool, np.zeros(8, np.uint8)])
     prefixes = np.zeros(len(words), np.uint64)
     interning.make_prefixes(padded, starts, prefixes)
