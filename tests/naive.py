@@ -6,9 +6,88 @@ Python values where that reads better; the tests convert.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import regex
+
 from bpejit.kernels._constants import SPECIAL_FLAG
 
 # ---- splitting -------------------------------------------------------------------------------------------------------
+
+
+def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where special tokens stand: leftmost first, the longest at one place."""
+    position = 0
+    while position < len(data):
+        found = max((len(token) for token in special_tokens if data.startswith(token, position)), default=0)
+        if found:
+            yield position, position + found
+        position += found or 1
+
+
+def split_ordinary(data: bytes, pattern: regex.Pattern[str]) -> Iterator[int]:
+    """Ends of the pre-tokens of a text without special tokens; what no match covers is a pre-token too."""
+    text = data.decode("utf-8", "surrogateescape")
+    pieces = []
+    position = 0
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        if start < end:
+            pieces += [text[position:start], text[start:end]]
+            position = end
+    pieces.append(text[position:])
+    end = 0
+    for piece in pieces:
+        if piece:
+            end += len(piece.encode("utf-8", "surrogateescape"))
+            yield end
+
+
+def split_spans(data: bytes, pattern: regex.Pattern[str], special_tokens: list[bytes]) -> list[int]:
+    """Ends of all spans of a whole text; those of special tokens have the flag."""
+    ends: list[int] = []
+    position = 0
+    for start, end in [*find_specials(data, special_tokens), (len(data), 0)]:
+        ends += [position + offset for offset in split_ordinary(data[position:start], pattern)]
+        if end:
+            ends.append(end | SPECIAL_FLAG)
+        position = end
+    return ends
+
+
+def shift_state(state: list[int], by: int) -> list[int]:
+    """All fields that are positions fall by `by`; those that were 0 have no meaning and stay 0."""
+    is_position = [True, False, True, True, True, True, True, False]
+    return [max(value - by, 0) if moves else value for value, moves in zip(state, is_position, strict=True)]
+
+
+def find_cut(
+    data: bytes, lo: int, hi: int, class_of: Sequence[int], safe: Callable[[int, int], bool], special_tokens: list[bytes]
+) -> int:
+    """First place between a safe pair of characters that no special token spans, or may span when more text comes."""
+    longest = max(map(len, special_tokens), default=0)
+    place = max(0, lo - longest - 4)
+    while place < min(max(0, lo - longest - 4) + 3, len(data)) and 0x80 <= data[place] < 0xC0:
+        place += 1
+    before = None
+    for character in data[place:].decode("utf-8", "surrogateescape"):
+        width = next(width for width, limit in ((1, 0xC2), (2, 0xE0), (3, 0xF0), (4, 0xF5), (1, 0x100)) if data[place] < limit)
+        if place > hi or place + width > len(data):
+            break
+        spanned = any(
+            start <= place < start + len(token) and token.startswith(data[start : start + len(token)])
+            for token in special_tokens
+            for start in range(place + 1)
+        )
+        after = class_of[ord(character)]
+        if place >= lo and before is not None and safe(before, after) and not spanned:
+            return place
+        place += len(character.encode("utf-8", "surrogateescape"))
+        before = after
+    return -1
+
 
 # ---- counting --------------------------------------------------------------------------------------------------------
 
@@ -63,5 +142,197 @@ def gather(pretokens: list[bytes], counts: list[int], order: list[int]) -> tuple
 
 
 # ---- training --------------------------------------------------------------------------------------------------------
+
+# A cell is (weight, id); the border is (0, None). A pair is a tuple of two ids.
+
+Cell = tuple[int, int | None]
+Pair = tuple[int, int]
+
+BORDER: Cell = (0, None)
+
+
+def fill_cells(pretokens: list[tuple[bytes, int]], byte_ids: list[int]) -> list[Cell]:
+    """A cell for each byte of each pre-token that occurs and has a pair, with borders around the pre-tokens."""
+    cells = [BORDER]
+    for pretoken, count in pretokens:
+        if len(pretoken) > 1 and count > 0:
+            cells += [(count, byte_ids[byte]) for byte in pretoken]
+            cells.append(BORDER)
+    return cells
+
+
+def compact_cells(cells: list[Cell], widths: list[int]) -> list[Cell]:
+    """One cell for each token; pre-tokens of a single token are left out."""
+    compact = [BORDER]
+    pretoken: list[Cell] = []
+    at = 1
+    while at < len(cells):
+        token = cells[at][1]
+        if token is not None:
+            pretoken.append(cells[at])
+            at += widths[token]
+        else:
+            if len(pretoken) > 1:
+                compact += [*pretoken, BORDER]
+            pretoken = []
+            at += 1
+    return compact
+
+
+def places_of_pairs(cells: list[Cell]) -> Iterator[tuple[int, Pair, int]]:
+    """Position, pair and weight of each place where two tokens of one cell each are adjacent."""
+    for at, ((weight, left), (_, right)) in enumerate(pairwise(cells)):
+        if left is not None and right is not None:
+            yield at, (left, right), weight
+
+
+def bound_counts(cells: list[Cell], hash_pair: Callable[[Pair], int]) -> dict[int, int]:
+    """The weights of pairs, summed by the hash of the pair, up to 2^32 - 1."""
+    sums: dict[int, int] = {}
+    for _, pair, weight in places_of_pairs(cells):
+        sums[hash_pair(pair)] = min(sums.get(hash_pair(pair), 0) + weight, 2**32 - 1)
+    return sums
+
+
+def select_places(
+    cells: list[Cell],
+    sums: dict[int, int],
+    hash_pair: Callable[[Pair], int],
+    lengths: list[int],
+    threshold: int,
+    max_bytes: int,
+) -> list[int]:
+    """The places of pairs of at most `max_bytes` bytes whose sum reaches the threshold."""
+    return [
+        at
+        for at, pair, _ in places_of_pairs(cells)
+        if sums[hash_pair(pair)] >= min(threshold, 2**32 - 1) and lengths[pair[0]] + lengths[pair[1]] <= max_bytes
+    ]
+
+
+def count_pairs(cells: list[Cell], places: list[int]) -> dict[Pair, tuple[int, int]]:
+    """Count, and number of places, of each pair that stands at one of the places."""
+    counts: dict[Pair, tuple[int, int]] = {}
+    for at, pair, weight in places_of_pairs(cells):
+        if at in places:
+            count, number = counts.get(pair, (0, 0))
+            counts[pair] = count + weight, number + 1
+    return counts
+
+
+def copy_pairs(counts: dict[Pair, int], least: int) -> dict[Pair, int]:
+    """The pairs that occur at least `least` times."""
+    return {pair: count for pair, count in counts.items() if count >= least}
+
+
+def plan_postings(numbers: list[int]) -> tuple[list[int], int, int]:
+    """Where each list starts, the room for all, and the length of the longest."""
+    starts = [0]
+    for number in numbers:
+        starts.append(starts[-1] + number)
+    return starts[:-1], starts[-1], max(numbers, default=0)
+
+
+def write_postings(cells: list[Cell], places: list[int], pairs: set[Pair]) -> dict[Pair, list[int]]:
+    """Those of the places where each of the pairs stands."""
+    found: dict[Pair, list[int]] = {pair: [] for pair in pairs}
+    for at, pair, _ in places_of_pairs(cells):
+        if at in places and pair in found:
+            found[pair].append(at)
+    return found
+
+
+def bucket_of(count: int) -> int:
+    """Counts in ascending order share a bucket when they have the same 8 leading bits and the same length."""
+    buckets = 0
+    exponent = 0
+    while count >> exponent >= 256:
+        exponent += 1
+        buckets += 128
+    return buckets + (count >> exponent)
+
+
+def file_pairs(counts: dict[Pair, int], threshold: int) -> dict[int, set[Pair]]:
+    """The pairs that reach the threshold, by bucket."""
+    buckets: dict[int, set[Pair]] = {}
+    for pair, count in counts.items():
+        if count >= threshold:
+            buckets.setdefault(bucket_of(count), set()).add(pair)
+    return buckets
+
+
+def count_adjacent(words: list[tuple[list[int], int]]) -> dict[Pair, int]:
+    """How often each pair of ids occurs; overlapping places all count."""
+    counts: dict[Pair, int] = {}
+    for word, weight in words:
+        for pair in pairwise(word):
+            counts[pair] = counts.get(pair, 0) + weight
+    return counts
+
+
+def tie_key(pair: Pair, tokens: list[bytes], rule: str) -> tuple[Any, Any]:
+    """Of equally frequent pairs, the one with the greatest key is merged first."""
+    if rule == "greatest-bytes":
+        return tokens[pair[0]], tokens[pair[1]]
+    if rule == "smallest-ids":
+        return -pair[0], -pair[1]
+    # hf: 188 bytes that GPT-2 shows as themselves, the 68 others, then merged tokens as they were made
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    order = [*shown, *(byte for byte in range(256) if byte not in shown), *range(256, len(tokens))]
+    return -order.index(pair[0]), -order.index(pair[1])
+
+
+def replace_pair(word: list[int], pair: Pair, merged: int) -> list[int]:
+    """Merge each place of the pair, from the left."""
+    replaced: list[int] = []
+    at = 0
+    while at < len(word):
+        found = tuple(word[at : at + 2]) == pair
+        replaced.append(merged if found else word[at])
+        at += 2 if found else 1
+    return replaced
+
+
+def merge_some(
+    words: list[tuple[list[int], int]],
+    tokens: list[bytes],
+    n_tokens: int,
+    rule: str = "greatest-bytes",
+    threshold: int = 1,
+    max_bytes: int | None = None,
+) -> list[tuple[int, int, int]]:
+    """Merge the best pair in all words until there are `n_tokens` tokens or no pair is left; changes words and tokens.
+
+    Everything is counted anew in each step. Returns left id, right id and count of each merge.
+    """
+    merges = []
+    while len(tokens) < n_tokens:
+        counts = {
+            pair: count
+            for pair, count in count_adjacent(words).items()
+            if count >= threshold and (max_bytes is None or len(tokens[pair[0]] + tokens[pair[1]]) <= max_bytes)
+        }
+        if not counts:
+            break
+        most = max(counts.values())
+        best = max((pair for pair in counts if counts[pair] == most), key=lambda pair: tie_key(pair, tokens, rule))
+        merges.append((*best, most))
+        words[:] = [(replace_pair(word, best, len(tokens)), weight) for word, weight in words]
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+    return merges
+
+
+def learn_merges(
+    counts: dict[bytes, int],
+    n_merges: int,
+    tie_break: str = "greatest-bytes",
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+) -> list[tuple[int, int, int]]:
+    """The whole trainer."""
+    words = [(list(pretoken), count) for pretoken, count in counts.items() if count > 0]
+    tokens = [bytes([byte]) for byte in range(256)]
+    return merge_some(words, tokens, 256 + n_merges, tie_break, max(1, min_frequency), max_token_bytes)
+
 
 # ---- encoding --------------------------------------------------------------------------------------------------------
