@@ -26,7 +26,7 @@ if JIT_ENABLED:
 
     @intrinsic
     def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
-        """The eight bytes at `array[index]` (uint8, any alignment) as one uint64."""
+        """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
@@ -89,8 +89,9 @@ if JIT_ENABLED:
 else:
 
     def load_u64(array: Any, index: Any) -> Any:
-        """The eight bytes at `array[index]` (uint8, any alignment) as one uint64."""
-        return np.uint64(int.from_bytes(array[int(index) : int(index) + 8].tobytes(), "little"))
+        """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+        at = int(index) * array.itemsize
+        return np.uint64(int.from_bytes(array.view(np.uint8)[at : at + 8].tobytes(), "little"))
 
     def store_u64(array: Any, index: Any, value: Any) -> None:
         """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
