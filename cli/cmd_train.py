@@ -82,7 +82,9 @@ def train(
     if not special_tokens and not no_special_tokens:
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
     import bpejit
+    from bpejit.formats.folder import check_folder
 
+    check_folder(out)  # not after hours of training
     with watch(quiet=quiet) as progress:
         tokenizer = bpejit.train(
             inputs,

@@ -192,6 +192,10 @@ def test_output_that_cannot_be_written(work):
     assert "no/such/place" in fails(work, "decode", "tokens.bin", "--out", "no/such/place/back.txt")
     (work / "file").write_bytes(b"kept")
     assert "file" in fails(work, "train", "corpus.txt", *TRAIN, "--out", "file/tokenizer")
+    (work / "foreign").mkdir()
+    (work / "foreign" / "tokenizer.json").write_bytes(b"{}")
+    # The input does not exist: that the folder is looked at first shows that nothing is trained in vain.
+    assert "`foreign`" in fails(work, "train", "missing.txt", *TRAIN, "--out", "foreign")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX")
