@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .options import debug_option
-from .progress import format_seconds
+from .progress import format_seconds, watch
 
 
 @click.command()
@@ -19,9 +19,7 @@ def warmup() -> None:
     """
     import bpejit
 
-    click.echo("compiling for this machine, once; this may take a minute ...", err=True)
-    compiled, seconds = bpejit.warmup()
-    if compiled:
-        click.echo(f"compiled {compiled} kernels in {format_seconds(seconds)}; later runs load them", err=True)
-    else:
-        click.echo(f"everything was compiled already; loading it took {format_seconds(seconds)}", err=True)
+    with watch(quiet=False) as progress:
+        compiled, seconds = bpejit.warmup()
+    if not compiled:
+        progress.say(f"everything was compiled already; loading it took {format_seconds(seconds)}")
