@@ -1,7 +1,8 @@
 """Reading and writing whole files, so that a run that fails or is interrupted leaves what was there before.
 
 Output goes to a temporary file in the folder of its target and takes the target's name at the end. Nothing is flushed to
-the disk itself (fsync): this guards against full disks, errors and interrupts, not against power cuts.
+the disk itself (fsync): this guards against full disks, errors and interrupts, not against power cuts. A process that is
+killed outright leaves its temporary file, with a hidden name that ends in `.tmp`, and the target as it was.
 """
 
 from __future__ import annotations

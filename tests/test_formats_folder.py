@@ -454,6 +454,16 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, blocked: str) -
     assert {path.name: path.is_dir() or path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OutputError, match=r"cannot make the folder .*: No space left on device"):
+        save_folder(MODEL, tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_folders_made_for_a_save_that_fails_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")

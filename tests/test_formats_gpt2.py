@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from formats_helpers import models
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bpejit.errors import OutputError, TokenizerFormatError
 from bpejit.formats.bytemap import CHARACTERS, bytes_to_text, text_to_bytes
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair, write_gpt2_pair
-from bpejit.model import Model
+from bpejit.model import Model, special_bytes
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 
@@ -199,11 +199,14 @@ def files(tmp_path: Path, vocab: Any, merges: str | bytes) -> tuple[Path, Path]:
 
 
 @given(models(reachable=True))
+@example(Model(tokens=BYTES, merges=[], special_tokens={"<\udc80>": 256, "<é>": 257, "<Ã©>": 258, "a": 97, " ": 32}))
+@example(Model(tokens=BYTES, merges=[], special_tokens={"é": 256, "Ã©": 257}))
+@example(Model(tokens={**BYTES, 256: b" t"}, merges=[(b" ", b"t")], special_tokens={" t": 256, "Ġt": 257}))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
     folder = tmp_path_factory.mktemp("pair")
     pair = folder / "vocab.json", folder / "merges.txt"
     own = {token: token_id for token_id, token in model.tokens.items()}
-    if any(own.get(text.encode(), token_id) != token_id for text, token_id in model.special_tokens.items()):
+    if any(own.get(special_bytes(text), token_id) != token_id for text, token_id in model.special_tokens.items()):
         with pytest.raises(TokenizerFormatError, match="cannot be written"):
             write_gpt2_pair(model, *pair)
         assert list(folder.iterdir()) == []

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
+from bpejit.files import OutputFile
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens, sidecar_path, token_dtype
 
 HASH = "a" * 64
@@ -177,6 +178,22 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path: Path, exception: typ
     assert content(tmp_path) == before
 
 
+def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "t", [1, 2])
+    before = content(tmp_path)
+    original = OutputFile.write
+
+    def full_at_the_end(file: OutputFile, data: Any) -> int:
+        if file.path.endswith(".json"):
+            raise OutputError("the disk is full")
+        return original(file, data)
+
+    monkeypatch.setattr(OutputFile, "write", full_at_the_end)
+    with pytest.raises(OutputError, match="the disk is full"):
+        write(tmp_path / "t", [3, 4])
+    assert content(tmp_path) == before
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
         TokenFileWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
@@ -190,6 +207,7 @@ LIMITED = """
 import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
+from bpejit.files import OutputFile
 from bpejit.tokenfiles.flat import TokenFileWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 written = 0
