@@ -262,8 +262,12 @@ class EncoderTables(NamedTuple):
 
     Parameters
     ----------
-    pairs : uint64 [2 * slots]
-        The merge rules: a hash table from a pair of tokens to its rank and the merged token (see `kernels.bpe`).
+    pairs : uint64 [slots]
+        Hash table from a pair of internal tokens to the rank of their merge (see `kernels.rules`).
+    byte_pairs : uint32 [65536]
+        Rank of each pair of single bytes, and which two bytes no token has side by side.
+    merged : uint32 [ranks]
+        Internal token that each rank makes.
     ids : uint32 [tokens]
         The id of each internal token; 0..255 are the single bytes.
     specials : uint64 [2 * special tokens]
@@ -271,6 +275,8 @@ class EncoderTables(NamedTuple):
     """
 
     pairs: Array
+    byte_pairs: Array
+    merged: Array
     ids: Array
     specials: Array
 
@@ -286,7 +292,7 @@ class EncoderMemory(NamedTuple):
         Its longer entries.
     batch : uint64
         Keys of the pre-tokens in work.
-    scratch : uint64
+    scratch : uint32
         Work space for merging.
     ends : uint32
         Ends of the spans in work.

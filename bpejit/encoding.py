@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
-from bpejit.kernels import bpe, decoding
+from bpejit.kernels import decoding, rules, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import STATE_SIZE, shift_state
@@ -37,7 +37,7 @@ STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
 
 _ENDS = 1 << 14
-_SCRATCH_BYTES = 1 << 13
+_SCRATCH_WORDS = windows.SCRATCH_WORDS * 4 * windows.WINDOW + windows.SCRATCH_EXTRA
 _LEAST_SLOTS = 1 << 9
 
 
@@ -63,7 +63,7 @@ class Workspace:
             slots=np.full(n_slots * kernels.SLOT_WORDS, 0, dtype=np.uint64),
             arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
             batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
-            scratch=np.full(bpe.SCRATCH_WORDS * _SCRATCH_BYTES, 0, dtype=np.uint64),
+            scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
             progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
         )
@@ -87,8 +87,9 @@ class Workspace:
 
     def grow_scratch(self) -> None:
         """Make room for merging the pre-token for which there was too little."""
-        wanted = min(4 * self.memory.scratch.size, bpe.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]))
-        self.memory = self.memory._replace(scratch=np.zeros(wanted, dtype=np.uint64))
+        enough = windows.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]) + windows.SCRATCH_EXTRA
+        size = min(4 * self.memory.scratch.size, enough)
+        self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
 
 
 class Encoder:
@@ -459,22 +460,39 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     internal = {bytes([byte]): byte for byte in range(256)}
     for left, right in model.merges:
         internal.setdefault(left + right, len(internal))
+    if len(model.merges) > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
+        raise TokenizerFormatError(
+            f"the vocabulary has {len(model.merges)} merges; expected at most {rules.MAX_TOKENS - 256}: leave out the last"
+        )
     # A part that no merge makes never occurs, nor does its pair.
-    rules = np.array(
+    columns = np.array(
         [
-            (internal[left], internal[right], rank, internal[left + right])
+            (internal[left], internal[right], internal[left + right], rank)
             for rank, (left, right) in enumerate(model.merges)
             if left in internal and right in internal
         ],
         dtype=np.int32,
     ).reshape(-1, 4)
-    slots = 2
-    while slots < 2 * len(rules):
+    slots = 4
+    while slots < 2 * len(columns):
         slots *= 2
-    pairs = np.zeros(2 * slots, dtype=np.uint64)
-    bpe.build_pairs(*(np.ascontiguousarray(column) for column in rules.T), pairs)
+    pairs = np.full(slots, rules.FREE, dtype=np.uint64)
+    byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
+    byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
+    merged = np.zeros(len(model.merges), dtype=np.uint32)
+    left, right, tokens, ranks = (np.ascontiguousarray(column) for column in columns.T)
+    rules.build_pairs(left, right, tokens, ranks, pairs, byte_pairs, merged)
     ids = np.array([model.ids[token] for token in internal], dtype=np.uint32)
-    return EncoderTables(pairs, ids, _make_specials(specials))
+    return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials))
+
+
+def _inner_pairs(tokens: Iterable[bytes]) -> Array:
+    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token."""
+    strings = ByteStrings.from_list(list(tokens))
+    pairs = strings.pool[:-1].astype(np.int64) << 8 | strings.pool[1:]
+    inner = np.ones(pairs.size, dtype=bool)
+    inner[strings.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
+    return np.unique(pairs[inner])
 
 
 def _make_specials(specials: dict[bytes, int]) -> Array:

@@ -9,9 +9,11 @@ addressing with linear probing over slots of four 64-bit words, two slots to a c
     word 3   ids 2 and 3, and in the top two     or, the number of ids
              bits the number of ids, less 1
 
-An id has 30 bits. A record holds the bytes of the pre-token, if it has more than 15, and then its ids. When the slots are
-three quarters full, or the arena is, both are emptied: encoding for days does not grow, and what is frequent comes back at
-once.
+An id has 30 bits. A record holds the bytes of the pre-token, if it has more than 15, and then its ids. The arena is a ring:
+new records overwrite the oldest, and a slot whose record is gone is used again when its pre-token comes again. Word 2 counts
+all bytes ever written to the arena, so it tells whether a record is still there. When the slots are three quarters full they
+are emptied. So encoding for days does not grow, what is frequent comes back at once, and long pre-tokens, most of which
+occur once, do not drive out the short ones.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ import numpy as np
 
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
 from bpejit.kernels._jit import inline, kernel
-from bpejit.kernels.bpe import NO_ROOM, WINDOW, encode_pretoken
+from bpejit.kernels.bpe import encode_pretoken
 from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
 from bpejit.kernels.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.splitting import NEED_CALL, split_spans
+from bpejit.kernels.windows import NO_ROOM, WINDOW
 
 # Fields of `progress`: where encoding goes on, and how full the cache is.
-FIRST, SPAN, N_SPANS, N_OUT, NEEDED, USED, ARENA_USED, WIPES = range(8)
+FIRST, SPAN, N_SPANS, N_OUT, NEEDED, USED, WRITTEN, WIPES = range(8)
 PROGRESS_SIZE = 8
 
 BATCH = 256
@@ -89,59 +92,87 @@ def _find_special(specials, text, start, length):
 
 
 @inline
-def _find(slots, mask, arena, low, high, hashed, text, start):
-    """Return the first word of the slot that holds the key, or of the free slot where it belongs."""
+def _find(slots, mask, arena, written, low, high, hashed, text, start):
+    """Look for a key; return the first word of its slot, or of the one where it belongs, and whether the ids are there.
+
+    `written` is the number of bytes ever written to the arena.
+    """
+    size = np.uint64(arena.size - ARENA_SLACK)
     slot = hashed & mask
     while True:
         word = slot * _FOUR
         if slots[word + _ONE] == _ZERO:
-            return word
+            return word, False
         if slots[word] == low and slots[word + _ONE] == high:
-            if high < LONG_TAG or equal_bytes(arena, slots[word + _TWO] ^ _RECORD, text, start, high & _LENGTH):
-                return word
+            if slots[word + _TWO] < _RECORD:
+                return word, True
+            record = slots[word + _TWO] ^ _RECORD
+            if record + size < written:
+                return word, False
+            if high < LONG_TAG or equal_bytes(arena, record % size, text, start, high & _LENGTH):
+                return word, True
         slot = (slot + _ONE) & mask
 
 
 @inline
-def _remember(slots, mask, arena, progress, word, low, high, hashed, text, start, out, begin, end):
-    """Put the ids `out[begin:end]` of a pre-token into the cache, at the free slot `word`; empty the cache first if full."""
+def _pack(ids, begin, n_ids):
+    """Return words 2 and 3 of a slot with up to four ids."""
+    first = np.uint64(ids[begin])
+    second = (n_ids - _ONE) << _COUNT_SHIFT
+    if n_ids > _ONE:
+        first |= np.uint64(ids[begin + _ONE]) << _HALF
+    if n_ids > _TWO:
+        second |= np.uint64(ids[begin + _TWO])
+    if n_ids > _THREE:
+        second |= np.uint64(ids[begin + _THREE]) << _HALF
+    return first, second
+
+
+@inline
+def _write_record(arena, progress, text, start, n_bytes, ids, begin, n_ids):
+    """Write a record to the arena, over the oldest; return its number: the bytes written before it."""
+    size = np.uint64(arena.size - ARENA_SLACK)
+    # Ids are written in twos.
+    length = n_bytes + ((n_ids + _ONE) & ~_ONE) * _FOUR
+    record = np.uint64(progress[WRITTEN])
+    place = record % size
+    if place + length > size:
+        # A record is not divided: leave the rest of the ring empty.
+        record += size - place
+        place = _ZERO
+    progress[WRITTEN] = np.int64(record + length)
+    for i in range(n_bytes):
+        arena[place + np.uint64(i)] = text[start + np.uint64(i)]
+    place += n_bytes
+    for i in range(0, n_ids, 2):
+        store_u64(arena, place + np.uint64(i) * _FOUR, load_u64(ids, begin + np.uint64(i)))
+    return record
+
+
+@inline
+def _remember(memory, word, low, high, hashed, text, start, out, begin, end):
+    """Put the ids `out[begin:end]` of a pre-token into the cache, at the slot `word`; empty the slots first if they are full."""
+    slots = memory.slots
+    progress = memory.progress
     n_bytes = high & _LENGTH if high >= LONG_TAG else _ZERO
     n_ids = end - begin
     in_slot = n_bytes == _ZERO and n_ids <= _FOUR
-    size = _ZERO if in_slot else n_bytes + n_ids * _FOUR
-    room = np.uint64(arena.size - ARENA_SLACK)
-    if size > room // _FOUR:
+    if not in_slot and (n_bytes + n_ids * _FOUR) * _FOUR > np.uint64(memory.arena.size):
         return  # one record is not worth the place of thousands
-    if np.uint64(progress[USED]) * _FOUR >= (mask + _ONE) * _THREE or np.uint64(progress[ARENA_USED]) + size > room:
+    if progress[USED] * SLOT_WORDS * 4 >= slots.size * 3:
         slots[:] = _ZERO
         progress[USED] = 0
-        progress[ARENA_USED] = 0
         progress[WIPES] += 1
-        word = (hashed & mask) * _FOUR
+        word = (hashed & np.uint64(slots.size // SLOT_WORDS - 1)) * _FOUR
+    if slots[word + _ONE] == _ZERO:
+        progress[USED] += 1
     slots[word] = low
     slots[word + _ONE] = high
-    progress[USED] += 1
     if in_slot:
-        first = np.uint64(out[begin])
-        second = (n_ids - _ONE) << _COUNT_SHIFT
-        if n_ids > _ONE:
-            first |= np.uint64(out[begin + _ONE]) << _HALF
-        if n_ids > _TWO:
-            second |= np.uint64(out[begin + _TWO])
-        if n_ids > _THREE:
-            second |= np.uint64(out[begin + _THREE]) << _HALF
-        slots[word + _TWO] = first
-        slots[word + _THREE] = second
-        return
-    record = np.uint64(progress[ARENA_USED])
-    progress[ARENA_USED] += np.int64(size)
-    slots[word + _TWO] = record | _RECORD
-    slots[word + _THREE] = n_ids
-    for i in range(n_bytes):
-        arena[record + np.uint64(i)] = text[start + np.uint64(i)]
-    record += n_bytes
-    for i in range(0, n_ids, 2):
-        store_u64(arena, record + np.uint64(i) * _FOUR, load_u64(out, begin + np.uint64(i)))
+        slots[word + _TWO], slots[word + _THREE] = _pack(out, begin, n_ids)
+    else:
+        slots[word + _TWO] = _RECORD | _write_record(memory.arena, progress, text, start, n_bytes, out, begin, n_ids)
+        slots[word + _THREE] = n_ids
 
 
 @inline
@@ -153,11 +184,11 @@ def _encode_slowly(text, start, length, low, high, hashed, tables, memory, out, 
     slots = memory.slots
     arena = memory.arena
     mask = np.uint64(slots.size // SLOT_WORDS - 1)
-    word = _find(slots, mask, arena, low, high, hashed, text, start)
-    if slots[word + _ONE] == _ZERO:
-        end = encode_pretoken(text, start, length, tables.pairs, tables.ids, memory.scratch, out, n_out, _WINDOW)
+    word, found = _find(slots, mask, arena, np.uint64(memory.progress[WRITTEN]), low, high, hashed, text, start)
+    if not found:
+        end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
         if end != NO_ROOM:
-            _remember(slots, mask, arena, memory.progress, word, low, high, hashed, text, start, out, n_out, end)
+            _remember(memory, word, low, high, hashed, text, start, out, n_out, end)
         return end
     first = slots[word + _TWO]
     second = slots[word + _THREE]
@@ -165,11 +196,11 @@ def _encode_slowly(text, start, length, low, high, hashed, tables, memory, out, 
         store_u64(out, n_out, first)
         store_u64(out, n_out + _TWO, second & _IDS)
         return n_out + (second >> _COUNT_SHIFT) + _ONE
-    record = first ^ _RECORD
+    place = (first ^ _RECORD) % np.uint64(arena.size - ARENA_SLACK)
     if high >= LONG_TAG:
-        record += high & _LENGTH
+        place += high & _LENGTH
     for i in range(0, second, 2):
-        store_u64(out, n_out + np.uint64(i), load_u64(arena, record + np.uint64(i) * _FOUR))
+        store_u64(out, n_out + np.uint64(i), load_u64(arena, place + np.uint64(i) * _FOUR))
     return n_out + second
 
 

@@ -1,0 +1,103 @@
+"""Merge rules: which pairs of tokens merge, in which order, and into what.
+
+The rules are three arrays. `pairs` is a hash table from a pair of tokens to its rank, with one word per slot: left (21
+bits), right (21 bits), rank (22 bits). `merged` gives the token that a rank makes. Rank and token differ in general: two
+merges may make the same bytes, hence the same token, and in a vocabulary without a merge list every split of a token has
+that token's rank. `byte_pairs` has the ranks of pairs of single bytes once more, by position: the first look-ups of each
+pre-token are such, and need no hash. It also says which two bytes stand side by side in no token: no merge ever crosses
+such a place, so a pre-token falls apart there, and its parts are encoded one by one. In a vocabulary with few Chinese
+words that is between most Chinese characters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.kernels._constants import DONE, NEED_SPACE
+from bpejit.kernels._jit import inline, kernel
+from bpejit.kernels.memory import fold_multiply
+
+MAX_TOKENS = (1 << 21) - 1
+"""Number of internal tokens that `pairs` has bits for."""
+
+MAX_RANKS = 1 << 22
+"""Number of ranks that `pairs` has bits for."""
+
+FREE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""A free slot of `pairs`."""
+
+NO_RANK = np.uint32(0xFFFF_FFFF)
+"""The rank of a pair that has no merge: above every rank."""
+
+APART = np.uint32(0xFFFF_FFFE)
+"""In `byte_pairs`: these two bytes are side by side in no token."""
+
+_ONE = np.uint64(1)
+_TOKEN_BITS = np.uint64(21)
+_RANK_BITS = np.uint64(22)
+_RANK_MASK = np.uint64(MAX_RANKS - 1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inline
+def find_rank(pairs, left, right):
+    """Return the rank of a pair of tokens, or NO_RANK.
+
+    Parameters
+    ----------
+    pairs : uint64[slots], in
+    left, right : uint64
+    """
+    mask = np.uint64(pairs.size - 1)
+    key = left << _TOKEN_BITS | right
+    slot = fold_multiply(key, _MIX) & mask
+    while True:
+        word = pairs[slot]
+        if word >> _RANK_BITS == key:
+            return np.uint32(word & _RANK_MASK)
+        if word == FREE:
+            return NO_RANK
+        slot = (slot + _ONE) & mask
+
+
+@kernel
+def build_pairs(left, right, tokens, ranks, pairs, byte_pairs, merged):
+    """Build the tables of merge rules.
+
+    Parameters
+    ----------
+    left, right, tokens : int32[n], in
+        The two tokens of each pair and the one that they make, below MAX_TOKENS; the same for all rules of one rank.
+    ranks : int32[n], in
+        Below MAX_RANKS. Where a pair is given twice, the lower rank holds.
+    pairs : uint64[slots], out
+        All FREE before; the number of slots is a power of two.
+    byte_pairs : uint32[65536], in-out
+        NO_RANK or APART before. The rank of bytes `a`, `b` is at `a << 8 | b`.
+    merged : uint32[ranks], out
+
+    Returns
+    -------
+    int
+        DONE, or NEED_SPACE if `pairs` has less than two slots per rule (nothing is written then).
+
+    Notes
+    -----
+    O(n). At least half of the slots stay free, so that looking for a pair without a merge, the common case, ends soon.
+    """
+    if pairs.size < 2 * left.size:
+        return NEED_SPACE
+    mask = np.uint64(pairs.size - 1)
+    for i in range(left.size):
+        key = np.uint64(left[i]) << _TOKEN_BITS | np.uint64(right[i])
+        word = key << _RANK_BITS | np.uint64(ranks[i])
+        slot = fold_multiply(key, _MIX) & mask
+        while pairs[slot] != FREE and pairs[slot] >> _RANK_BITS != key:
+            slot = (slot + _ONE) & mask
+        # The rank is in the low bits, so of two words with one key the smaller has the lower rank.
+        pairs[slot] = min(pairs[slot], word)
+        merged[ranks[i]] = tokens[i]
+        if left[i] < 256 and right[i] < 256:
+            place = left[i] << 8 | right[i]
+            byte_pairs[place] = min(byte_pairs[place], np.uint32(ranks[i]))
+    return DONE
