@@ -181,13 +181,14 @@ def _next_special(text, start, end, stop, final, automaton):
 
 
 @inline
-def _run_transducer(text, stop, final, automaton, state, ends, n):
+def _run_transducer(text, stop, bound, final, automaton, state, ends, n):
     """Split ordinary text up to `stop` with the transducer; return the new number of ends (see `split_spans`)."""
     table = automaton.table
     class_of = automaton.class_of
     byte_class = automaton.byte_class
     position = np.uint64(state[POSITION])
     end = np.uint64(stop)
+    bound = np.uint64(bound)
     entry = np.uint64(state[ROW])
     out = np.uint64(n)
     ends[out] = state[PENDING]
@@ -198,7 +199,7 @@ def _run_transducer(text, stop, final, automaton, state, ends, n):
     if block_end > end:
         block_end = end
     while position < block_end:
-        column, width = _read(text, position, end, final, class_of, byte_class)
+        column, width = _read(text, position, bound, final, class_of, byte_class)
         if width == _ZERO:
             break
         entry = np.uint64(table[(entry & _ROW_MASK) + column])
@@ -219,12 +220,13 @@ def _run_transducer(text, stop, final, automaton, state, ends, n):
 
 
 @inline
-def _run_restart(text, stop, final, automaton, state, ends, n):
+def _run_restart(text, stop, bound, final, automaton, state, ends, n):
     """Split ordinary text up to `stop` with the restart loop; return the new number of ends (see `split_spans`)."""
     table = automaton.table
     class_of = automaton.class_of
     byte_class = automaton.byte_class
     end = np.uint64(stop)
+    bound = np.uint64(bound)
     position = np.uint64(state[POSITION])
     row = np.uint64(state[ROW])
     begin = np.uint64(state[PENDING])
@@ -237,7 +239,7 @@ def _run_restart(text, stop, final, automaton, state, ends, n):
         width = _ZERO
         column = _ZERO
         if position < end:
-            column, width = _read(text, position, end, final, class_of, byte_class)
+            column, width = _read(text, position, bound, final, class_of, byte_class)
             if width == _ZERO:
                 break
         elif not final:
@@ -267,7 +269,7 @@ def _run_restart(text, stop, final, automaton, state, ends, n):
             begin = accept
         else:
             # No match begins here: the character belongs to a gap.
-            column, width = _read(text, begin, end, True, class_of, byte_class)
+            column, width = _read(text, begin, bound, True, class_of, byte_class)
             begin += width
             accept = begin
         position = begin
@@ -324,10 +326,15 @@ def split_spans(text, stop, final, automaton, state, ends):
             undecided = after == 0 and known < scan_end
         is_special = state[SPECIAL_STOP] != 0
         last = is_special or (final and known == stop)
+        # Up to where a character is looked at: one that is cut off by `known` is not taken for complete, unless it could not
+        # go on there in any case.
+        bound = known
+        if not last and known < stop and text[known] & 0xC0 != 0x80:
+            bound = stop
         if automaton.settings[IS_RESTART]:
-            n = _run_restart(text, known, last, automaton, state, ends, n)
+            n = _run_restart(text, known, bound, last, automaton, state, ends, n)
         else:
-            n = _run_transducer(text, known, last, automaton, state, ends, n)
+            n = _run_transducer(text, known, bound, last, automaton, state, ends, n)
             if n:
                 state[SPAN_START] = np.int64(ends[n - 1] & ~_FLAG)
         if state[NEED_CALL]:
@@ -354,10 +361,8 @@ def shift_state(state, by):
     by : int
         At most state[SPAN_START].
     """
-    for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP):
+    for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP, SPECIAL_STOP):
         state[field] = max(state[field] - by, 0)
-    if state[SPECIAL_STOP]:
-        state[SPECIAL_STOP] -= by
 
 
 @kernel
@@ -387,9 +392,10 @@ def find_cut(text, lo, hi, stop, automaton):
     """
     longest = automaton.settings[LONGEST_SPECIAL]
     stride = automaton.settings[STRIDE]
-    # A byte that is not a continuation byte begins a character, whatever stands before it.
-    position = max(0, lo - max(longest, 4))
-    while position < stop and text[position] & 0xC0 == 0x80:
+    position = max(0, lo - longest - 4)
+    # No character has more than three continuation bytes, so behind three of them one begins in any case.
+    aligned = min(position + 3, stop)
+    while position < aligned and text[position] & 0xC0 == 0x80:
         position += 1
     blocked = np.int64(0)
     pair_row = np.int64(0)

@@ -126,7 +126,7 @@ def compile_pattern(pattern: str) -> SplitPattern:
     """
     source = PRESETS.get(pattern, pattern)
     name = next((name for name, preset in PRESETS.items() if preset == source), None)
-    if name is None and re.fullmatch(r"[\w.-]*", source):
+    if name is None and re.fullmatch(r"(?:\w[\w-]*)?", source, re.ASCII):
         raise PatternError(
             f"there is no split pattern named {pattern!r}; expected {', '.join(PRESETS)}, or a regular expression: "
             "choose one of these names, or write a pattern that matches more than one fixed word"

@@ -117,7 +117,8 @@ def _escape(text: str, *, within_set: bool) -> str:
         if name in _PROPERTIES:
             return f"\\{letter}{{{name}}}"
     elif letter in "xuU":
-        return _point(int(text[2:], base=16))
+        digits = text[2:]
+        return _point(int(digits, 16))
     elif text in _CONTROL:
         return f"\\x{{{_CONTROL[text]:02X}}}"
     elif letter == "w":

@@ -1,0 +1,182 @@
+"""Translated patterns against the tool they are translated for, where it is installed."""
+
+# ruff: noqa: RUF001 (look-alikes are wanted here)
+from __future__ import annotations
+
+import pytest
+import regex
+from conftest import data_text, read_shared, small
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from split_helpers import split_whole
+from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
+
+from bpejit.errors import PatternError
+from bpejit.split import PRESETS, Splitter, to_oniguruma
+from bpejit.split.classes import set_borders
+from bpejit.split.parse import Chars
+from bpejit.split.translate import _PROPERTIES
+
+tokenizers = pytest.importorskip("tokenizers")
+
+UNASSIGNED = r"\p{Cn}"
+"""Where the two have different versions of Unicode their unassigned characters differ, and nothing can be done."""
+
+
+def split_by_tokenizers(source: str, text: str) -> list[str]:
+    splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(source), "isolated")
+    return [piece for piece, _ in splitter.pre_tokenize_str(text)]
+
+
+def split_by_us(source: str, text: str) -> list[str]:
+    data = text.encode()
+    ends = split_whole(Splitter(source), data)
+    return [data[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def contained(source: str, text: str) -> set[str]:
+    """The characters of `text` that a set of Oniguruma contains."""
+    splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(f"(?:{source})+"), "removed", invert=True)
+    return set().union(*(piece for piece, _ in splitter.pre_tokenize_str(text)))
+
+
+def every_character() -> str:
+    """All but surrogates and those that are assigned in one version of Unicode only, or changed their category."""
+    borders = [set_borders(Chars(UNASSIGNED)).tolist(), set_borders(Chars(r"\p{Cs}")).tolist()]
+    left_out = set().union(*(range(a, b) for pair in borders for a, b in zip(pair[::2], pair[1::2], strict=True)))
+    ours = "".join(chr(point) for point in range(0x110000) if point not in left_out)
+    return "".join(sorted(contained(r"\P{Cn}", ours) - {"\u0295"}))
+
+
+STABLE = regex.compile(r"[^\p{Cn}\p{Cs}\u0295]*")
+
+
+def stable(text: str) -> str:
+    """The text without characters that the two may know from different versions of Unicode."""
+    text = "".join(STABLE.findall(text))
+    return "".join(filter(contained(r"\P{Cn}", text).__contains__, text))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_keep_their_text(name: str) -> None:
+    # Some readers of tokenizer.json know patterns by their text.
+    translated = to_oniguruma(PRESETS[name])
+    if name == "cl100k":
+        assert translated == (
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+            r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s"
+        )
+    else:
+        assert translated == PRESETS[name]
+
+
+@given(st.sampled_from(sorted(PRESETS)), awkward_text())
+@example("cl100k", "a\n  ")
+@example("cl100k", "12345678")
+@example("o200k", "we'Re 'ſ it'S\u0345")
+def test_presets(name: str, text: str) -> None:
+    text = stable(text)
+    assert split_by_tokenizers(to_oniguruma(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("file", ["prose.txt", "code.txt", "cjk.txt"])
+def test_presets_on_real_text(name: str, file: str) -> None:
+    text = stable(data_text(file)[: small(300_000, 3_000)].decode(errors="ignore"))
+    assert split_by_tokenizers(to_oniguruma(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("corpus", ["english", "code", "multilingual", "hard"])
+def test_presets_on_corpora(name: str, corpus: str) -> None:
+    text = stable(read_shared(f"corpora/{corpus}.txt")[:1_500_000].decode(errors="ignore"))
+    assert split_by_tokenizers(to_oniguruma(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
+
+
+@settings(max_examples=small(150, 20))
+@given(split_patterns(), st.lists(st.text(alphabet=PATTERN_ALPHABET + "²iI\u0130\u0131S\u212aß", max_size=14), max_size=5))
+def test_random_patterns(source: str, texts: list[str]) -> None:
+    try:
+        translated = to_oniguruma(source)
+    except PatternError as error:
+        assert "cannot be translated because" in str(error) or "no split pattern named" in str(error)  # noqa: PT017
+        return
+    for text in texts:
+        assert split_by_tokenizers(translated, text) == split_by_us(source, text), translated
+
+
+SETS = [
+    *(r"\s", r"\S", r"\d", r"\D", r"\w", r"\W", r".", r"[^\w]", r"[\W\d]", r"[\w\s]", r"[^\s\p{L}\p{N}]", r"[^\r\n\p{L}\p{N}]"),
+    *(r"\p{L}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\p{Z}", r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}"),
+    *(r"\p{Nd}", r"\p{Nl}", r"\p{No}", r"\pL", r"\P{^Lu}", r"\p{Letter}", r"\p{IsAlphabetic}", r"\p{Script=Greek}", r"\p{Cc}"),
+    *(
+        r"(?i:s)",
+        r"(?i:k)",
+        r"(?i:i)",
+        r"(?i:ß)",
+        r"(?i:σ)",
+        r"(?i:ǆ)",
+        r"(?i:[a-z])",
+        r"(?i:[^a-z])",
+        r"(?i:\p{Lu})",
+        r"(?i:\x6b)",
+    ),
+    *(r"[\f\v\a]", r"[\x41-\u0062\U00010400]", r"[-a\].^]", r"[\]\[\\^-]", r"\xe9", r"é", r"[é-ü]"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_every_character() -> None:
+    text = every_character()
+    assert len(text) > 280_000
+    for source in SETS:
+        wanted = set("".join(regex.findall(f"(?:{source})+", text)))
+        found = contained(to_oniguruma(source), text)
+        assert found == wanted, (source, sorted(found ^ wanted)[:20])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "script",
+    sorted(name for name in _PROPERTIES if len(name) > 2),
+)
+def test_scripts(script: str) -> None:
+    source = rf"\p{{{script}}}"
+    assert to_oniguruma(source) == source
+    text = stable("".join(regex.findall(rf"{source}+", "".join(map(chr, range(0xD800))))))
+    assert contained(source, text) == set(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        (r"a$|\Z|\za", r"a\z|\z|\za"),
+        (r"(?i)don't|a", r"(?i:don't|a)"),
+        (r"(?i:ll|ve)|(?-i:x)", r"(?i:ll|ve)|(?-i:x)"),
+        (r"(?i:ss)", r"(?:[Ss\x{17F}][Ss\x{17F}])"),
+        (r"a{2}?b{,3}c{2,}+d{1,2}?", r"a{2}b{0,3}c{2,}d{1,2}?"),
+        (r"\xe9[\x41-Z]\u4e2d\U0001F600", r"\x{E9}[A-Z]\x{4E2D}\x{1F600}"),
+    ],
+)
+def test_what_is_written(source: str, translated: str) -> None:
+    if r"|\Z" in source:
+        # Matches the empty string, but shows the rule.
+        source, translated = source.replace(r"|\Z|\za", ""), translated.replace(r"|\z|\za", "")
+    assert to_oniguruma(source) == translated
+
+
+@pytest.mark.parametrize("source", [r"(?<=a)b", r"a++a", r"\p{L}*", "(", "nonsense"])
+def test_what_cannot_be_translated(source: str) -> None:
+    with pytest.raises(PatternError, match=r"cannot be translated because|does not compile|no split pattern named"):
+        to_oniguruma(source)
+
+
+def test_why_translation_is_needed() -> None:
+    # The untranslated pattern is split otherwise: counted possessive quantifiers, and `$` before a last newline.
+    assert split_by_tokenizers(PRESETS["cl100k"], "12345678") == ["12345678"]
+    assert split_by_tokenizers(to_oniguruma(PRESETS["cl100k"]), "12345678") == ["123", "456", "78"]
+    assert split_by_tokenizers(r"a$|a\n", "a\n") == ["a", "\n"]
+    assert split_by_tokenizers(to_oniguruma(r"a$|a\n"), "a\n") == split_by_us(r"a$|a\n", "a\n") == ["a\n"]
