@@ -321,15 +321,16 @@ def _parse_tokenizer(
                 "expected one token for each id: save the tokenizer again"
             )
         tokens[token_id] = by_text[text] = token
-    merges = []
     pairs = _field(model, "merges", list, path)
     try:
-        for left, right in pairs:
-            merges.append((by_text[left], by_text[right]))
+        return tokens, [(by_text[left], by_text[right]) for left, right in pairs], specials
     except (TypeError, ValueError, KeyError) as cause:
-        pair = pairs[len(merges)]
-        raise _bad_field(path, f"merge {len(merges) + 1}", pair, "two tokens of the vocabulary") from cause
-    return tokens, merges, specials
+        rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
+        raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
 
 
 def _object(value: Any, path: Path) -> dict[str, Any]:
