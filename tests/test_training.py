@@ -155,6 +155,14 @@ def test_without_any_pair(counts: dict[bytes, int]) -> None:
     assert len(merges) == 0
 
 
+def test_no_threshold_is_skipped() -> None:
+    """Whatever the highest count, and so the thresholds, the pairs that occur once and twice are merged in the end."""
+    for most in range(1, small(700, 100)):
+        table = PretokenTable.from_counts({b"ab": most, b"cd": 2, b"ef": 1})
+        merges = training.learn_merges(table, 10, min_frequency=1)
+        assert sorted(merges.counts.tolist()) == sorted([most, 2, 1])
+
+
 def test_min_frequency_is_inclusive() -> None:
     table = PretokenTable.from_counts({b"ab": 5, b"cd": 4})
     assert as_list(training.learn_merges(table, 10, min_frequency=5)) == [(ord("a"), ord("b"), 5)]

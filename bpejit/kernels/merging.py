@@ -2,14 +2,14 @@
 
 Merging the pair (a, b) into c changes the counts of pairs around each place where it stands, x a b y: (x, a) and (b, y)
 lose the weight of the place, (x, c) and (c, y) gain it. The changes are summed by neighbour first, in two dense arrays
-indexed by x and by y; the pair table is looked at once per distinct neighbour afterwards. Two cases need care:
+indexed by x and by y; the pair table is looked at once per distinct neighbour afterwards, and the posting lists of the new
+pairs are written by a second walk over the places.
 
-- in a b a b the first place is counted with the neighbour a on its right, and that a is then merged itself: the second
-  place sees c on its left. So whatever was counted for (c, c) is taken back from (c, a);
-- where a and b are the same token, (b, y) with y = a is the pair that is being merged.
+One case needs care. In a b a b the first place is counted with the neighbour a on its right, and that a is then merged
+itself: the second place sees c on its left. So whatever was counted for (c, c) is taken back from (c, a).
 
-In both, the overlapping pairs of a run (a a a holds the pair (a, a) twice) are counted as they stand, which is how
-pairs are counted everywhere.
+Overlapping places of a run count as they stand: a a a holds the pair (a, a) twice. Merging it from the left makes c a, and
+the entry of the second place is skipped, because no a starts there any more.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def update_before(left, merged, n_before, work):
         if x == border:
             place["cursor"] = NO_LIST
             continue
-        if x != merged:
-            lower_count(x, left, place["weight"], work.pairs)
+        # Where x is the merged token itself, (x, left) is not in the table yet, and there is nothing to lower.
+        lower_count(x, left, place["weight"], work.pairs)
         place["cursor"] = add_pair(x, merged, place["weight"], place["cursor"], work)
 
 
@@ -233,8 +233,7 @@ def update_after(left, right, merged, n_after, work):
             place["cursor"] = NO_LIST
             continue
         weight = place["weight"]
-        if not (left == right and y == left):
-            lower_count(right, y, weight, work.pairs)
+        lower_count(right, y, weight, work.pairs)
         if y == left:
             # where the next place follows at once, its left token is gone: (merged, merged) has that share
             weight -= work.before.sums[merged]["weight"]
