@@ -233,8 +233,9 @@ class SplitAutomaton(NamedTuple):
         1 for each pair of classes between which a text may be cut.
     settings : int64 [3]
         IS_RESTART, STRIDE, LONGEST_SPECIAL.
-    needles : uint64 [first bytes]
-        Each byte that a special token begins with, eight times.
+    needles : uint64 [3] or [0]
+        If all special tokens begin with the same byte: that byte, eight times; the second byte, if they share that too; and
+        the bits of the second that count. Otherwise nothing.
     trie_roots : int32 [256]
         Node of each first byte, or -1.
     trie_children : int32 [nodes + 1]

@@ -38,3 +38,11 @@ SPLIT_ACCEPT = 1
 
 SPLIT_DIES = 2
 """In an entry of a restart table: no match can go on over this character."""
+
+# Fields of `SplitAutomaton.settings`.
+IS_RESTART = 0
+"""1 for a table of the restart loop, 0 for one of the transducer."""
+STRIDE = 1
+"""Entries in a row of the table, and in a row of `safe`."""
+LONGEST_SPECIAL = 2
+"""Bytes of the longest special token."""

@@ -190,9 +190,20 @@ def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) ->
         safe = np.zeros_like(safe)
     longest = max(map(len, special_tokens), default=0)
     settings = np.array([pattern.kind == "restart", stride, longest], dtype=np.int64)
-    first_bytes = sorted({token[0] for token in special_tokens})
-    needles = np.array([byte * 0x0101_0101_0101_0101 for byte in first_bytes], dtype=np.uint64)
-    return SplitAutomaton(table, class_of, byte_class, safe, settings, needles, *_make_trie(special_tokens))
+    return SplitAutomaton(
+        table, class_of, byte_class, safe, settings, _make_needles(special_tokens), *_make_trie(special_tokens)
+    )
+
+
+def _make_needles(tokens: tuple[bytes, ...]) -> Array:
+    """What the beginnings of all special tokens have in common (see `SplitAutomaton`)."""
+    if len({token[0] for token in tokens}) != 1:
+        return np.zeros(0, dtype=np.uint64)
+    seconds = {token[1:2] for token in tokens}
+    second = min(seconds)
+    shared = len(seconds) == 1 and second != b""
+    fills = (tokens[0][0], second[0] if shared else 0, 0xFF if shared else 0)
+    return np.array([byte * 0x0101_0101_0101_0101 for byte in fills], dtype=np.uint64)
 
 
 def _make_trie(tokens: tuple[bytes, ...]) -> tuple[Array, Array, Array, Array]:

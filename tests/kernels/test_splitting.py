@@ -49,6 +49,22 @@ def test_single_bytes_make_no_difference(pattern: str, data: bytes, tokens: list
     assert split_stream(splitter, [data[i : i + 1] for i in range(len(data))]) == split_by_regex(splitter, data)
 
 
+@given(
+    st.sampled_from(list(PRESETS)),
+    st.lists(awkward_bytes(8), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4), min_size=60, max_size=small(300, 80)),
+    special_tokens(2),
+    st.integers(300, 1500),
+)
+def test_two_cursors(pattern: str, parts: list[bytes], order: list[int], tokens: list[bytes], n_ends: int) -> None:
+    # Long enough to be split from the middle as well, with all kinds of characters around the middle.
+    data = b"".join(parts[i % len(parts)] for i in order)
+    splitter = cached_splitter(pattern, tuple(tokens))
+    expected = split_by_regex(splitter, data)
+    assert split_whole(splitter, data) == expected
+    assert split_stream(splitter, [data[: len(data) // 2], data[len(data) // 2 :]], n_ends) == expected
+
+
 def test_state_begins_a_new_text_after_the_last_call() -> None:
     splitter = cached_splitter("gpt2", (b"<|endoftext|>",))
     state = splitter.new_state()
