@@ -3,8 +3,7 @@
 The work is done in phases. A phase follows only the pairs that occur at least `threshold` times: since the count of a
 pair never rises (see kernels/pairs.py), no other pair can be merged before all of these have fallen below the threshold.
 Then the cells are compacted, the pairs are counted anew, and the next phase goes on with a lower threshold. Most pairs
-of a corpus are so rare that no phase ever follows them, which saves most of the memory and of the time; the merges are
-the same for any choice of thresholds.
+of a corpus are so rare that no phase ever follows them. The merges are the same for any choice of thresholds.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ hf
 """
 
 STEP = 16
-"""The threshold of a phase is the highest count, or the threshold before, divided by this."""
+"""The threshold of a phase is the highest count, or the threshold before, divided by this.
+
+31,744 merges on 869,000 distinct pre-tokens of many kinds: 214 MB and 0.80 s with 16, 257 MB and 0.77 s with 64, and
+487 MB and 0.70 s in a single phase (best of seven on one busy core; the table itself not counted)."""
 
 CALL_SECONDS = 0.05
 """A kernel call takes about this long, so that progress is shown and Ctrl-C is heard."""

@@ -28,6 +28,7 @@ FRACTION_BITS = np.uint64(7)
 """Counts below 2^8 have a bucket each; above, each power of two is divided into 2^7 buckets."""
 
 N_BUCKETS = ((64 - 7 + 1) << 7) + 1
+"""More than the bucket of any 64-bit count."""
 
 GREATEST_BYTES = np.uint64(0)
 SMALLEST_IDS = np.uint64(1)
