@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -136,6 +136,7 @@ class Encoder:
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         self._encode_spans(workspace, text, seeds.starts[1:].astype(np.uint32), out)
         self.encode(b" ", workspace)
+        shift_state(workspace.split_state, 0)
         return workspace
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
@@ -152,10 +153,10 @@ class Encoder:
         workspace = workspace or self.new_workspace()
         n_bytes = len(data)
         if n_bytes <= workspace.text_bytes and self.splitter.automaton is not None:
-            workspace.view[:n_bytes] = data
+            workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
-            self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return workspace.out[: workspace.progress[kernels.N_OUT]].copy()
+            out = self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
+            return cast("Array", out[: workspace.progress[kernels.N_OUT]].copy())
         return self.stream(workspace).encode_rest(data)
 
     def encode_batch(self, texts: Sequence[BytesLike], workspace: Workspace | None = None) -> EncodedBatch:
@@ -376,10 +377,13 @@ class EncodeStream:
             self._restart()
 
     def _as_bytes(self, data: BytesLike | str, final: bool) -> Iterator[BytesLike]:
-        is_text = isinstance(data, str)
         # The first half of a surrogate pair waits for the second, which may be in the next piece.
-        text = self._surrogate + data if is_text else self._surrogate
-        self._surrogate = text[-1] if is_text and not final and text and _is_first_half(text[-1]) else ""
+        text = self._surrogate
+        self._surrogate = ""
+        if isinstance(data, str):
+            text += data
+            if text and _is_first_half(text[-1]) and not final:
+                self._surrogate = text[-1]
         end = len(text) - len(self._surrogate)
         start = 0
         while start < end:
@@ -388,7 +392,7 @@ class EncodeStream:
                 stop -= 1
             yield text_to_bytes(text[start:stop])
             start = stop
-        if not is_text:
+        if not isinstance(data, str):
             yield data
 
     def _make_room(self) -> None:
@@ -480,8 +484,7 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
     byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
     merged = np.zeros(len(model.merges), dtype=np.uint32)
-    left, right, tokens, ranks = (np.ascontiguousarray(column) for column in columns.T)
-    rules.build_pairs(left, right, tokens, ranks, pairs, byte_pairs, merged)
+    rules.build_pairs(*map(np.ascontiguousarray, columns.T), pairs, byte_pairs, merged)
     ids = np.array([model.ids[token] for token in internal], dtype=np.uint32)
     return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials))
 

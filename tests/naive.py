@@ -336,3 +336,84 @@ def learn_merges(
 
 
 # ---- encoding --------------------------------------------------------------------------------------------------------
+
+Rules = dict[Pair, tuple[int, int]]
+"""Rank of each pair of tokens, and the token that it makes."""
+
+
+def build_pairs(rules: list[tuple[int, int, int, int]]) -> Rules:
+    """Rules from rows of (left, right, token, rank); where a pair is given twice, the lower rank holds."""
+    table: Rules = {}
+    for left, right, token, rank in rules:
+        table[left, right] = min((rank, token), table.get((left, right), (rank, token)))
+    return table
+
+
+def merge_window(data: bytes, rules: Rules) -> list[int]:
+    """Merge the pair of lowest rank, the leftmost of equals, until none is left."""
+    tokens = list(data)
+    while True:
+        found = [(*rules[pair], place) for place, pair in enumerate(pairwise(tokens)) if pair in rules]
+        if not found:
+            return tokens
+        _, token, place = min(found, key=lambda entry: (entry[0], entry[2]))
+        tokens[place : place + 2] = [token]
+
+
+def merge_long(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
+    """Ids of a pre-token: windows change nothing."""
+    return [ids[token] for token in merge_window(data, rules)]
+
+
+def encode_pretoken(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
+    """Ids of a pre-token."""
+    return [ids[token] for token in merge_window(data, rules)]
+
+
+def hash_strings(strings: list[bytes]) -> list[int]:
+    """The 64-bit hash of each string: eight bytes at a time, each step a folded product."""
+
+    def fold(a: int, b: int) -> int:
+        return (a * b ^ (a * b >> 64)) & 0xFFFF_FFFF_FFFF_FFFF
+
+    low, high = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+    hashes = []
+    for string in strings:
+        value = fold(len(string) ^ low, high)
+        whole = len(string) // 8 * 8
+        for start in range(0, whole, 8):
+            value = fold(value ^ int.from_bytes(string[start : start + 8], "little"), low)
+        hashes.append(fold(value ^ int.from_bytes(string[whole:], "little"), high))
+    return hashes
+
+
+def encode_spans(data: bytes, ends: list[int], rules: Rules, ids: list[int], specials: dict[bytes, int]) -> list[int]:
+    """Ids of the spans of a text; there is no cache here, so nothing can be wrong with it."""
+    encoded = []
+    start = 0
+    for end in ends:
+        stop = end & (SPECIAL_FLAG - 1)
+        span = data[start:stop]
+        encoded += [specials[span]] if end & SPECIAL_FLAG else encode_pretoken(span, rules, ids)
+        start = stop
+    return encoded
+
+
+def encode_text(
+    data: bytes, pattern: regex.Pattern[str], rules: Rules, ids: list[int], specials: dict[bytes, int]
+) -> list[int]:
+    """Ids of a text."""
+    return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials)
+
+
+def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:
+    """How many bytes ids stand for, or -1 - the position of the first that is no token."""
+    for position, number in enumerate(ids):
+        if number not in tokens:
+            return -1 - position
+    return len(decode_ids(ids, tokens))
+
+
+def decode_ids(ids: list[int], tokens: dict[int, bytes]) -> bytes:
+    """The bytes of ids."""
+    return b"".join(tokens[number] for number in ids)

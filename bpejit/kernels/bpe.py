@@ -1,7 +1,7 @@
 """Byte-pair encoding of one pre-token: its bytes to ids, merging the pair of lowest rank first, leftmost among equals.
 
-A pre-token first falls into parts that no merge can join (see `rules`). Up to 32 bytes are merged by looking for the lowest rank in a small array, which is quadratic and still the fastest; longer
-ones as in `windows`.
+A pre-token first falls into parts that no merge can join (see `rules`). A part of up to 32 bytes is merged by looking for the
+lowest rank in a small array, which is quadratic and still the fastest; a longer one as in `windows`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _merge_scan(text, start, length, tables, scratch, out, n_out):
     scratch[last] = token
     while last > _ZERO:
         # First the minimum, then its place: that is two fast loops instead of one that mispredicts.
-        best = NO_RANK
+        best = APART
         for j in range(last):
             best = min(best, scratch[_SCAN + np.uint64(j)])
-        if best == NO_RANK:
+        if best >= NO_RANK:
             break
         at = _ZERO
         while scratch[_SCAN + at] != best:

@@ -151,7 +151,7 @@ def _write_record(arena, progress, text, start, n_bytes, ids, begin, n_ids):
 
 @inline
 def _remember(memory, word, low, high, hashed, text, start, out, begin, end):
-    """Put the ids `out[begin:end]` of a pre-token into the cache, at the slot `word`; empty the slots first if they are full."""
+    """Put the ids `out[begin:end]` of a pre-token into the cache, at the slot `word`; empty full slots first."""
     slots = memory.slots
     progress = memory.progress
     n_bytes = high & _LENGTH if high >= LONG_TAG else _ZERO

@@ -26,11 +26,11 @@ MAX_RANKS = 1 << 22
 FREE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """A free slot of `pairs`."""
 
-NO_RANK = np.uint32(0xFFFF_FFFF)
+NO_RANK = np.uint32(0xFFFF_FFFE)
 """The rank of a pair that has no merge: above every rank."""
 
-APART = np.uint32(0xFFFF_FFFE)
-"""In `byte_pairs`: these two bytes are side by side in no token."""
+APART = np.uint32(0xFFFF_FFFF)
+"""In `byte_pairs`: these two bytes have no merge, and are side by side in no token."""
 
 _ONE = np.uint64(1)
 _TOKEN_BITS = np.uint64(21)

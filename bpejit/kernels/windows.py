@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.kernels._jit import inline, kernel
-from bpejit.kernels.rules import NO_RANK, find_rank
+from bpejit.kernels.rules import APART, NO_RANK, find_rank
 
 WINDOW = 256
 """Bytes of a window: two levels of the tree, and everything in the first-level cache."""
@@ -55,7 +55,7 @@ _GROWTH = np.uint64(4)
 @inline
 def _lowest(scratch, begin):
     """Return the lowest of the FAN ranks from `begin` on."""
-    lowest = NO_RANK
+    lowest = APART
     for i in range(FAN):
         lowest = min(lowest, scratch[begin + np.uint64(i)])
     return lowest
@@ -154,7 +154,7 @@ def merge_window(text, start, length, tables, scratch):
     while True:
         level = levels - _ONE
         lowest = _lowest(scratch, np.uint64(scratch[level]))
-        if lowest == NO_RANK:
+        if lowest >= NO_RANK:
             return
         at = _place_of(scratch, np.uint64(scratch[level]), lowest)
         while level > _ZERO:
@@ -216,7 +216,7 @@ def merge_long(text, start, length, tables, scratch, out, n_out, window):
     while True:
         position = _ZERO
         n = n_out
-        accepted = NO_RANK
+        accepted = APART
         while True:
             size = min(window, length - position)
             if size * np.uint64(SCRATCH_WORDS) + np.uint64(SCRATCH_EXTRA) > np.uint64(scratch.size):

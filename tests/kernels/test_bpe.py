@@ -1,0 +1,153 @@
+"""Merging one pre-token: scan, tree and windows against the plainest merging."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import naive
+import numpy as np
+import pytest
+from conftest import small
+from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.arrays import EncoderTables, padded_text
+from bpejit.encoding import _make_tables
+from bpejit.kernels import bpe, rules, windows
+from bpejit.kernels._constants import DONE, NEED_SPACE
+
+pretokens = st.lists(st.sampled_from([*ALPHABET, b"aaaaaaaa", b"ab"]), min_size=1, max_size=small(200, 60)).map(b"".join)
+
+
+def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_words: int | None = None, start: int = 3):
+    """Call `encode_pretoken` or `merge_long` in the middle of a text and an output; return the ids, or None for no room."""
+    text, _ = padded_text(b"ab " + data + b"ab")
+    enough = windows.SCRATCH_WORDS * len(data) + windows.SCRATCH_EXTRA
+    scratch = np.full(enough if scratch_words is None else scratch_words, 0xABCDEF, dtype=np.uint32)
+    out = np.full(len(data) + 4, 0xFFFFFFFF, dtype=np.uint32)
+    n_out, length = np.uint64(2), np.uint64(len(data))
+    end = kernel(text, np.uint64(start), length, tables, scratch, out, n_out, np.uint64(window))
+    if end == windows.NO_ROOM:
+        return None
+    assert (out[:2] == 0xFFFFFFFF).all()
+    assert (out[int(end) :] == 0xFFFFFFFF).all()
+    return out[2 : int(end)].tolist()
+
+
+@given(merge_lists(), pretokens)
+def test_encode_pretoken(merges, data):
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    tables = _make_tables(model, {})
+    expected = naive.encode_pretoken(data, table, ids)
+    assert run(bpe.encode_pretoken, data, tables, window=windows.WINDOW) == expected
+    assert b"".join(model.tokens[number] for number in expected) == data
+
+
+@given(merge_lists(), pretokens, st.integers(1, 70))
+def test_merge_long__any_window(merges, data, window):
+    """Ranks in any order, so that windows often disagree and are made larger."""
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    assert run(windows.merge_long, data, _make_tables(model, {}), window=window) == naive.merge_long(data, table, ids)
+
+
+@given(merge_lists(), pretokens)
+def test_merge_window(merges, data):
+    model = make_model(merges)
+    table, _ = naive_rules(model)
+    text, length = padded_text(data)
+    scratch = np.zeros(windows.SCRATCH_WORDS * length + windows.SCRATCH_EXTRA, dtype=np.uint32)
+    windows.merge_window(text, np.uint64(0), np.uint64(length), _make_tables(model, {}), scratch)
+    tokens, at, before = [], 0, int(windows.NO_TOKEN)
+    while at != windows.NO_TOKEN:
+        token, back, after = scratch[windows.LIST + 3 * at :][:3].tolist()
+        assert back == before
+        tokens.append(token)
+        before, at = at, after
+    assert tokens == naive.merge_window(data, table)
+
+
+@pytest.mark.parametrize("window", [4, windows.WINDOW])
+def test_merge_long__runs(window):
+    """All positions have one rank: the leftmost must win, across every border of a window."""
+    model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8)] + [(b"aa", b"a")])
+    table, ids = naive_rules(model)
+    tables = _make_tables(model, {})
+    for length in [*range(1, 40), small(1000, 100), small(1001, 101)]:
+        assert run(windows.merge_long, b"a" * length, tables, window=window) == naive.merge_long(b"a" * length, table, ids)
+
+
+def test_merge_long__a_token_longer_than_the_window():
+    merges = [(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32)]
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    data = b"a" * 100
+    assert run(windows.merge_long, data, _make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+
+
+def test_merge_long__a_change_that_travels_far():
+    """Each pair has a lower rank than the one before it: the last byte decides how the first is merged."""
+    chain = bytes(range(60, 120))
+    merges = [(bytes([left]), bytes([right])) for left, right in pairwise(chain)][::-1]
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    for length in range(2, len(chain)):
+        data = chain[:length]
+        assert run(windows.merge_long, data, _make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+
+
+def test_encode_pretoken__asks_for_scratch_space():
+    model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64)])
+    table, ids = naive_rules(model)
+    tables = _make_tables(model, {})
+    data = b"a" * 300
+    words = windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * 64
+    assert run(bpe.encode_pretoken, data, tables, window=64, scratch_words=words) is None
+    assert run(bpe.encode_pretoken, data, tables, window=64) == naive.encode_pretoken(data, table, ids)
+
+
+def test_encode_pretoken__every_byte():
+    model = make_model([])
+    tables = _make_tables(model, {})
+    data = bytes(range(256))
+    assert run(bpe.encode_pretoken, data, tables, window=16) == [model.ids[bytes([byte])] for byte in data]
+
+
+rows = st.lists(st.tuples(st.integers(250, 270), st.integers(250, 270), st.integers(0, 30)), max_size=30)
+
+
+@given(rows)
+def test_build_pairs(pairs_and_ranks):
+    """Pairs that come twice, ranks that several pairs share, full neighbourhoods of the hash table."""
+    given_rules = [(left, right, 256 + rank, rank) for left, right, rank in pairs_and_ranks]
+    expected = naive.build_pairs(given_rules)
+    columns = np.array(given_rules, dtype=np.int32).reshape(-1, 4)
+    pairs = np.full(64, rules.FREE, dtype=np.uint64)
+    byte_pairs = np.full(1 << 16, rules.NO_RANK, dtype=np.uint32)
+    merged = np.zeros(64, dtype=np.uint32)
+    arguments = [np.ascontiguousarray(column) for column in columns.T]
+    assert rules.build_pairs(*arguments, pairs, byte_pairs, merged) == DONE
+    for left in range(248, 273):
+        for right in range(248, 273):
+            rank, token = expected.get((left, right), (int(rules.NO_RANK), None))
+            assert int(rules.find_rank(pairs, np.uint64(left), np.uint64(right))) == rank
+            assert token is None or merged[rank] == token
+            if left < 256 and right < 256:
+                assert byte_pairs[left << 8 | right] == rank
+
+
+def test_build_pairs__refuses_a_table_that_would_fill():
+    column = np.arange(5, dtype=np.int32)
+    pairs = np.full(8, rules.FREE, dtype=np.uint64)
+    byte_pairs = np.full(1 << 16, rules.NO_RANK, dtype=np.uint32)
+    assert rules.build_pairs(column, column, column, column, pairs, byte_pairs, np.zeros(5, np.uint32)) == NEED_SPACE
+    assert (pairs == rules.FREE).all()
+
+
+def test_byte_pairs_that_no_token_has():
+    tables = _make_tables(make_model([(b"a", b"b"), (b"ab", b"c")]), {})
+    assert tables.byte_pairs[ord("a") << 8 | ord("b")] == 0
+    assert tables.byte_pairs[ord("b") << 8 | ord("c")] == rules.NO_RANK
+    assert np.count_nonzero(tables.byte_pairs != rules.APART) == 2

@@ -1,0 +1,165 @@
+"""The encoding kernels: the cache, its limits, and going on after every stop."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+import regex
+from conftest import small
+from encoding_helpers import make_model, merge_lists, naive_rules, texts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.arrays import ByteStrings, EncoderMemory, padded_text
+from bpejit.encoding import _make_tables
+from bpejit.kernels import encoding as kernels
+from bpejit.kernels import windows
+from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
+from bpejit.kernels.splitting import MIN_ENDS, STATE_SIZE
+from bpejit.split import Splitter
+from bpejit.split.presets import PRESETS
+
+SPECIALS = [b"<|s|>", b"ab", b" "]
+
+
+def make_memory(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch: int = 4096) -> EncoderMemory:
+    return EncoderMemory(
+        slots=np.zeros(slots * kernels.SLOT_WORDS, np.uint64),
+        arena=np.full(arena, 0xEE, np.uint8),
+        batch=np.zeros(kernels.BATCH * kernels.BATCH_WORDS, np.uint64),
+        scratch=np.zeros(scratch, np.uint32),
+        ends=np.zeros(ends, np.uint32),
+        progress=np.zeros(kernels.PROGRESS_SIZE, np.int64),
+    )
+
+
+def encode(data: bytes, ends: list[int], tables, memory: EncoderMemory, room: int | None = None) -> list[int]:
+    """Encode all spans with an output of `room` ids, emptied whenever it is full; larger by one if nothing fits."""
+    text, _ = padded_text(data)
+    spans = np.array(ends, dtype=np.uint32)
+    progress = memory.progress
+    progress[kernels.FIRST] = progress[kernels.SPAN] = progress[kernels.N_OUT] = 0
+    progress[kernels.N_SPANS] = len(ends)
+    ids: list[int] = []
+    out = np.zeros(room or len(data) + kernels.OUT_SLACK, dtype=np.uint32)
+    while (status := kernels.encode_spans(text, spans, tables, memory, out)) != DONE:
+        assert room is not None
+        assert status == NEED_SPACE
+        ids += out[: progress[kernels.N_OUT]].tolist()
+        if progress[kernels.N_OUT] == 0:
+            out = np.zeros(out.size + 1, dtype=np.uint32)
+        progress[kernels.N_OUT] = 0
+    assert progress[kernels.SPAN] == len(ends)
+    assert progress[kernels.FIRST] == (ends[-1] & (SPECIAL_FLAG - 1) if ends else 0)
+    return ids + out[: progress[kernels.N_OUT]].tolist()
+
+
+spans = st.lists(
+    st.tuples(texts.filter(len) | st.sampled_from([b"a" * n for n in (1, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33)]), st.booleans()),
+    max_size=40,
+)
+
+
+@given(merge_lists(), spans, st.integers(1, 3), st.none() | st.integers(1, 60))
+def test_encode_spans(merges, pieces, repeats, room):
+    """Equal to no cache at all: when a pre-token is new, when it is known, and when the output is small."""
+    model = make_model(merges)
+    pieces = [(SPECIALS[len(piece) % 3], True) if special else (piece, False) for piece, special in pieces] * repeats
+    specials = {token: 1000 + number for number, token in enumerate(SPECIALS)}
+    data = b"".join(piece for piece, _ in pieces)
+    position, ends = 0, []
+    for piece, special in pieces:
+        position += len(piece)
+        ends.append(position | (SPECIAL_FLAG if special else 0))
+    table, ids = naive_rules(model)
+    memory = make_memory()
+    assert encode(data, ends, _make_tables(model, specials), memory, room) == naive.encode_spans(
+        data, ends, table, ids, specials
+    )
+
+
+@pytest.mark.parametrize(("slots", "arena"), [(512, 1 << 20), (1 << 14, 700), (512, 300), (512, kernels.ARENA_SLACK + 16)])
+def test_encode_spans__a_cache_that_is_too_small(slots, arena):
+    """The slots are emptied, the arena goes round; the same pre-tokens come back before and after."""
+    generator = np.random.default_rng(3)
+    words = [bytes(generator.choice([97, 98, 99], size).astype(np.uint8)) for size in generator.integers(1, 40, 900)]
+    order = [words[number] for number in generator.integers(0, len(words), small(20_000, 1500)) % generator.integers(1, 900)]
+    model = make_model([(b"a", b"b"), (b"ab", b"c"), (b"a", b"a"), (b"aa", b"ab"), (b"c", b"c")])
+    table, ids = naive_rules(model)
+    known = {word: naive.encode_pretoken(word, table, ids) for word in words}
+    memory = make_memory(slots=slots, arena=arena)
+    ends = np.cumsum([len(word) for word in order]).tolist()
+    encoded = encode(b"".join(order), ends, _make_tables(model, {}), memory)
+    assert encoded == [number for word in order for number in known[word]]
+    if arena == 1 << 20:
+        assert memory.progress[kernels.WIPES] > 0
+    if arena == 700:
+        assert memory.progress[kernels.WRITTEN] > 3 * arena
+
+
+def test_encode_spans__many_new_pretokens_empty_the_slots():
+    words = [b"%d" % number for number in range(2000)]
+    model = make_model([(b"1", b"2")])
+    table, ids = naive_rules(model)
+    memory = make_memory(slots=512)
+    ends = np.cumsum([len(word) for word in words]).tolist()
+    data = b"".join(words)
+    expected = naive.encode_spans(data, ends, table, ids, {})
+    assert encode(data, ends, _make_tables(model, {}), memory) == expected
+    assert memory.progress[kernels.WIPES] == 2000 // (512 * 3 // 4)
+    assert memory.progress[kernels.USED] <= 512 * 3 // 4
+
+
+def test_encode_spans__asks_for_scratch_space():
+    model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)])
+    table, ids = naive_rules(model)
+    tables = _make_tables(model, {})
+    data = b"b" + b"a" * 2000 + b"b"
+    text, _ = padded_text(data)
+    ends = np.array([1, 2001, 2002], np.uint32)
+    memory = make_memory(scratch=windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * windows.WINDOW)
+    memory.progress[kernels.N_SPANS] = 3
+    out = np.zeros(3000, np.uint32)
+    assert kernels.encode_spans(text, ends, tables, memory, out) == NEED_SCRATCH
+    assert memory.progress[kernels.NEEDED] == 2000
+    assert memory.progress[kernels.SPAN] == 1
+    memory = memory._replace(scratch=np.zeros(windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * 2000, np.uint32))
+    assert kernels.encode_spans(text, ends, tables, memory, out) == DONE
+    assert out[: memory.progress[kernels.N_OUT]].tolist() == naive.encode_spans(data, ends.tolist(), table, ids, {})
+
+
+@given(merge_lists(), texts, st.integers(0, 120), st.integers(4, 80))
+def test_encode_text(merges, data, cut, room):
+    """With the least room for ends, little room for ids, and the text in two pieces."""
+    pattern, specials = PRESETS["gpt2"], {b"<|s|>": 1, b"ab": 2, b"aba": 3}
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    tables = _make_tables(model, specials)
+    splitter = Splitter("gpt2", list(specials))
+    text, length = padded_text(data)
+    memory = make_memory(ends=MIN_ENDS)
+    state = np.full(STATE_SIZE, 99, np.int64)
+    out = np.zeros(room, np.uint32)
+    encoded: list[int] = []
+    fresh = True
+    for stop, final in ((min(cut, length), False), (length, True)):
+        while True:
+            memory.progress[kernels.N_OUT] = 0
+            status = kernels.encode_text(text, stop, stop, final, fresh, splitter.automaton, state, tables, memory, out)
+            fresh = False
+            encoded += out[: memory.progress[kernels.N_OUT]].tolist()
+            if status == DONE:
+                break
+            assert status == NEED_SPACE
+            if memory.progress[kernels.N_OUT] == 0:
+                out = np.zeros(out.size + 8, np.uint32)
+    assert encoded == naive.encode_text(data, regex.compile(pattern), table, ids, specials)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=10))
+def test_hash_strings(strings):
+    packed = ByteStrings.from_list(strings)
+    hashes = np.zeros(len(strings), np.uint64)
+    kernels.hash_strings(np.concatenate([packed.pool, np.full(16, 0xEE, np.uint8)]), packed.starts, hashes)
+    assert hashes.tolist() == naive.hash_strings(strings)
