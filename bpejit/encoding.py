@@ -484,7 +484,8 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
     byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
     merged = np.zeros(len(model.merges), dtype=np.uint32)
-    rules.build_pairs(*map(np.ascontiguousarray, columns.T), pairs, byte_pairs, merged)
+    lefts, rights, made, ranks = (np.ascontiguousarray(column) for column in columns.T)
+    rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
     ids = np.array([model.ids[token] for token in internal], dtype=np.uint32)
     return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials))
 
