@@ -24,6 +24,20 @@ from bpejit.kernels.automata import (
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.special_tokens import longest_special, next_special
 
+__all__ = [
+    "MIN_ENDS",
+    "NEED_CALL",
+    "ORDINARY_STOP",
+    "PENDING",
+    "POSITION",
+    "SPAN_START",
+    "SPECIAL_STOP",
+    "STATE_SIZE",
+    "find_cut",
+    "shift_state",
+    "split_spans",
+]
+
 STATE_SIZE = 8
 """Fields of the state: see `automata`."""
 
