@@ -111,6 +111,19 @@ def test_encode_spans__many_new_pretokens_empty_the_slots():
     assert memory.progress[kernels.USED] <= 512 * 3 // 4
 
 
+def test_encode_spans__equal_hashes_are_not_equal_pretokens():
+    """Another pre-token's record lies behind the hash and the length of this one: its bytes tell."""
+    model = make_model([(b"a", b"b")])
+    tables = _make_tables(model, {})
+    memory = make_memory()
+    data = b"ab" * 20
+    expected = encode(data, [40], tables, memory)
+    assert encode(data, [40], tables, memory) == expected
+    memory.arena[:40] = 99  # the bytes of the record
+    memory.arena[40:200] = 0  # its ids
+    assert encode(data, [40], tables, memory) == expected == [model.ids[b"ab"]] * 20
+
+
 def test_encode_spans__asks_for_scratch_space():
     model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)])
     table, ids = naive_rules(model)
