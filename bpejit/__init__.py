@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     )
     from bpejit.model import Model
     from bpejit.tokenfiles.flat import open_tokens
-    from bpejit.tokenizer import Tokenizer, load, train, train_bpe
+    from bpejit.tokenizer import Tokenizer, load
+    from bpejit.trainer import train, train_bpe
     from bpejit.warmup import warmup
 
 __version__ = "0.1.0"
@@ -41,8 +42,8 @@ _HOMES = {
     "TrainingError": "bpejit.errors",
     "load": "bpejit.tokenizer",
     "open_tokens": "bpejit.tokenfiles.flat",
-    "train": "bpejit.tokenizer",
-    "train_bpe": "bpejit.tokenizer",
+    "train": "bpejit.trainer",
+    "train_bpe": "bpejit.trainer",
     "warmup": "bpejit.warmup",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,16 +34,17 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
         raise ValueError(f"{name} has {source.ndim} dimensions, expected 1")
     wanted = np.dtype(dtype)
     if source.dtype != wanted:
-        if source.size and not np.can_cast(source.dtype, wanted):
-            if (
-                source.dtype.kind not in "iu"
-                or int(source.min()) < np.iinfo(wanted).min
-                or int(source.max()) > np.iinfo(wanted).max
-            ):
-                raise ValueError(f"{name} has values of type {source.dtype} that do not fit into {wanted}")
+        if source.size and not np.can_cast(source.dtype, wanted) and not _holds(wanted, source):
+            raise ValueError(f"{name} has values of type {source.dtype} that do not fit into {wanted}")
         source = source.astype(wanted)
     array = np.ascontiguousarray(source)
     return array if array.flags.writeable else array.copy()
+
+
+def _holds(wanted: np.dtype[Any], source: Array) -> bool:
+    """Whether an integer type holds all values of an array."""
+    limits = np.iinfo(wanted)
+    return source.dtype.kind in "iu" and limits.min <= int(source.min()) and int(source.max()) <= limits.max
 
 
 def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, int]:
@@ -105,7 +107,7 @@ class ByteStrings(_Record):
     def __iter__(self) -> Iterator[bytes]:
         data = self.pool.tobytes()
         starts = self.starts.tolist()
-        return (data[start:end] for start, end in zip(starts, starts[1:], strict=False))
+        return (data[start:end] for start, end in pairwise(starts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
-"""The face of the library: train a tokenizer, load one, encode and decode with it."""
+"""A tokenizer, as its users meet it: encode, decode, from text and from file to file, save, load."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,36 +12,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from bpejit.arrays import Array, EncodedBatch, PretokenTable
-from bpejit.corpus.chunks import CHUNK_BYTES, Chunk, Chunker
-from bpejit.corpus.sources import Source, find_sources
-from bpejit.counting import merge_tables
+from bpejit.arrays import Array, EncodedBatch
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
+from bpejit.corpus.sources import Inputs, find_sources, total_bytes
 from bpejit.encoding import Encoder, Workspace, text_to_bytes
 from bpejit.engines import make_engine
-from bpejit.engines.jobs import CountJob, EncodeJob
-from bpejit.engines.processes import start_method
-from bpejit.errors import CorpusError, TrainingError
-from bpejit.files import replacing
+from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.jobs import EncodeJob
+from bpejit.files import OutputFile, replacing
 from bpejit.formats.folder import load_folder, save_folder
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.model import Model
-from bpejit.split import compile_pattern
-from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens, token_dtype
-from bpejit.training import TIE_RULES, learn_merges
-
-Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
-
-Progress = Callable[[str, int, "int | None", str], None]
-"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, `total` None if unknown."""
-
-END_OF_TEXT = "<|endoftext|>"
+from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 
 ITERABLE_IDS = 2048
 """Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
-
-
-def _no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -252,9 +237,9 @@ class Tokenizer:
         CorpusError, TokenFileError, OutputError, EngineError
         """
         begun = time.perf_counter()
-        tell = progress or _no_progress
+        tell = progress or no_progress
         sources = find_sources(inputs)
-        total = _total_bytes(sources)
+        total = total_bytes(sources)
         splitter = self._encoder.splitter
         spread = make_engine(
             engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads"
@@ -262,7 +247,7 @@ class Tokenizer:
         written = 0
         with TokenFileWriter(out, dtype=dtype, vocab_size=self.vocab_size, tokenizer_sha256=self.sha256) as writer:
             job = EncodeJob(self._model, writer.dtype.name, self._encoder)
-            chunks = _all_chunks(sources, Chunker(splitter, chunk_bytes=chunk_bytes))
+            chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
             tell("encode", 0, total, "bytes")
             for n_bytes, ids in spread.map_chunks(job, chunks):
                 writer.write(ids, n_bytes=n_bytes)
@@ -303,10 +288,10 @@ class Tokenizer:
         TokenIdError
             If it holds an id that the vocabulary does not have.
         """
-        tell = progress or _no_progress
+        tell = progress or no_progress
         tokens = open_tokens(path, dtype=dtype, tokenizer_sha256=self.sha256)
 
-        def write(target: BinaryIO) -> int:
+        def write(target: BinaryIO | OutputFile) -> int:
             written = done = 0
             tell("decode", 0, tokens.n_tokens, "tokens")
             for block in tokens.blocks():
@@ -344,179 +329,6 @@ def load(path: str | os.PathLike[str]) -> Tokenizer:
         If the folder is missing, broken, or of another format.
     """
     return Tokenizer.from_model(load_folder(path))
-
-
-def train(
-    inputs: Inputs,
-    *,
-    vocab_size: int,
-    special_tokens: Sequence[str] = (END_OF_TEXT,),
-    special_tokens_first: bool = False,
-    pattern: str = "gpt2",
-    tie_break: str = "greatest-bytes",
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    normalize_newlines: bool = False,
-    workers: int | None = None,
-    engine: str = "auto",
-    chunk_bytes: int = CHUNK_BYTES,
-    progress: Progress | None = None,
-) -> Tokenizer:
-    """Train a tokenizer on files.
-
-    Parameters
-    ----------
-    inputs : paths
-        Files, globs, or `-` for standard input.
-    vocab_size : int
-        Number of tokens, special ones and the 256 bytes included. The result is smaller if the text has not enough
-        pairs to merge.
-    special_tokens : sequence of str
-        Cut out of the text; nothing is counted or merged across them.
-    special_tokens_first : bool
-        Give them the ids from 0; otherwise they come last, and byte `b` has id `b`.
-    pattern : str
-        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
-    tie_break : str
-        Which of equally frequent pairs is merged first: one of `bpejit.training.TIE_RULES`.
-    min_frequency : int
-        Pairs that occur less often are not merged.
-    max_token_bytes : int, optional
-        Longer tokens are not made.
-    normalize_newlines : bool
-        Turn CR LF and CR into LF before splitting.
-    workers, engine, chunk_bytes
-        How the work is spread (see `bpejit.engines`); never changes the result.
-    progress : callable, optional
-
-    Raises
-    ------
-    CorpusError, PatternError, TrainingError, EngineError
-    """
-    specials = list(dict.fromkeys(special_tokens))
-    n_merges = _check_settings(vocab_size, specials, tie_break, min_frequency, max_token_bytes)
-    tell = progress or _no_progress
-    sources = find_sources(inputs)
-    table, n_bytes = _count(
-        CountJob(pattern, tuple(text_to_bytes(text) for text in specials), normalize_newlines),
-        sources,
-        workers=workers,
-        engine=engine,
-        chunk_bytes=chunk_bytes,
-        tell=tell,
-    )
-    if len(table) == 0:
-        names = ", ".join(f"`{source.path}`" for source in sources[:3])
-        raise CorpusError(f"the corpus ({names}) holds no text to learn from, {n_bytes} bytes in all; expected some text")
-    merges = learn_merges(
-        table,
-        n_merges,
-        tie_break=tie_break,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
-        progress=lambda done, total: tell("merge", done, total, "merges"),
-    )
-    tokens = merges.token_bytes()
-    base = len(specials) if special_tokens_first else 0
-    first_special = 0 if special_tokens_first else len(tokens)
-    return Tokenizer.from_model(
-        Model(
-            tokens=dict(enumerate(tokens, start=base)),
-            merges=[
-                (tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
-            ],
-            special_tokens={text: first_special + number for number, text in enumerate(specials)},
-            pattern=pattern,
-            tie_break=tie_break,
-            merge_counts=merges.counts.tolist(),
-            training={
-                "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
-                "bytes": n_bytes,
-                "pretokens": int(table.counts.sum()),
-                "distinct_pretokens": len(table),
-                "vocab_size": vocab_size,
-                "min_frequency": min_frequency,
-                "max_token_bytes": max_token_bytes,
-                "normalize_newlines": normalize_newlines,
-            },
-        )
-    )
-
-
-def train_bpe(
-    input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str], **options: Any
-) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Train on one file and return vocabulary and merges, as Stanford's CS336 asks for it.
-
-    Parameters
-    ----------
-    input_path : path
-    vocab_size : int
-    special_tokens : sequence of str
-    **options
-        Any other option of `train`.
-
-    Returns
-    -------
-    vocab : dict of int to bytes
-    merges : list of (bytes, bytes)
-        In the order in which they were made.
-    """
-    model = train([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options).model
-    return dict(model.vocab), list(model.merges)
-
-
-def _check_settings(
-    vocab_size: int, specials: list[str], tie_break: str, min_frequency: int, max_token_bytes: int | None
-) -> int:
-    """Return the number of merges to learn, or raise before anything is read."""
-    if tie_break not in TIE_RULES:
-        raise TrainingError(f"the tie rule {tie_break!r} is not known; expected one of {', '.join(TIE_RULES)}")
-    if "" in specials:
-        raise TrainingError("a special token is empty; it must have at least one character: remove it")
-    least = 256 + len(specials)
-    if vocab_size < least:
-        raise TrainingError(
-            f"a vocabulary of {vocab_size} tokens has no room for the 256 bytes and {len(specials)} special tokens; "
-            f"expected at least {least}"
-        )
-    if min_frequency < 1:
-        raise TrainingError(f"min_frequency is {min_frequency}; expected at least 1")
-    if max_token_bytes is not None and max_token_bytes < 1:
-        raise TrainingError(f"max_token_bytes is {max_token_bytes}; expected at least 1")
-    return vocab_size - least
-
-
-def _count(
-    job: CountJob, sources: list[Source], *, workers: int | None, engine: str, chunk_bytes: int, tell: Progress
-) -> tuple[PretokenTable, int]:
-    """Count the pre-tokens of all sources; return the table and the number of bytes read."""
-    total = _total_bytes(sources)
-    compiled = compile_pattern(job.pattern).kind != "regex"
-    # Forked workers cost nothing to start; where they would have to be spawned, threads are quicker, and do as well
-    # as long as the pattern runs in kernels.
-    parallel = "threads" if compiled and start_method() != "fork" else "processes"
-    spread = make_engine(engine, workers, input_bytes=total, parallel=parallel)
-    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
-    done = 0
-
-    def advance(n_bytes: int) -> None:
-        nonlocal done
-        done += n_bytes
-        tell("count", done, total, "bytes")
-
-    # Nothing is told before the workers run: a progress bar may start a thread, and then they could not be forked.
-    return merge_tables(spread.fold_chunks(job, _all_chunks(sources, chunker), advance)), done
-
-
-def _all_chunks(sources: list[Source], chunker: Chunker) -> Iterator[Chunk]:
-    for source in sources:
-        yield from chunker.chunks(source)
-
-
-def _total_bytes(sources: list[Source]) -> int | None:
-    sizes = [source.size for source in sources]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def _as_integers(ids: Array) -> Iterator[int]:

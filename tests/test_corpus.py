@@ -91,7 +91,7 @@ def test_chunks_count_like_the_whole(
     path = tmp_path_factory.getbasetemp() / "chunks.txt"
     path.write_bytes(data)
     splitter = Splitter(pattern, [SPECIAL])
-    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks(find_sources(path)[0]))
+    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks(find_sources(path)))
 
     assert [chunk.start for chunk in chunks[1:]] == [chunk.cut for chunk in chunks[:-1]]
     assert not chunks or (chunks[0].start == 0 and chunks[-1].cut == len(data))
@@ -107,7 +107,7 @@ def test_chunks_of_normalized_text_count_like_the_normalized_whole(
     path = tmp_path_factory.getbasetemp() / "newlines.txt"
     path.write_bytes(data)
     splitter = Splitter("cl100k", [SPECIAL])
-    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes, normalize_newlines=True).chunks(find_sources(path)[0]))
+    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes, normalize_newlines=True).chunks(find_sources(path)))
     normal = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     assert counts_of_chunks(chunks, splitter, normalize_newlines=True) == counts_of(normal, splitter)
 
@@ -118,7 +118,7 @@ def test_text_without_separators_is_cut_all_the_same(tmp_path: Path) -> None:
     path.write_bytes(data)
     splitter = Splitter("gpt2")
     size = len(data) // 10
-    chunks = list(Chunker(splitter, chunk_bytes=size).chunks(find_sources(path)[0]))
+    chunks = list(Chunker(splitter, chunk_bytes=size).chunks(find_sources(path)))
     assert len(chunks) == 10
     assert all(chunk.cut - chunk.start < size + 100 for chunk in chunks)
     assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
@@ -138,7 +138,7 @@ def test_pipe_chunks_equal_the_file(chunk_bytes: int, monkeypatch: pytest.Monkey
     writer.start()
     with os.fdopen(read_end, "rb") as pipe:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
-        chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks(Source("-", None)))
+        chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks([Source("-", None)]))
         writer.join()
     assert b"".join(chunk.data[: chunk.cut - chunk.start] for chunk in chunks if chunk.data) == data
     assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
@@ -150,7 +150,7 @@ def test_a_pattern_without_automaton_is_cut_behind_special_tokens_only(tmp_path:
     path.write_bytes(data)
     splitter = Splitter(r"(?<=x)y|\w+|\W", [SPECIAL])
     assert splitter.automaton is None
-    chunks = list(Chunker(splitter, chunk_bytes=100).chunks(find_sources(path)[0]))
+    chunks = list(Chunker(splitter, chunk_bytes=100).chunks(find_sources(path)))
     assert len(chunks) > 5
     assert all(data[: chunk.cut].endswith(SPECIAL) for chunk in chunks[:-1])
     assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
@@ -159,7 +159,7 @@ def test_a_pattern_without_automaton_is_cut_behind_special_tokens_only(tmp_path:
 def test_an_empty_file_has_no_chunks(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.touch()
-    assert list(Chunker(Splitter("gpt2")).chunks(find_sources(path)[0])) == []
+    assert list(Chunker(Splitter("gpt2")).chunks(find_sources(path))) == []
 
 
 def test_reading_a_file_that_became_shorter(tmp_path: Path) -> None:

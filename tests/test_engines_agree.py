@@ -46,7 +46,7 @@ def tokenizer(corpus: Path) -> bpejit.Tokenizer:
 
 def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: int) -> object:
     job = CountJob(pattern, (SPECIAL,))
-    chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus)[0])
+    chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[int] = []
     spread = make_engine(engine, workers, input_bytes=None, parallel="threads")
     table = merge_tables(spread.fold_chunks(job, chunks, seen.append))

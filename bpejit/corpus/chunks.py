@@ -7,7 +7,7 @@ the end of the text, so a chunk carries a few bytes past its cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,9 +81,10 @@ class Chunker:
         # After the cut: one whole character, and enough to see that no special token begins there.
         self._ahead = max(4, self._longest_special)
 
-    def chunks(self, source: Source) -> Iterator[Chunk]:
-        """Divide a source; an empty one has no chunks."""
-        return self._pipe_chunks(source) if source.size is None else self._file_chunks(source, source.size)
+    def chunks(self, sources: Iterable[Source]) -> Iterator[Chunk]:
+        """Divide sources, one after the other; an empty one has no chunks, and no chunk goes over a border of two."""
+        for source in sources:
+            yield from self._pipe_chunks(source) if source.size is None else self._file_chunks(source, source.size)
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the wished cuts are read here; the workers read the rest.
@@ -172,7 +173,7 @@ class ChunkReader:
         if chunk.data is not None:
             text[:length] = np.frombuffer(chunk.data, dtype=np.uint8)
         else:
-            self._read_file(chunk, memoryview(text)[:length])
+            self._read_file(chunk, text[:length].data)
         cut = chunk.cut - chunk.start
         if not self._normalize_newlines:
             return ChunkText(text, cut, length, chunk.final)

@@ -15,6 +15,9 @@ from bpejit.errors import CorpusError
 
 STANDARD_INPUT = "-"
 
+Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
+"""What a user may name: one file, glob or `-`, or several."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -43,11 +46,12 @@ class Source:
 
 def _unreadable(path: str, error: OSError) -> CorpusError:
     return CorpusError(
-        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: check the path and its permissions"
+        f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
+        "check the path and its permissions"
     )
 
 
-def find_sources(inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Source]:
+def find_sources(inputs: Inputs) -> list[Source]:
     """Resolve files, globs and `-` to sources, in the order given; the matches of a glob in order of name.
 
     Raises
@@ -67,7 +71,8 @@ def find_sources(inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[st
         elif Path(name).exists() or not glob.has_magic(name):
             sources.append(_file_source(name))
         else:
-            matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())
+            # Not Path.glob: the pattern may be absolute.
+            matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
             if not matches:
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
             sources.extend(_file_source(match) for match in matches)
@@ -86,3 +91,9 @@ def _file_source(name: str) -> Source:
     except OSError as error:
         raise _unreadable(name, error) from error
     return Source(name, status.st_size if stat.S_ISREG(status.st_mode) else None)
+
+
+def total_bytes(sources: list[Source]) -> int | None:
+    """Return the size of all sources together, or None if one of them is a pipe."""
+    sizes = [source.size for source in sources]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

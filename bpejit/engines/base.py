@@ -7,6 +7,13 @@ from typing import Any, Protocol
 
 from bpejit.corpus.chunks import Chunk
 
+Progress = Callable[[str, int, "int | None", str], None]
+"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, `total` None if unknown."""
+
+
+def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
+    """Tell nobody."""
+
 
 class Worker(Protocol):
     """The part of a job that runs in one worker, and keeps that worker's memory."""

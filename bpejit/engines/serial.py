@@ -12,7 +12,7 @@ from bpejit.engines.base import Job
 class SerialEngine:
     """See `bpejit.engines.base.Engine`."""
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
         self.workers = 1
 
     def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:

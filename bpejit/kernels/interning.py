@@ -15,7 +15,7 @@ import numpy as np
 from bpejit.kernels._constants import DONE, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
 from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.keys import EIGHT, LENGTH_SHIFT, LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
-from bpejit.kernels.memory import load_u64, prefetch
+from bpejit.kernels.memory import prefetch
 
 # Fields of the `state` of `count_spans` and `add_pretokens`.
 USED, ARENA_USED, NEXT = 0, 1, 2

@@ -1,0 +1,187 @@
+"""Training, as its users meet it: from files to a tokenizer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from bpejit.arrays import PretokenTable
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
+from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.counting import merge_tables
+from bpejit.encoding import text_to_bytes
+from bpejit.engines import make_engine
+from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.jobs import CountJob
+from bpejit.engines.processes import start_method
+from bpejit.errors import CorpusError, TrainingError
+from bpejit.model import Model
+from bpejit.split import compile_pattern
+from bpejit.tokenizer import Tokenizer
+from bpejit.training import TIE_RULES, learn_merges
+
+END_OF_TEXT = "<|endoftext|>"
+
+
+def train(
+    inputs: Inputs,
+    *,
+    vocab_size: int,
+    special_tokens: Sequence[str] = (END_OF_TEXT,),
+    special_tokens_first: bool = False,
+    pattern: str = "gpt2",
+    tie_break: str = "greatest-bytes",
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    normalize_newlines: bool = False,
+    workers: int | None = None,
+    engine: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Train a tokenizer on files.
+
+    Parameters
+    ----------
+    inputs : paths
+        Files, globs, or `-` for standard input.
+    vocab_size : int
+        Number of tokens, special ones and the 256 bytes included. The result is smaller if the text has not enough
+        pairs to merge.
+    special_tokens : sequence of str
+        Cut out of the text; nothing is counted or merged across them.
+    special_tokens_first : bool
+        Give them the ids from 0; otherwise they come last, and byte `b` has id `b`.
+    pattern : str
+        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
+    tie_break : str
+        Which of equally frequent pairs is merged first: one of `bpejit.training.TIE_RULES`.
+    min_frequency : int
+        Pairs that occur less often are not merged.
+    max_token_bytes : int, optional
+        Longer tokens are not made.
+    normalize_newlines : bool
+        Turn CR LF and CR into LF before splitting.
+    workers, engine, chunk_bytes
+        How the work is spread (see `bpejit.engines`); never changes the result.
+    progress : callable, optional
+
+    Raises
+    ------
+    CorpusError, PatternError, TrainingError, EngineError
+    """
+    specials = list(dict.fromkeys(special_tokens))
+    n_merges = _check_settings(vocab_size, specials, tie_break, min_frequency, max_token_bytes)
+    tell = progress or no_progress
+    sources = find_sources(inputs)
+    table, n_bytes = _count(
+        CountJob(pattern, tuple(text_to_bytes(text) for text in specials), normalize_newlines),
+        sources,
+        workers=workers,
+        engine=engine,
+        chunk_bytes=chunk_bytes,
+        tell=tell,
+    )
+    if len(table) == 0:
+        names = ", ".join(f"`{source.path}`" for source in sources[:3])
+        raise CorpusError(f"the corpus ({names}) holds no text to learn from, {n_bytes} bytes in all; expected some text")
+    merges = learn_merges(
+        table,
+        n_merges,
+        tie_break=tie_break,
+        min_frequency=min_frequency,
+        max_token_bytes=max_token_bytes,
+        progress=lambda done, total: tell("merge", done, total, "merges"),
+    )
+    tokens = merges.token_bytes()
+    base = len(specials) if special_tokens_first else 0
+    first_special = 0 if special_tokens_first else len(tokens)
+    return Tokenizer.from_model(
+        Model(
+            tokens=dict(enumerate(tokens, start=base)),
+            merges=[
+                (tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
+            ],
+            special_tokens={text: first_special + number for number, text in enumerate(specials)},
+            pattern=pattern,
+            tie_break=tie_break,
+            merge_counts=merges.counts.tolist(),
+            training={
+                "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
+                "bytes": n_bytes,
+                "pretokens": int(table.counts.sum()),
+                "distinct_pretokens": len(table),
+                "vocab_size": vocab_size,
+                "min_frequency": min_frequency,
+                "max_token_bytes": max_token_bytes,
+                "normalize_newlines": normalize_newlines,
+            },
+        )
+    )
+
+
+def train_bpe(
+    input_path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str], **options: Any
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Train on one file and return vocabulary and merges, as Stanford's CS336 asks for it.
+
+    Parameters
+    ----------
+    input_path : path
+    vocab_size : int
+    special_tokens : sequence of str
+    **options
+        Any other option of `train`.
+
+    Returns
+    -------
+    vocab : dict of int to bytes
+    merges : list of (bytes, bytes)
+        In the order in which they were made.
+    """
+    model = train([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options).model
+    return dict(model.vocab), list(model.merges)
+
+
+def _check_settings(
+    vocab_size: int, specials: list[str], tie_break: str, min_frequency: int, max_token_bytes: int | None
+) -> int:
+    """Return the number of merges to learn, or raise before anything is read."""
+    if tie_break not in TIE_RULES:
+        raise TrainingError(f"the tie rule {tie_break!r} is not known; expected one of {', '.join(TIE_RULES)}")
+    if "" in specials:
+        raise TrainingError("a special token is empty; it must have at least one character: remove it")
+    least = 256 + len(specials)
+    if vocab_size < least:
+        raise TrainingError(
+            f"a vocabulary of {vocab_size} tokens has no room for the 256 bytes and {len(specials)} special tokens; "
+            f"expected at least {least}"
+        )
+    if min_frequency < 1:
+        raise TrainingError(f"min_frequency is {min_frequency}; expected at least 1")
+    if max_token_bytes is not None and max_token_bytes < 1:
+        raise TrainingError(f"max_token_bytes is {max_token_bytes}; expected at least 1")
+    return vocab_size - least
+
+
+def _count(
+    job: CountJob, sources: list[Source], *, workers: int | None, engine: str, chunk_bytes: int, tell: Progress
+) -> tuple[PretokenTable, int]:
+    """Count the pre-tokens of all sources; return the table and the number of bytes read."""
+    total = total_bytes(sources)
+    compiled = compile_pattern(job.pattern).kind != "regex"
+    # Forked workers cost nothing to start; where they would have to be spawned, threads are quicker, and do as well
+    # as long as the pattern runs in kernels.
+    parallel = "threads" if compiled and start_method() != "fork" else "processes"
+    spread = make_engine(engine, workers, input_bytes=total, parallel=parallel)
+    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
+    done = 0
+
+    def advance(n_bytes: int) -> None:
+        nonlocal done
+        done += n_bytes
+        tell("count", done, total, "bytes")
+
+    # Nothing is told before the workers run: a progress bar may start a thread, and then they could not be forked.
+    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance)), done
