@@ -120,7 +120,7 @@ def test_encode_spans__equal_hashes_are_not_equal_pretokens():
     expected = encode(data, [40], tables, memory)
     assert encode(data, [40], tables, memory) == expected
     memory.arena[:40] = 99  # the bytes of the record
-    memory.arena[40:200] = 0  # its ids
+    memory.arena[40:200] = 1  # its ids
     assert encode(data, [40], tables, memory) == expected == [model.ids[b"ab"]] * 20
 
 
