@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -156,7 +156,7 @@ class Encoder:
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
             out = self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return cast("Array", out[: workspace.progress[kernels.N_OUT]].copy())
+            return out[: workspace.progress[kernels.N_OUT]].copy()
         return self.stream(workspace).encode_rest(data)
 
     def encode_batch(self, texts: Sequence[BytesLike], workspace: Workspace | None = None) -> EncodedBatch:
