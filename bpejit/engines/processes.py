@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 import traceback
@@ -86,7 +87,9 @@ class _Pool:
 
     def send(self, worker: int, message: Chunk | None) -> None:
         try:
-            self.pipes[worker].send(message)
+            # Not `send`: that sends a view of a BytesIO, and when the pipe is broken, the exception holds both in a cycle,
+            # which Python 3.12 and 3.13 free in the wrong order, and crash.
+            self.pipes[worker].send_bytes(pickle.dumps(message))
         except (BrokenPipeError, ConnectionResetError):
             self._died(worker)
 
