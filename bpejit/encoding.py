@@ -187,7 +187,7 @@ class Encoder:
                 "put special tokens between the documents, or choose another split pattern"
             )
         workspace.progress[kernels.N_OUT] = 0
-        out = np.empty(cut // 3 + 64, dtype=np.uint32)
+        out: Array = np.empty(cut // 3 + 64, dtype=np.uint32)
         if self.splitter.automaton is None:
             out = self._encode_spans(workspace, text, self.splitter.split(text, cut), out)
         else:
@@ -349,7 +349,7 @@ class EncodeStream:
     def encode_rest(self, data: BytesLike) -> Array:
         """Add the last piece; return all ids that were not returned before, as one array."""
         workspace = self._workspace
-        out = np.empty(len(data) // 3 + 64, dtype=np.uint32)
+        out: Array = np.empty(len(data) // 3 + 64, dtype=np.uint32)
         done = 0
         for last in self._fill(data, True):
             workspace.progress[kernels.N_OUT] = done
@@ -493,10 +493,11 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
 def _inner_pairs(tokens: Iterable[bytes]) -> Array:
     """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token."""
     strings = ByteStrings.from_list(list(tokens))
-    pairs = strings.pool[:-1].astype(np.int64) << 8 | strings.pool[1:]
+    pairs: Array = strings.pool[:-1].astype(np.int64) << 8 | strings.pool[1:]
     inner = np.ones(pairs.size, dtype=bool)
     inner[strings.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
-    return np.unique(pairs[inner])
+    distinct: Array = np.unique(pairs[inner])
+    return distinct
 
 
 def _make_specials(specials: dict[bytes, int]) -> Array:

@@ -212,7 +212,7 @@ class _Trainer:
 
         status["position"] = 0
         status["n_pairs"] = 0
-        counted = np.zeros(FIRST_SLOTS, pairs.PAIR)
+        counted: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
         while pairs.count_pairs(self.cells, places, n_places, self.heavy, self.state, counted) == NEED_SPACE:
             counted = self.copied_pairs(counted, 1, 2 * counted.size)
         self.pairs = self.copied_pairs(counted, threshold, self.slots_for(counted))
