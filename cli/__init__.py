@@ -5,11 +5,16 @@ Nothing heavy is imported before a command runs, so `bpejit --help` answers at o
 
 from __future__ import annotations
 
+import signal
+import sys
+
 
 def main() -> None:
     """Run the `bpejit` command with the arguments of the process."""
     from .app import program
 
+    # As an exception, so that temporary files are removed; a scheduler ends a job this way.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     program.main(prog_name="bpejit")
 
 

@@ -243,7 +243,10 @@ def test_reader_that_goes_away(work):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_interrupt(work):
+@pytest.mark.parametrize(
+    ("number", "code", "message"), [(signal.SIGINT, 130, b"bpejit: interrupted\n"), (signal.SIGTERM, 143, b"")]
+)
+def test_an_interrupted_run_leaves_nothing(work, number, code, message):
     before = snapshot(work)
     command = [*COMMAND, "encode", "-", "--out", "tokens.bin"]
     with subprocess.Popen(command, cwd=work, env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -252,9 +255,9 @@ def test_interrupt(work):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
-        assert process.stderr.read() == b"bpejit: interrupted\n"
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
+        assert process.stderr.read() == message
     assert snapshot(work) == before
 
 

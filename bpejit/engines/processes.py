@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
 import traceback
@@ -43,6 +44,7 @@ def start_method() -> str:
 
 def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
     """Run in the worker: answer each chunk with its result, and None with what was gathered."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the parent's handlers, and nothing to tidy up
     # A forked worker holds the parent's ends of the earlier pipes; while it does, nobody would notice the parent's death.
     for other in inherited:
         other.close()
