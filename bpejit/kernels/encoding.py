@@ -49,8 +49,7 @@ ARENA_SLACK = 16
 MAX_ID = (1 << 30) - 1
 """Largest id that fits into a slot."""
 
-_POSITION = np.uint32(SPECIAL_FLAG - 1)
-_FLAG = np.uint32(SPECIAL_FLAG)
+_POSITION = np.uint64(SPECIAL_FLAG - 1)
 _ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
 _SHORT = np.uint64(SHORT_KEY_BYTES)
 _LENGTH = np.uint64((1 << 56) - 1)
@@ -92,15 +91,13 @@ def _find_special(specials, text, start, length):
 
 
 @inline
-def _find(slots, mask, arena, written, low, high, hashed, text, start):
+def _find(slots, arena, written, low, high, word, text, start):
     """Look for a key; return the first word of its slot, or of the one where it belongs, and whether the ids are there.
 
     `written` is the number of bytes ever written to the arena.
     """
     size = np.uint64(arena.size - ARENA_SLACK)
-    slot = hashed & mask
     while True:
-        word = slot * _FOUR
         if slots[word + _ONE] == _ZERO:
             return word, False
         if slots[word] == low and slots[word + _ONE] == high:
@@ -111,7 +108,9 @@ def _find(slots, mask, arena, written, low, high, hashed, text, start):
                 return word, False
             if high < LONG_TAG or equal_bytes(arena, record % size, text, start, high & _LENGTH):
                 return word, True
-        slot = (slot + _ONE) & mask
+        word += _FOUR
+        if word == np.uint64(slots.size):
+            word = _ZERO
 
 
 @inline
@@ -150,7 +149,7 @@ def _write_record(arena, progress, text, start, n_bytes, ids, begin, n_ids):
 
 
 @inline
-def _remember(memory, word, low, high, hashed, text, start, out, begin, end):
+def _remember(memory, home, word, low, high, text, start, out, begin, end):
     """Put the ids `out[begin:end]` of a pre-token into the cache, at the slot `word`; empty full slots first."""
     slots = memory.slots
     progress = memory.progress
@@ -163,7 +162,7 @@ def _remember(memory, word, low, high, hashed, text, start, out, begin, end):
         slots[:] = _ZERO
         progress[USED] = 0
         progress[WIPES] += 1
-        word = (hashed & np.uint64(slots.size // SLOT_WORDS - 1)) * _FOUR
+        word = home
     if slots[word + _ONE] == _ZERO:
         progress[USED] += 1
     slots[word] = low
@@ -176,19 +175,18 @@ def _remember(memory, word, low, high, hashed, text, start, out, begin, end):
 
 
 @inline
-def _encode_slowly(text, start, length, low, high, hashed, tables, memory, out, n_out):
+def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_out):
     """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
     if high == _SPECIAL_TAG:
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
         return n_out + _ONE
     slots = memory.slots
     arena = memory.arena
-    mask = np.uint64(slots.size // SLOT_WORDS - 1)
-    word, found = _find(slots, mask, arena, np.uint64(memory.progress[WRITTEN]), low, high, hashed, text, start)
+    word, found = _find(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
     if not found:
         end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
         if end != NO_ROOM:
-            _remember(memory, word, low, high, hashed, text, start, out, n_out, end)
+            _remember(memory, home, word, low, high, text, start, out, n_out, end)
         return end
     first = slots[word + _TWO]
     second = slots[word + _THREE]
@@ -206,15 +204,17 @@ def _encode_slowly(text, start, length, low, high, hashed, tables, memory, out, 
 
 @inline
 def _make_keys(text, start, ends, span, size, slots, mask, batch):
-    """Write key and hash of `size` spans to `batch`, and ask for the cache lines of their slots."""
-    for i in range(size):
-        end = ends[span + i]
-        stop = np.uint64(end & _POSITION)
-        length = stop - start
-        if length <= _SHORT and end & _FLAG == 0:
+    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots."""
+    k = _ZERO
+    last = span + size
+    while span < last:
+        end = np.uint64(ends[span])
+        stop = end & _POSITION
+        length = end - start  # with the flag of a special token it is longer than any text
+        if length <= _SHORT:
             low, high = short_key(text, start, length)
             hashed = hash_key(low, high)
-        elif end & _FLAG:
+        elif end != stop:
             low = _ZERO
             high = _SPECIAL_TAG
             hashed = _ZERO
@@ -222,12 +222,14 @@ def _make_keys(text, start, ends, span, size, slots, mask, batch):
             low = hash_bytes(text, start, length)
             high = LONG_TAG | length
             hashed = low
-        prefetch(slots, (hashed & mask) * _FOUR)
-        k = np.uint64(i * BATCH_WORDS)
+        word = (hashed & mask) * _FOUR
+        prefetch(slots, word)
         batch[k] = low
         batch[k + _ONE] = high
-        batch[k + _TWO] = hashed
+        batch[k + _TWO] = word
+        k += _THREE
         start = stop
+        span += _ONE
 
 
 @kernel
@@ -262,42 +264,47 @@ def encode_spans(text, ends, tables, memory, out):
     mask = np.uint64(slots.size // SLOT_WORDS - 1)
     n_out = np.uint64(progress[N_OUT])
     start = np.uint64(progress[FIRST])
-    span = progress[SPAN]
-    n_spans = progress[N_SPANS]
+    span = np.uint64(progress[SPAN])
+    n_spans = np.uint64(progress[N_SPANS])
     status = DONE
     while span < n_spans and status == DONE:
-        size = min(BATCH, n_spans - span)
+        size = min(np.uint64(BATCH), n_spans - span)
         room = np.uint64(out.size) - n_out
-        while size > 0 and np.uint64(ends[span + size - 1] & _POSITION) - start + np.uint64(OUT_SLACK) > room:
-            size //= 2
-        if size == 0:
+        while size > _ZERO and (np.uint64(ends[span + size - _ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > room:
+            size >>= _ONE
+        if size == _ZERO:
             status = NEED_SPACE
         _make_keys(text, start, ends, span, size, slots, mask, batch)
-        for i in range(size):
-            k = np.uint64(i * BATCH_WORDS)
+        k = _ZERO
+        last = span + size
+        begun = span
+        while span < last:
             low = batch[k]
             high = batch[k + _ONE]
-            hashed = batch[k + _TWO]
-            word = (hashed & mask) * _FOUR
+            word = batch[k + _TWO]
             first = slots[word + _TWO]
             second = slots[word + _THREE]
-            stop = np.uint64(ends[span] & _POSITION)
-            if slots[word] == low and slots[word + _ONE] == high and first < _RECORD:
+            if (slots[word] ^ low) | (slots[word + _ONE] ^ high) | (first & _RECORD) == _ZERO:
                 # All four at once: the number of ids is not worth a branch that is often mispredicted.
                 store_u64(out, n_out, first)
                 store_u64(out, n_out + _TWO, second & _IDS)
                 n_out += (second >> _COUNT_SHIFT) + _ONE
             else:
-                end = _encode_slowly(text, start, stop - start, low, high, hashed, tables, memory, out, n_out)
+                if span > begun:
+                    start = np.uint64(ends[span - _ONE]) & _POSITION
+                length = (np.uint64(ends[span]) & _POSITION) - start
+                end = _encode_slowly(text, start, length, low, high, word, tables, memory, out, n_out)
                 if end == NO_ROOM:
-                    progress[NEEDED] = np.int64(stop - start)
+                    progress[NEEDED] = np.int64(length)
                     status = NEED_SCRATCH
                     break
                 n_out = end
-            start = stop
-            span += 1
+            k += _THREE
+            span += _ONE
+        if span > begun:
+            start = np.uint64(ends[span - _ONE]) & _POSITION
     progress[FIRST] = np.int64(start)
-    progress[SPAN] = span
+    progress[SPAN] = np.int64(span)
     progress[N_OUT] = np.int64(n_out)
     return status
 
