@@ -6,8 +6,10 @@ Python values where that reads better; the tests convert.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+import re
+import unicodedata
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 import regex
@@ -337,6 +339,11 @@ def learn_merges(
 
 # ---- encoding --------------------------------------------------------------------------------------------------------
 
+
+def move_slots(cache: dict[bytes, list[int]]) -> dict[bytes, list[int]]:
+    """A larger cache holds the same."""
+    return dict(cache)
+
 Rules = dict[Pair, tuple[int, int]]
 """Rank of each pair of tokens, and the token that it makes."""
 
@@ -417,3 +424,195 @@ def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:
 def decode_ids(ids: list[int], tokens: dict[int, bytes]) -> bytes:
     """The bytes of ids."""
     return b"".join(tokens[number] for number in ids)
+
+
+# ---- subwords --------------------------------------------------------------------------------------------------------
+
+ESCAPE_CHARACTERS = set("\\_u;0123456789")
+
+
+def is_word_character(character: str) -> bool:
+    """Letters and digits, as Python's Unicode tables have them."""
+    return unicodedata.category(character)[0] in "LN"
+
+
+def split_words(text: str) -> list[str]:
+    """All runs of letters and digits, and of everything else."""
+    return ["".join(run) for _, run in groupby(text, key=is_word_character)]
+
+
+def drop_spaces(words: list[str]) -> list[str]:
+    """Leave out single spaces between two words; they are put back where two words meet."""
+    return [word for i, word in enumerate(words) if word != " " or i in (0, len(words) - 1)]
+
+
+def join_words(tokens: list[str]) -> str:
+    """The inverse of both."""
+    text = ""
+    for before, token in pairwise(["", *tokens]):
+        if before and is_word_character(before[0]) and is_word_character(token[0]):
+            text += " "
+        text += token
+    return text
+
+
+def escape_tokens(tokens: list[str], alphabet: set[str]) -> list[str]:
+    """Only characters of the alphabet, no line break, and an underscore at the end and nowhere else."""
+    escaped = []
+    for token in tokens:
+        token = token.replace("\\", "\\\\").replace("_", "\\u")
+        escaped.append("".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_")
+    return escaped
+
+
+def unescape_token(escaped: str) -> str:
+    """The inverse for one token; a number that is no code point becomes U+3013."""
+
+    def unescape(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return "_" if match[0] == "\\u" else "\\"
+        try:
+            return chr(int(match[1]))
+        except (ValueError, OverflowError):
+            return "\u3013"
+
+    return re.sub(r"\\u|\\\\|\\([0-9]+);", unescape, escaped.removesuffix("_"))
+
+
+def segment(escaped: str, subtokens: Container[str], longest: int) -> list[str]:
+    """Greedy longest match from the left."""
+    pieces = []
+    start = 0
+    while start < len(escaped):
+        for end in range(min(len(escaped), start + longest), start, -1):
+            if escaped[start:end] in subtokens:
+                break
+        else:
+            raise ValueError(f"cannot write {escaped!r}")
+        pieces.append(escaped[start:end])
+        start = end
+    return pieces
+
+
+def segment_tokens(
+    tokens: dict[str, int], subtokens: Container[str], longest: int, max_subtoken_length: int | None = None
+) -> dict[str, int]:
+    """Counts of all substrings that start where a subtoken does. A bound is exclusive, as it was published."""
+    counts: dict[str, int] = {}
+    for escaped, count in tokens.items():
+        start = 0
+        for piece in segment(escaped, subtokens, longest):
+            last = len(escaped) + 1
+            if max_subtoken_length is not None:
+                last = min(last, start + max_subtoken_length)
+            for end in range(start + 1, last):
+                string = escaped[start:end]
+                counts[string] = counts.get(string, 0) + count
+            start += len(piece)
+    return counts
+
+
+def prune_tree(counts: dict[str, int], least: int) -> dict[str, int]:
+    """Keep what is frequent enough, longest first; take its count away from its prefixes. Changes `counts`."""
+    kept = {}
+    by_length: dict[int, list[str]] = {}
+    for string in counts:
+        by_length.setdefault(len(string), []).append(string)
+    for length in sorted(by_length, reverse=True):
+        for string in by_length[length]:
+            count = counts[string]
+            if count >= least:
+                kept[string] = count
+                for end in range(1, length):
+                    counts[string[:end]] -= count
+    return kept
+
+
+def common(a: str, b: str) -> str:
+    """What both strings begin with."""
+    return a[: next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))]
+
+
+def common_prefixes(suffixes: list[str]) -> list[int]:
+    """Length of the common prefix of each and the one before it."""
+    return [len(common(*pair)) for pair in pairwise(["", *suffixes])]
+
+
+def build_tree(suffixes: list[str], longest: int) -> set[str]:
+    """The strings that need a node: first characters, suffixes, and common prefixes of two of them."""
+    cut = sorted(suffix[:longest] for suffix in suffixes)
+    return {suffix[0] for suffix in cut} | set(cut) | {common(*pair) for pair in pairwise(cut)} - {""}
+
+
+def build_subtokens(
+    token_counts: dict[str, int],
+    min_count: int,
+    num_iterations: int,
+    reserved: list[str],
+    max_subtoken_length: int | None = None,
+) -> list[str]:
+    """The vocabulary in order of id. Without an iteration the order of the alphabet was never settled: here it falls."""
+    alphabet = {character for token in [*token_counts, *reserved] for character in token} | ESCAPE_CHARACTERS
+    escaped = dict(zip(escape_tokens(list(token_counts), alphabet), token_counts.values(), strict=True))
+    subtokens = sorted(alphabet, reverse=True)
+    vocabulary = [*reserved, *subtokens]
+    for _ in range(num_iterations):
+        known = set(subtokens)
+        counts = segment_tokens(escaped, known, max(map(len, known)), max_subtoken_length)
+        kept = prune_tree(counts, max(min_count, 1))
+        entries = [(count, string) for string, count in kept.items() if string not in alphabet]
+        entries += [(counts.get(character, 0), character) for character in alphabet]
+        subtokens = vocabulary = [*reserved, *(string for _, string in sorted(entries, reverse=True))]
+    return vocabulary
+
+
+def bisect_subtokens(
+    token_counts: dict[str, int],
+    target: int,
+    low: int,
+    high: int,
+    reserved: list[str],
+    max_subtoken_length: int | None = None,
+    num_iterations: int = 4,
+) -> list[str]:
+    """The vocabulary whose size comes closest to the target."""
+    middle = (low + high) // 2
+    found = build_subtokens(token_counts, middle, num_iterations, reserved, max_subtoken_length)
+    if abs(len(found) - target) * 100 < target or low >= high or middle < 2:
+        return found
+    low, high = (middle + 1, high) if len(found) > target else (low, middle - 1)
+    deeper = bisect_subtokens(token_counts, target, low, high, reserved, max_subtoken_length, num_iterations)
+    return deeper if abs(len(deeper) - target) < abs(len(found) - target) else found
+
+
+def build_edges(vocabulary: list[str]) -> dict[str, int]:
+    """The id of each subtoken; of equal ones the last."""
+    return {string: number for number, string in enumerate(vocabulary) if string}
+
+
+def encode_words(text: str, vocabulary: list[str], alphabet: set[str], cache: dict[str, list[int]] | None = None) -> list[int]:
+    """The ids of a text; `cache`, which changes no result, remembers those of its tokens."""
+    numbers = build_edges(vocabulary)
+    return encode_split(drop_spaces(split_words(text)), numbers, max(map(len, numbers)), alphabet, cache)
+
+
+def encode_split(
+    tokens: list[str], numbers: dict[str, int], longest: int, alphabet: set[str], cache: dict[str, list[int]] | None
+) -> list[int]:
+    """The ids of tokens."""
+    ids = []
+    for token in tokens:
+        found = None if cache is None else cache.get(token)
+        if found is None:
+            (escaped,) = escape_tokens([token], alphabet)
+            found = [numbers[piece] for piece in segment(escaped, numbers, longest)]
+            if cache is not None:
+                cache[token] = found
+        ids += found
+    return ids
+
+
+def decode_words(ids: list[int], vocabulary: list[str]) -> str:
+    """The text of ids."""
+    escaped = "".join(vocabulary[number] for number in ids).split("_")
+    return join_words([token for piece in escaped if piece and (token := unescape_token(piece + "_"))])

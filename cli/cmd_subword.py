@@ -1,0 +1,178 @@
+"""`bpejit subword train`, `encode` and `decode`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from .options import debug_option, input_argument, quiet_option
+from .progress import format_bytes, format_rate, format_seconds, watch
+
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+vocab_option = click.option("--vocab", required=True, metavar="FILE", help="The vocabulary that `bpejit subword train` wrote.")
+
+
+def _byte_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Read a number of bytes, such as `500M`."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKMGT]?)B?", value)
+    size = int(float(match[1]) * UNITS[match[2].replace("K", "k")]) if match else 0
+    if size < 1:
+        raise click.BadParameter(f"{value!r} is not a number of bytes; expected one such as 500000, 500M or 1G")
+    return size
+
+
+@click.group()
+@debug_option
+def subword() -> None:
+    """Tensor2Tensor's subword vocabularies: train one, and encode and decode with it.
+
+    \b
+    Example:
+        bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
+        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
+        bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
+    """
+
+
+@subword.command()
+@input_argument
+@click.option("--vocab-size", type=click.IntRange(min=1), required=True, metavar="N", help="Subtokens, within about 1 %.")
+@click.option("--out", required=True, metavar="FILE", help="The vocabulary to write, such as vocab.subwords.")
+@click.option(
+    "--max-subtoken-length",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Make only subtokens with fewer characters than this.",
+)
+@click.option(
+    "--byte-budget",
+    callback=_byte_size,
+    metavar="SIZE",
+    help="Of a file that is larger take every n-th line, evenly, until this is used; 500M or 1G, for example.",
+)
+@click.option(
+    "--reserved",
+    multiple=True,
+    metavar="TEXT",
+    help="A text that gets one of the first ids, behind <pad> and <EOS>; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Build the vocabulary even if the file is there already.")
+@quiet_option
+@debug_option
+def train(
+    *,
+    inputs: tuple[str, ...],
+    vocab_size: int,
+    out: str,
+    max_subtoken_length: int | None,
+    byte_budget: int | None,
+    reserved: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Build a vocabulary of subtokens from text, a sentence on each line.
+
+    INPUT is files, globs, or - for standard input.
+    A file whose name ends in .tsv has lines of a word, a tab and a count.
+    A vocabulary file that is there already is used, not built again.
+
+    \b
+    Example:
+        bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
+        bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
+    """
+    from bpejit.subword_files import load_vocabulary, train_vocabulary
+
+    with watch(quiet=quiet) as progress:
+        if not force and Path(out).exists():
+            encoder = load_vocabulary(out)
+            progress.say(
+                f"`{out}` is there already, with {encoder.vocab_size:,} subtokens: using it; `--force` builds it again"
+            )
+            return
+        encoder = train_vocabulary(
+            inputs,
+            vocab_size,
+            max_subtoken_length=max_subtoken_length,
+            byte_budget=byte_budget,
+            reserved=reserved,
+            progress=progress,
+        )
+        encoder.store_to_file(out)
+        seconds = progress.seconds
+    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    read = progress.stages["counting"].done
+    progress.say(
+        f"trained {encoder.vocab_size:,} subtokens on {format_bytes(read)} in {format_seconds(seconds)}: {stages}; "
+        f"wrote `{out}`"
+    )
+
+
+@subword.command()
+@input_argument
+@vocab_option
+@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as ids.bin.")
+@click.option(
+    "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, behind each line; decode needs it to find the lines."
+)
+@quiet_option
+@debug_option
+def encode(*, inputs: tuple[str, ...], vocab: str, out: str, append_eos: bool, quiet: bool) -> None:
+    """Turn text, a sentence on each line, into a file of ids.
+
+    INPUT is files, globs, or - for standard input.
+    The file has no header; beside it, FILE.json says dtype, counts and vocabulary.
+
+    \b
+    Example:
+        bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
+    """
+    from bpejit.subword_files import encode_file, load_vocabulary
+
+    with watch(quiet=quiet) as progress:
+        encoder = load_vocabulary(vocab)
+        report = encode_file(encoder, inputs, out, append_eos=append_eos, progress=progress)
+        seconds = progress.stages["encoding"].seconds
+    ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
+    progress.say(
+        f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
+        f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); wrote `{out}` ({report.dtype})"
+    )
+
+
+@subword.command()
+@click.argument("tokens", metavar="TOKENS")
+@vocab_option
+@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("uint16", "uint32")),
+    help="Type of an id in the file, where no TOKENS.json says so.",
+)
+@quiet_option
+@debug_option
+def decode(*, tokens: str, vocab: str, out: str | None, dtype: str | None, quiet: bool) -> None:
+    """Turn a file of ids back into text, a line for each <EOS>.
+
+    Ids that were written without --append-eos become one line.
+
+    \b
+    Example:
+        bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
+    """
+    from bpejit.subword_files import decode_file, load_vocabulary
+
+    with watch(quiet=quiet) as progress:
+        encoder = load_vocabulary(vocab)
+        written = decode_file(encoder, tokens, sys.stdout.buffer if out is None else out, dtype=dtype, progress=progress)
+        seconds = progress.stages["decoding"].seconds
+    progress.say(
+        f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
+        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if out is not None else "")
+    )
