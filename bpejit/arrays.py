@@ -227,14 +227,18 @@ class SplitAutomaton(NamedTuple):
     ----------
     table : uint32 [rows * stride]
         Transitions; see the kernels.
+    pair_table : uint32 [rows * (stride << PAIR_SHIFT)]
+        Transitions over two ASCII characters at once; see the kernels.
+    pair_classes : uint16 [2 * 128]
+        What each ASCII character adds to the index of an entry of `pair_table` as the first of two, and as the second.
     class_of : uint8 [0x110000]
         Class of each code point.
     byte_class : uint8 [256]
         Class of each byte that is a character by itself: ASCII, and bytes that are not UTF-8.
     safe : uint8 [stride * stride]
         1 for each pair of classes between which a text may be cut.
-    settings : int64 [3]
-        IS_RESTART, STRIDE, LONGEST_SPECIAL.
+    settings : int64 [4]
+        IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT.
     needles : uint64 [3] or [0]
         If all special tokens begin with the same byte: that byte, eight times; the second byte, if they share that too; and
         the bits of the second that count. Otherwise nothing.
@@ -249,6 +253,8 @@ class SplitAutomaton(NamedTuple):
     """
 
     table: Array
+    pair_table: Array
+    pair_classes: Array
     class_of: Array
     byte_class: Array
     safe: Array

@@ -7,9 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 import regex
-from conftest import small
+from conftest import data_text, small
 
-from bpejit.split import PRESETS, compile_pattern
+from bpejit.arrays import padded_text
+from bpejit.kernels._constants import PAIR_SHIFT
+from bpejit.split import PRESETS, Splitter, compile_pattern
 from bpejit.split.automaton import DEAD, make_dfa, safe_pairs
 from bpejit.split.classes import CODE_POINTS, partition, set_borders
 from bpejit.split.parse import Chars, Choice, End, Look, Repeat, Sequence, parse
@@ -92,3 +94,16 @@ def test_dead_states_have_no_row() -> None:
     dfa = make_dfa(parse(r"ab|\s+"))
     assert dfa.moves.min() == DEAD
     assert dfa.moves.max() == len(dfa.moves) - 1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_steps_over_two_characters_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, n_bytes = padded_text(data_text("code.txt")[: small(200_000, 2_000)])
+    by_pairs = Splitter(name)
+    assert by_pairs.automaton is not None
+    assert by_pairs.automaton.settings[PAIR_SHIFT] >= 0
+    monkeypatch.setattr("bpejit.split.pattern._MOST_PAIR_ENTRIES", 0)
+    by_ones = Splitter(compile_pattern.__wrapped__(name))
+    assert by_ones.automaton is not None
+    assert by_ones.automaton.settings[PAIR_SHIFT] == -1
+    assert by_pairs.split(text, n_bytes).tolist() == by_ones.split(text, n_bytes).tolist()

@@ -46,3 +46,9 @@ STRIDE = 1
 """Entries in a row of the table, and in a row of `safe`."""
 LONGEST_SPECIAL = 2
 """Bytes of the longest special token."""
+
+PAIR_SHIFT = 3
+"""A row of `pair_table` has 2 ** PAIR_SHIFT times the entries of a row of `table`; -1 if there is no such table."""
+
+PAIR_ROW_SHIFT = 9
+"""Where the next row stands in an entry of `pair_table`; below it are three fields of three bits, see `kernels.automata`."""

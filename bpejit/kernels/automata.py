@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._constants import SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT, STRIDE
+from bpejit.kernels._constants import PAIR_ROW_SHIFT, PAIR_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT, STRIDE
 from bpejit.kernels._jit import inline
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.memory import load_u64
@@ -50,7 +50,10 @@ _KEPT_SHIFT = np.uint64(SPLIT_KEPT_SHIFT)
 _KEPT_MASK = np.uint64(7)
 _ACCEPT = np.uint64(SPLIT_ACCEPT)
 _DIES = np.uint64(SPLIT_DIES)
-_ZERO, _ONE, _TWO, _THREE, _EIGHT, _SIXTEEN, _BYTE = (np.uint64(number) for number in (0, 1, 2, 3, 8, 16, 0xFF))
+_FIELD = np.uint64(7)
+_PAIR_ROW_SHIFT = np.uint64(PAIR_ROW_SHIFT)
+_SECOND = np.uint64(128)
+_ZERO, _ONE, _TWO, _THREE, _SIX, _EIGHT, _SIXTEEN, _BYTE = (np.uint64(number) for number in (0, 1, 2, 3, 6, 8, 16, 0xFF))
 _HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 
 
@@ -64,13 +67,17 @@ def _step(table, entry, column, ends, out, position):
 
 
 @inline
-def _eight_steps(table, byte_class, word, entry, ends, out, position):
-    """Take eight steps, over eight ASCII characters in one word."""
-    for i in range(8):
-        column = np.uint64(byte_class[word & _BYTE])
-        entry, out = _step(table, entry, column, ends, out, position + np.uint64(i))
-        word >>= _EIGHT
-    return entry, out
+def _two_steps(pair_table, pair_classes, word, row, ends, out, position):
+    """Take two steps at once, over the two ASCII characters in the low bytes of `word`; return the new row and `out`.
+
+    An entry says where the two positions go (three bits each, relative to `out`: the second behind what the first emits),
+    how many ends are emitted in all (three bits), and the next row.
+    """
+    column = np.uint64(pair_classes[word & _BYTE]) + np.uint64(pair_classes[_SECOND + ((word >> _EIGHT) & _BYTE)])
+    entry = np.uint64(pair_table[row + column])
+    ends[out + ((entry >> _THREE) & _FIELD)] = position
+    ends[out + ((entry >> _SIX) & _FIELD)] = position + _ONE
+    return entry >> _PAIR_ROW_SHIFT, out + (entry & _FIELD)
 
 
 @inline
@@ -83,11 +90,6 @@ def _run_cursor(text, position, end, bound, final, automaton, entry, ends, out):
     class_of = automaton.class_of
     byte_class = automaton.byte_class
     while position < end:
-        word = load_u64(text, position)
-        if word & _HIGH_BITS == _ZERO and position + _EIGHT <= end:
-            entry, out = _eight_steps(table, byte_class, word, entry, ends, out, position)
-            position += _EIGHT
-            continue
         column, width = read_character(text, position, bound, final, class_of, byte_class)
         if width == _ZERO:
             break
@@ -119,11 +121,15 @@ def _find_pair(text, lo, hi, bound, automaton):
 def _run_two_cursors(text, position, end, bound, final, automaton, entry, ends, out):
     """Run the transducer over most of `position:end`, in both halves at once.
 
-    One cursor waits for its table most of the time: each step needs the entry that the step before has loaded. The halves
-    meet at a safe cut, so the second cursor knows its state there; its ends are written behind those that the first may
-    write, and moved down afterwards. Arguments and results as for `_run_cursor`.
+    One cursor waits for its table most of the time: each step needs the entry that the step before has loaded. Two cursors
+    wait at the same time, and over ASCII each of them takes two characters a step. The halves meet at a safe cut, so the
+    second cursor knows its state there; its ends are written behind those that the first may write, and moved down
+    afterwards. Arguments and results as for `_run_cursor`.
     """
     table = automaton.table
+    pair_table = automaton.pair_table
+    pair_classes = automaton.pair_classes
+    shift = np.uint64(automaton.settings[PAIR_SHIFT])
     class_of = automaton.class_of
     byte_class = automaton.byte_class
     middle = position + ((end - position) >> _ONE)
@@ -138,13 +144,17 @@ def _run_two_cursors(text, position, end, bound, final, automaton, entry, ends, 
         word = load_u64(text, position)
         second_word = load_u64(text, second)
         if (word | second_word) & _HIGH_BITS == _ZERO and position + _EIGHT <= cut and second + _EIGHT <= end:
-            for i in range(8):
-                entry, out = _step(table, entry, np.uint64(byte_class[word & _BYTE]), ends, out, position + np.uint64(i))
-                second_entry, second_out = _step(
-                    table, second_entry, np.uint64(byte_class[second_word & _BYTE]), ends, second_out, second + np.uint64(i)
+            row = (entry & _ROW_MASK) << shift
+            second_row = (second_entry & _ROW_MASK) << shift
+            for i in range(0, 8, 2):
+                row, out = _two_steps(pair_table, pair_classes, word, row, ends, out, position + np.uint64(i))
+                second_row, second_out = _two_steps(
+                    pair_table, pair_classes, second_word, second_row, ends, second_out, second + np.uint64(i)
                 )
-                word >>= _EIGHT
-                second_word >>= _EIGHT
+                word >>= _SIXTEEN
+                second_word >>= _SIXTEEN
+            entry = row >> shift
+            second_entry = second_row >> shift
             position += _EIGHT
             second += _EIGHT
             continue
@@ -177,7 +187,7 @@ def run_transducer(text, stop, bound, final, automaton, state, ends, n):
     # A character emits one end on average, so this many bytes cannot overflow `ends`.
     room = np.int64(ends.size) - n - ROOM
     block_end = min(end, position + np.uint64(max(room, 0)))
-    if block_end > position + _WORTH_TWO:
+    if block_end > position + _WORTH_TWO and automaton.settings[PAIR_SHIFT] >= 0:
         position, entry, out = _run_two_cursors(text, position, block_end - _SIXTEEN, bound, final, automaton, entry, ends, out)
     position, entry, out = _run_cursor(text, position, block_end, bound, final, automaton, entry, ends, out)
     if final and position == end and room > 0:

@@ -12,7 +12,7 @@ import regex
 
 from bpejit.arrays import Array
 from bpejit.errors import PatternError
-from bpejit.kernels._constants import SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
+from bpejit.kernels._constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs
 from bpejit.split.parse import OutsideDialectError, parse
 from bpejit.split.presets import PRESETS
@@ -21,6 +21,9 @@ from bpejit.split.transducer import NoTransducerError, Transducer, make_transduc
 Kind = Literal["transducer", "restart", "regex"]
 
 _STRIDES = (32, 64, 128, 256)
+
+_MOST_PAIR_ENTRIES = 1 << 16
+"""Beyond this the table of pairs of characters would be slower than two steps through the small one."""
 
 _END_OF_TEXT = re.compile(
     r"""
@@ -35,6 +38,9 @@ class SplitTables(NamedTuple):
     """What the kernels need to know of a pattern (see `arrays.SplitAutomaton`)."""
 
     table: Array
+    pair_table: Array
+    pair_classes: Array
+    pair_shift: int
     class_of: Array
     byte_class: Array
     safe: Array
@@ -88,6 +94,30 @@ def _transducer_table(transducer: Transducer, stride: int) -> Array:
     return table.reshape(-1)
 
 
+def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int]:
+    """Return the table of steps over two ASCII characters, what each character adds to an index of it, and its row's size.
+
+    The row's size is a power of two times `stride`, given as the exponent; -1 if the table would not fit the cache.
+    """
+    columns, numbers = np.unique(ascii_classes, return_inverse=True)
+    size = max(1 << (columns.size - 1).bit_length(), 16)
+    shift = (size * size // stride).bit_length() - 1
+    states = transducer.moves.shape[0]
+    if states * size * size > _MOST_PAIR_ENTRIES:
+        return np.zeros(1, np.uint32), np.zeros(256, np.uint16), -1
+    moves, kept, emitted = (part[:, columns] for part in transducer)
+    between = moves[:, :, None]
+    second = np.arange(columns.size)[None, None, :]
+    table = np.zeros((states, size, size), dtype=np.uint32)
+    table[:, : columns.size, : columns.size] = (
+        moves[between, second] * (size * size) << PAIR_ROW_SHIFT
+        | emitted[:, :, None] + kept[between, second] << 6
+        | kept[:, :, None] << 3
+        | emitted[:, :, None] + emitted[between, second]
+    )
+    return table.reshape(-1), np.concatenate([numbers * size, numbers]).astype(np.uint16), shift
+
+
 def _restart_table(dfa: Dfa, stride: int) -> Array:
     states, size = dfa.moves.shape
     table = np.zeros((states, stride), dtype=np.uint32)
@@ -96,13 +126,16 @@ def _restart_table(dfa: Dfa, stride: int) -> Array:
     return table.reshape(-1)
 
 
-def _tables(dfa: Dfa, table: Array, stride: int) -> SplitTables:
+def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None = None) -> SplitTables:
     classes = dfa.classes
     alone = np.arange(256)
     alone[128:] += 0xDC00
     safe = np.zeros((stride, stride), dtype=np.uint8)
     safe[: classes.n + 1, : classes.n + 1] = safe_pairs(dfa)
-    return SplitTables(table, classes.class_of, classes.class_of[alone], safe.reshape(-1), stride)
+    pairs: tuple[Array, Array, int] = np.zeros(1, np.uint32), np.zeros(256, np.uint16), -1
+    if transducer is not None:
+        pairs = _pair_table(transducer, classes.class_of[:128], stride)
+    return SplitTables(table, *pairs, classes.class_of, classes.class_of[alone], safe.reshape(-1), stride)
 
 
 @lru_cache(maxsize=64)
@@ -149,11 +182,12 @@ def compile_pattern(pattern: str) -> SplitPattern:
         return SplitPattern(source, name, "regex", reason, None, compiled)
     stride = _stride(dfa)
     try:
-        table = _transducer_table(make_transducer(dfa), stride)
+        transducer = make_transducer(dfa)
     except NoTransducerError as error:
         reason = (
             f"the split pattern runs in the slower of two automata because {error}; "
             "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help"
         )
         return SplitPattern(source, name, "restart", reason, _tables(dfa, _restart_table(dfa, stride), stride), compiled)
-    return SplitPattern(source, name, "transducer", "", _tables(dfa, table, stride), compiled)
+    tables = _tables(dfa, _transducer_table(transducer, stride), stride, transducer)
+    return SplitPattern(source, name, "transducer", "", tables, compiled)

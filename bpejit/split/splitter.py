@@ -188,14 +188,23 @@ def _special_regex(special_tokens: tuple[bytes, ...]) -> regex.Pattern[bytes] | 
 def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) -> SplitAutomaton | None:
     if pattern.tables is None:
         return None
-    table, class_of, byte_class, safe, stride = pattern.tables
+    tables = pattern.tables
+    safe = tables.safe
     if any(token.decode("utf-8", "ignore").encode() != token for token in special_tokens):
         # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
         safe = np.zeros_like(safe)
     longest = max(map(len, special_tokens), default=0)
-    settings = np.array([pattern.kind == "restart", stride, longest], dtype=np.int64)
+    settings = np.array([pattern.kind == "restart", tables.stride, longest, tables.pair_shift], dtype=np.int64)
     return SplitAutomaton(
-        table, class_of, byte_class, safe, settings, _make_needles(special_tokens), *_make_trie(special_tokens)
+        tables.table,
+        tables.pair_table,
+        tables.pair_classes,
+        tables.class_of,
+        tables.byte_class,
+        safe,
+        settings,
+        _make_needles(special_tokens),
+        *_make_trie(special_tokens),
     )
 
 
