@@ -91,10 +91,10 @@ def main(arguments: list[str] | None = None) -> None:
     text = string.encode()
     begun = time.perf_counter()
     tokenizer = make_tokenizer(text, options)
-    from bpejit.encoding import BULK_CACHE_BYTES, Encoder
+    from bpejit.encoding import Encoder
 
     encoder = Encoder(tokenizer.model)
-    workspace = encoder.new_workspace(cache_bytes=BULK_CACHE_BYTES)
+    workspace = encoder.new_workspace()
     preparing = time.perf_counter() - begun
 
     vocab = tokenizer.vocab
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     our_first = []
     for _ in range(options.runs):
-        workspace = encoder.new_workspace(cache_bytes=BULK_CACHE_BYTES)
+        workspace = encoder.new_workspace()
         ours, seconds = timed(lambda space=workspace: encoder.encode(text, space), 1)
         our_first += seconds
     _, our_later = timed(lambda: encoder.encode(text, workspace), options.runs)

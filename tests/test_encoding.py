@@ -27,7 +27,7 @@ from bpejit.training import learn_merges
 
 PATTERNS = {"gpt2": PRESETS["gpt2"], "o200k": PRESETS["o200k"], WORDS: WORDS, FALLBACK: FALLBACK}
 SPECIALS = ["<|s|>", "<|s|><|t|>", "ab", "aba", "あ0"]
-SMALL = {"cache_bytes": 1 << 10, "text_bytes": 48}
+SMALL = {"cache_bytes": 1 << 10, "cache_limit": 1 << 10, "text_bytes": 48}
 """A workspace that is too small for nearly everything: all that is done when space runs out is done often."""
 
 special_texts = st.lists(
@@ -341,7 +341,7 @@ def test_encoder__refuses_an_id_that_is_too_large():
 
 def test_workspace__does_not_grow(prose):
     """A cache of any size encodes any amount of text."""
-    workspace = prose.new_workspace(cache_bytes=1 << 10)
+    workspace = prose.new_workspace(cache_bytes=1 << 10, cache_limit=1 << 10)
     sizes = [array.nbytes for array in workspace.memory]
     data = b" ".join(b"%d" % (number * 7919 % 10007) for number in range(small(50_000, 2_000)))
     assert prose.decode(prose.encode(data, workspace)) == data
@@ -385,3 +385,27 @@ def test_stream__needs_no_memory(limit, request):
     assert done.returncode == 0, done.stderr
     assert JIT
     assert int(done.stdout) > 100_000
+
+
+def test_the_cache_grows_with_what_long_texts_use(prose):
+    """By doubling, up to the limit; the ids stay the same, whether what was in the cache before is kept or forgotten."""
+    words = [f"{number:x}" * (1 + number % 9) for number in range(small(20_000, 300))]
+    text = " ".join(words).encode()
+    expected = prose.encode(text).tolist()
+    limit = 1 << 19
+    workspace = prose.new_workspace(cache_bytes=1 << 15, cache_limit=limit, text_bytes=small(1 << 12, 1 << 9))
+    before = workspace.memory.slots.size, workspace.memory.arena.size
+    for _ in range(3):
+        assert prose.encode(text, workspace).tolist() == expected
+    after = workspace.memory.slots.size, workspace.memory.arena.size
+    assert after[0] > before[0]
+    assert after[1] > before[1]
+    assert workspace.memory.slots.nbytes + workspace.memory.arena.nbytes <= limit
+
+
+def test_a_stream_lets_the_cache_grow_only_when_asked(prose):
+    text = b" ".join(b"%d" % number for number in range(small(20_000, 500)))
+    workspace = prose.new_workspace(cache_bytes=1 << 15)
+    before = workspace.memory.slots.size
+    prose.stream(workspace).feed(text)
+    assert workspace.memory.slots.size == before

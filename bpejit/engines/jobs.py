@@ -9,7 +9,7 @@ import numpy as np
 from bpejit.arrays import Array, PretokenTable
 from bpejit.corpus.chunks import Chunk, ChunkReader
 from bpejit.counting import PretokenCounter
-from bpejit.encoding import BULK_CACHE_BYTES, Encoder
+from bpejit.encoding import Encoder
 from bpejit.model import Model
 from bpejit.split import Splitter
 
@@ -90,7 +90,7 @@ class EncodeWorker:
 
     def __init__(self, job: EncodeJob) -> None:
         self._encoder = job.encoder or Encoder(job.model)
-        self._workspace = self._encoder.new_workspace(cache_bytes=BULK_CACHE_BYTES)
+        self._workspace = self._encoder.new_workspace()
         self._reader = ChunkReader()
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
 

@@ -35,8 +35,8 @@ PROGRESS_SIZE = 8
 BATCH = 256
 """Spans whose keys are made, hashed and prefetched before the first is looked up, so that the cache misses overlap."""
 
-BATCH_WORDS = 3
-"""Words of `batch` per span: the two of the key, and the hash."""
+BATCH_WORDS = 4
+"""Words of `batch` per span: the two of its key and its slot, and behind these, for all spans, the list of the long ones."""
 
 SLOT_WORDS = 4
 
@@ -59,6 +59,7 @@ _COUNT_SHIFT = np.uint64(62)
 _HALF = np.uint64(32)
 _IDS = np.uint64(MAX_ID << 32 | MAX_ID)
 _WINDOW = np.uint64(WINDOW)
+_LONG_LIST = np.uint64(3 * BATCH)
 
 
 @kernel
@@ -111,6 +112,37 @@ def _find(slots, arena, written, low, high, word, text, start):
         word += _FOUR
         if word == np.uint64(slots.size):
             word = _ZERO
+
+
+@kernel
+def move_slots(slots, larger):
+    """Move every slot to a larger table.
+
+    Parameters
+    ----------
+    slots : uint64[SLOT_WORDS * slots], in
+    larger : uint64[SLOT_WORDS * more slots], out
+        All zero before.
+
+    Notes
+    -----
+    O(slots). What the arena holds stays where it is.
+    """
+    mask = np.uint64(larger.size // SLOT_WORDS - 1)
+    for i in range(0, slots.size, SLOT_WORDS):
+        old = np.uint64(i)
+        low = slots[old]
+        high = slots[old + _ONE]
+        if high == _ZERO:
+            continue
+        hashed = low if high >= LONG_TAG else hash_key(low, high)
+        word = (hashed & mask) * _FOUR
+        while larger[word + _ONE] != _ZERO:
+            word = (word + _FOUR) & (mask * _FOUR)
+        larger[word] = low
+        larger[word + _ONE] = high
+        larger[word + _TWO] = slots[old + _TWO]
+        larger[word + _THREE] = slots[old + _THREE]
 
 
 @inline
@@ -204,9 +236,13 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
 
 @inline
 def _make_keys(text, start, ends, span, size, slots, mask, batch):
-    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots."""
+    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots.
+
+    Where the keys of the long ones are in `batch` is written behind all keys; their number is returned.
+    """
     k = _ZERO
     last = span + size
+    n_long = _ZERO
     while span < last:
         end = np.uint64(ends[span])
         stop = end & _POSITION
@@ -222,6 +258,8 @@ def _make_keys(text, start, ends, span, size, slots, mask, batch):
             low = hash_bytes(text, start, length)
             high = LONG_TAG | length
             hashed = low
+            batch[_LONG_LIST + n_long] = k
+            n_long += _ONE
         word = (hashed & mask) * _FOUR
         prefetch(slots, word)
         batch[k] = low
@@ -230,6 +268,22 @@ def _make_keys(text, start, ends, span, size, slots, mask, batch):
         k += _THREE
         start = stop
         span += _ONE
+    return n_long
+
+
+@inline
+def _prefetch_records(memory, n_long):
+    """Ask for the records of the long pre-tokens of a batch, whose slots have arrived by now."""
+    size = np.uint64(memory.arena.size - ARENA_SLACK)
+    i = _ZERO
+    while i < n_long:
+        word = memory.batch[memory.batch[_LONG_LIST + i] + _TWO]
+        record = memory.slots[word + _TWO]
+        if record >= _RECORD:
+            place = (record ^ _RECORD) % size
+            prefetch(memory.arena, place)
+            prefetch(memory.arena, min(place + np.uint64(64), size))
+        i += _ONE
 
 
 @kernel
@@ -274,7 +328,8 @@ def encode_spans(text, ends, tables, memory, out):
             size >>= _ONE
         if size == _ZERO:
             status = NEED_SPACE
-        _make_keys(text, start, ends, span, size, slots, mask, batch)
+        n_long = _make_keys(text, start, ends, span, size, slots, mask, batch)
+        _prefetch_records(memory, n_long)
         k = _ZERO
         last = span + size
         begun = span

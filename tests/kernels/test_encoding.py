@@ -16,6 +16,7 @@ from bpejit.encoding import _make_tables
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels import windows
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
+from bpejit.kernels.keys import LONG_TAG, hash_bytes, hash_key, short_key
 from bpejit.kernels.splitting import MIN_ENDS, STATE_SIZE
 from bpejit.split import Splitter
 from bpejit.split.presets import PRESETS
@@ -176,3 +177,29 @@ def test_hash_strings(strings):
     hashes = np.zeros(len(strings), np.uint64)
     kernels.hash_strings(np.concatenate([packed.pool, np.full(16, 0xEE, np.uint8)]), packed.starts, hashes)
     assert hashes.tolist() == naive.hash_strings(strings)
+
+
+@given(given_texts=st.lists(st.binary(min_size=1, max_size=40), max_size=60))
+def test_move_slots__finds_everything_again(given_texts):
+    """What was in the cache is in the larger one, with the same words, at a place where a look-up finds it."""
+    small_slots = np.zeros(128 * kernels.SLOT_WORDS, np.uint64)
+    words = {}
+    for number, text in enumerate(dict.fromkeys(given_texts)):
+        padded, n_bytes = padded_text(text)
+        length = np.uint64(n_bytes)
+        if n_bytes <= 15:
+            key = short_key(padded, np.uint64(0), length)
+        else:
+            key = (hash_bytes(padded, np.uint64(0), length), LONG_TAG | length)
+        small_slots[4 * number : 4 * number + 4] = [*key, number, number + 1]
+        words[int(key[0]), int(key[1])] = (number, number + 1)
+    larger = np.zeros(256 * kernels.SLOT_WORDS, np.uint64)
+    kernels.move_slots(small_slots, larger)
+    rows = larger.reshape(-1, 4)
+    assert {(int(a), int(b)): (int(c), int(d)) for a, b, c, d in rows if b} == naive.move_slots(words)
+    for low, high in words:
+        hashed = low if high >= int(LONG_TAG) else int(hash_key(np.uint64(low), np.uint64(high)))
+        slot = hashed & 255
+        while rows[slot].tolist()[:2] != [low, high]:
+            assert rows[slot, 1], "an empty slot would end the look-up"
+            slot = (slot + 1) & 255
