@@ -83,6 +83,7 @@ def test_equals_counting_anew(
 def test_equals_counting_anew__real_text(rule: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many phases or one, growing arrays, English and Chinese: the same merges as the plainest trainer."""
     monkeypatch.setattr(training, "STEP", step)
+    monkeypatch.setattr(training, "LOW_STEP", step)
     size = small(20_000, 2_000)
     text = data_text("prose.txt")[:size] + data_text("cjk.txt")[:size]
     table = count_text(text.decode("utf-8", "replace"))
