@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
 
 from bpejit.arrays import PretokenTable
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
@@ -23,8 +24,10 @@ from bpejit.training import TIE_RULES, learn_merges
 
 END_OF_TEXT = "<|endoftext|>"
 
+Settings = ParamSpec("Settings")
 
-def train(
+
+def train_model(
     inputs: Inputs,
     *,
     vocab_size: int,
@@ -39,8 +42,8 @@ def train(
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
     progress: Progress | None = None,
-) -> Tokenizer:
-    """Train a tokenizer on files.
+) -> Model:
+    """Train on files, and return the tokenizer as data, without what it needs to encode.
 
     Parameters
     ----------
@@ -97,28 +100,39 @@ def train(
     tokens = merges.token_bytes()
     base = len(specials) if special_tokens_first else 0
     first_special = 0 if special_tokens_first else len(tokens)
-    return Tokenizer.from_model(
-        Model(
-            tokens=dict(enumerate(tokens, start=base)),
-            merges=[
-                (tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)
-            ],
-            special_tokens={text: first_special + number for number, text in enumerate(specials)},
-            pattern=pattern,
-            tie_break=tie_break,
-            merge_counts=merges.counts.tolist(),
-            training={
-                "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
-                "bytes": n_bytes,
-                "pretokens": int(table.counts.sum()),
-                "distinct_pretokens": len(table),
-                "vocab_size": vocab_size,
-                "min_frequency": min_frequency,
-                "max_token_bytes": max_token_bytes,
-                "normalize_newlines": normalize_newlines,
-            },
-        )
+    return Model(
+        tokens=dict(enumerate(tokens, start=base)),
+        merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
+        special_tokens={text: first_special + number for number, text in enumerate(specials)},
+        pattern=pattern,
+        tie_break=tie_break,
+        merge_counts=merges.counts.tolist(),
+        training={
+            "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
+            "bytes": n_bytes,
+            "pretokens": int(table.counts.sum()),
+            "distinct_pretokens": len(table),
+            "vocab_size": vocab_size,
+            "min_frequency": min_frequency,
+            "max_token_bytes": max_token_bytes,
+            "normalize_newlines": normalize_newlines,
+        },
     )
+
+
+def _as_tokenizer(make_model: Callable[Settings, Model], name: str, summary: str) -> Callable[Settings, Tokenizer]:
+    """Return the same function with a tokenizer as its result, and another name and first sentence."""
+
+    @functools.wraps(make_model)
+    def make_tokenizer(*args: Settings.args, **kwargs: Settings.kwargs) -> Tokenizer:
+        return Tokenizer.from_model(make_model(*args, **kwargs))
+
+    make_tokenizer.__name__ = make_tokenizer.__qualname__ = name
+    make_tokenizer.__doc__ = summary + (make_model.__doc__ or "").partition("\n")[2]
+    return make_tokenizer
+
+
+train = _as_tokenizer(train_model, "train", "Train a tokenizer on files.\n")
 
 
 def train_bpe(
@@ -140,7 +154,7 @@ def train_bpe(
     merges : list of (bytes, bytes)
         In the order in which they were made.
     """
-    model = train([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options).model
+    model = train_model([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options)
     return dict(model.vocab), list(model.merges)
 
 

@@ -81,12 +81,12 @@ def train(
         raise click.UsageError("`--no-special-tokens` and `--special-token` exclude each other: leave one out")
     if not special_tokens and not no_special_tokens:
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
-    import bpejit
-    from bpejit.formats.folder import check_folder
+    from bpejit.formats.folder import check_folder, save_folder
+    from bpejit.trainer import train_model
 
     check_folder(out)  # not after hours of training
     with watch(quiet=quiet) as progress:
-        tokenizer = bpejit.train(
+        model = train_model(
             inputs,
             vocab_size=vocab_size,
             special_tokens=special_tokens,
@@ -100,19 +100,19 @@ def train(
             engine=engine,
             progress=progress,
         )
-        unreadable = tokenizer.save(out)
+        unreadable = save_folder(model, out)
         seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     read = max((stage.done for stage in progress.stages.values() if stage.unit == "bytes"), default=0)
     progress.say(
-        f"trained {tokenizer.vocab_size:,} tokens on {format_bytes(read)} in {format_seconds(seconds)}"
+        f"trained {model.vocab_size:,} tokens on {format_bytes(read)} in {format_seconds(seconds)}"
         + (f": {stages}" if stages else "")
         + f"; wrote `{out}`"
     )
-    if tokenizer.vocab_size < vocab_size:
+    if model.vocab_size < vocab_size:
         progress.say(
-            f"note: nothing was left to merge after {len(tokenizer.merges):,} merges: the vocabulary has "
-            f"{tokenizer.vocab_size:,} tokens instead of {vocab_size:,}; more text, or a lower `--min-frequency`, gives more"
+            f"note: nothing was left to merge after {len(model.merges):,} merges: the vocabulary has "
+            f"{model.vocab_size:,} tokens instead of {vocab_size:,}; more text, or a lower `--min-frequency`, gives more"
         )
     if unreadable:
         progress.say(f"note: other tools cannot read `{out}`: {unreadable}")

@@ -132,6 +132,7 @@ def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(expected) == n_merges
     for step in (2, 5, 2**40):
         monkeypatch.setattr(training, "STEP", step)
+        monkeypatch.setattr(training, "LOW_STEP", step)
         assert training.learn_merges(table, n_merges) == expected
 
 
