@@ -43,7 +43,7 @@ _LINE_BREAK = '"\\n"'
 
 _BLOCK_SPANS = 1 << 15
 _BLOCK_IDS = 1 << 18
-_CACHE_SLOTS = 1 << 16
+_CACHE_SLOTS = 1 << 17
 _BATCH_BYTES = 1 << 22
 
 
