@@ -50,8 +50,9 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
 
-bench: $(READY) ## the benchmarks; the plain-Python baseline takes minutes
-	for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done
+bench: $(READY) ## install the other tools, compare with them, and write the tables; some ten minutes
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m benchmarks.compare
 
 clean: ## remove what the others made
 	rm -rf $(VENV) build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
