@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bpejit import subword
     from bpejit.errors import (
         BpejitError,
         CorpusError,
@@ -61,6 +62,7 @@ __all__ = [
     "TrainingError",
     "load",
     "open_tokens",
+    "subword",
     "train",
     "train_bpe",
     "warmup",
@@ -68,6 +70,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "subword":
+        return importlib.import_module("bpejit.subword")  # which makes it an attribute
     if name not in _HOMES:
         raise AttributeError(f"module 'bpejit' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -289,6 +289,17 @@ def _line(encoder: SubwordTextEncoder, parts: list[Array]) -> bytes:
         return text.encode("utf-8", "replace")
 
 
+def check_output(path: StrPath) -> None:
+    """See that a file can be written there, before the work that it is to hold.
+
+    Raises
+    ------
+    OutputError
+        If it cannot. Nothing is left behind.
+    """
+    OutputFile(path, alone=True)._discard()
+
+
 def load_vocabulary(path: StrPath) -> SubwordTextEncoder:
     """Load a vocabulary file."""
     return SubwordTextEncoder(Path(path))

@@ -87,7 +87,7 @@ def train(
         bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
         bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
     """
-    from bpejit.subword_files import load_vocabulary, train_vocabulary
+    from bpejit.subword_files import check_output, load_vocabulary, train_vocabulary
 
     with watch(quiet=quiet) as progress:
         if not force and Path(out).exists():
@@ -96,6 +96,7 @@ def train(
                 f"`{out}` is there already, with {encoder.vocab_size:,} subtokens: using it; `--force` builds it again"
             )
             return
+        check_output(out)  # not after an hour of counting
         encoder = train_vocabulary(
             inputs,
             vocab_size,

@@ -150,7 +150,8 @@ def test_what_goes_wrong(work):
     assert "there is no such file" in fails("encode", "corpus.txt", "--vocab", "missing", "--out", "new.bin")
     assert "No such file" in fails("train", "missing.txt", *train)
     assert "expected them to begin with" in fails("train", "corpus.txt", *train, "--reserved", "<EOS>")
-    assert "does not exist" in fails("train", "corpus.txt", "--vocab-size", 99, "--out", "missing/new")
+    for inputs in ("corpus.txt", "empty.txt"):  # the place is looked at first
+        assert "does not exist" in fails("train", inputs, "--vocab-size", 99, "--out", "missing/new")
     (work / "other.subwords").write_text("'a'\n'_'\n")
     other = ["--vocab", "other.subwords"]
     assert "no end mark" in fails("encode", "corpus.txt", *other, "--out", "new.bin", "--append-eos")
