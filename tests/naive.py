@@ -344,6 +344,7 @@ def move_slots(cache: dict[bytes, list[int]]) -> dict[bytes, list[int]]:
     """A larger cache holds the same."""
     return dict(cache)
 
+
 Rules = dict[Pair, tuple[int, int]]
 """Rank of each pair of tokens, and the token that it makes."""
 
