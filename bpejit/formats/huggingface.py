@@ -8,6 +8,7 @@ and of several that begin at one place the longest.
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring
 from typing import Any
 
 from bpejit.formats.bytemap import bytes_to_text
@@ -79,7 +80,8 @@ def tokenizer_json(model: Model, split_pattern: str) -> bytes:
     }
     # Written by hand, one token and one merge a line: readable, and ten times as fast as json's own indentation.
     entries = [f"{_string(text)}: {token_id}" for text, token_id in sorted(vocab.items(), key=lambda item: item[1])]
-    pairs = [f"[{_string(texts[left])}, {_string(texts[right])}]" for left, right in model.merges]
+    quoted = {token: encode_basestring(text) for token, text in texts.items()}  # each is in many merges
+    pairs = [f"[{quoted[left]}, {quoted[right]}]" for left, right in model.merges]
     fields = [*_fields(options), f'"vocab": {_block("{}", entries, 2)}', f'"merges": {_block("[]", pairs, 2)}']
     return _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
 
@@ -94,7 +96,9 @@ def tokenizer_config_json(model: Model) -> bytes:
 
 def _string(text: str) -> str:
     # Surrogates occur only in what no other tool is given (see `special_token_obstacle`); UTF-8 cannot say them.
-    return json.dumps(text, ensure_ascii=any("\ud800" <= character <= "\udfff" for character in text))
+    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
+        return encode_basestring(text)
+    return json.dumps(text)
 
 
 def _fields(values: dict[str, Any]) -> list[str]:
