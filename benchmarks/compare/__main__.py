@@ -59,7 +59,7 @@ FULL = {
     "rounds": 5,
     "limit": None,
     "vocab_size": 32_000,
-    "file_bytes": 240_000_000,
+    "file_bytes": 400_000_000,
     "long_sizes": [100_000, 1_000_000, 10_000_000],
     "first_runs": 1,
     "baseline_bytes": 1_000_000,

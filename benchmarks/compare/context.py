@@ -16,10 +16,10 @@ from .results import Record, summary
 from .tools import TOOLS, get_tool
 from .vocabularies import Vocabularies, Vocabulary
 
-SLOW = 6.0
+SLOW = 5.0
 """Seconds: a run that takes longer is made twice at most."""
 
-VERY_SLOW = 15.0
+VERY_SLOW = 10.0
 """Seconds: of a run that takes longer, the checked one is the only one."""
 
 

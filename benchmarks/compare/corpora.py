@@ -132,17 +132,17 @@ class Corpora:
         data = one.read() * times
         return self._write(f"{name}-{len(data) // 1_000_000}MB", data, f"{one.made}; {name} {times} times")
 
-    def mixed(self, sizes: list[int]) -> list[Corpus]:
-        """Texts of the given sizes, each the beginning of the next, made of all there is.
+    def mixed(self, sizes: list[int], named: list[str] | None = None) -> list[Corpus]:
+        """Texts of the given sizes, each the beginning of the next, made of all there is, or of the named ones.
 
         All texts are cut into blocks of about 64 KB at document or line ends, and the blocks are dealt out in proportion,
         so that the beginning has the same mixture as the whole. If there is less than the largest size, the whole is
         repeated, and the description says so.
         """
-        names = tuple(self.given) or (OPTIONAL if data_folder() else OWN)
+        names = named or tuple(self.given) or (OPTIONAL if data_folder() else OWN)
         parts = [(name, self.get(name).read()) for name in names]
         made = "blocks of " + ", ".join(names)
-        if not self.given and sum(len(data) for _, data in parts) < max(sizes):
+        if not (named or self.given) and sum(len(data) for _, data in parts) < max(sizes):
             library = standard_library()
             parts.append(("library", library))
             made += f", and {len(library) / 1e6:.0f} MB of Python's standard library"

@@ -185,7 +185,18 @@ def encode_block(measured: Measured) -> str:
             rows.append([*start, *first, *later, number(result["n_bytes"] / 1e6), equality(result)])
     head = ["vocabulary", "text", "tool", "first pass, MB/s", "bpejit times faster"]
     head += ["later passes, MB/s", "bpejit times faster", "MB encoded", "ids"]
-    return f"{who(measured, 'encode')}\n\n{table(head, rows, left=3)}"
+    return f"{who(measured, 'encode')}\n\n{table(head, rows, left=3)}\n\n{loading_table(measured)}"
+
+
+def loading_table(measured: Measured) -> str:
+    """Seconds to load each vocabulary, which is not in the times; of the first text, for it does not depend on it."""
+    results = [result for result in measured.of("encode") if result["metrics"]]
+    tools = tools_of(results)
+    first: dict[str, dict[str, Record]] = {}
+    for case, by_tool in cases_of(results):
+        first.setdefault(case["vocabulary"], by_tool)
+    rows = [[name, *(middle(by_tool.get(tool), "load_seconds") for tool in tools)] for name, by_tool in first.items()]
+    return table(["loading the vocabulary, seconds", *tools], rows)
 
 
 def encode_file_block(measured: Measured) -> str:

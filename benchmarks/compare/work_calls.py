@@ -32,9 +32,9 @@ def run_long(context: Context) -> None:
 
         checked = {tool: job(tool) for tool in context.encoders}
         runs = {tool: lambda tool=tool, job=job: job(tool) for tool, found in checked.items() if "cannot" not in found}
-        slow = {tool: sum(one["seconds"] for one in checked[tool]["found"]) > 1 for tool in runs}
-        planned = {tool: (1 if slow[tool] else options.rounds) if tool != "bpejit" else options.rounds for tool in runs}
-        measured = interleaved(runs, planned)
+        seconds = {tool: sum(one["seconds"] for one in checked[tool]["found"]) for tool in runs}
+        planned = {tool: 0 if seconds[tool] > LONG_LIMIT else options.rounds for tool in runs}
+        measured = {tool: found or [checked[tool]] for tool, found in interleaved(runs, planned).items()}
         digests = {one["size"]: one["sha256"] for one in checked["bpejit"]["found"]}
         for number, size in enumerate(options.long_sizes):
             case = {"kind": kind, "size": size, "vocabulary": vocabulary.name}

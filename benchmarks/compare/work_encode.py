@@ -81,7 +81,7 @@ def measure(context: Context, vocabulary: Vocabulary, corpus: Corpus, rounds: in
 
     fast = {name: get_tool(name).bytes_a_second >= FAST for name in checked}
     runs = {name: lambda name=name: job(name, 3 if fast[name] else 1) for name in checked}
-    planned = {name: rounds if fast[name] else min(2, rounds) for name in checked}
+    planned = {name: rounds if fast[name] else max(1, rounds // 2) for name in checked}
     for name, found in interleaved(runs, planned).items():
         if any(one["sha256"] != checked[name]["sha256"] for one in found):
             equal[name] = "its ids change from run to run"

@@ -10,8 +10,8 @@ from .processes import JobError, run_job
 TOOLS = ("bpejit", "gigatoken")
 
 FORMS = {
-    "bpejit": "file to tokens.bin, uint32",
-    "gigatoken": "file to an array in memory, then written by NumPy, uint32",
+    "bpejit": "file to tokens.bin",
+    "gigatoken": "file to an array in memory, then written by NumPy",
 }
 
 

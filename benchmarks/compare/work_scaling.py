@@ -13,7 +13,7 @@ from .work_encode import ONE_THREAD
 
 def run(context: Context) -> None:
     options = context.options
-    corpora = context.corpora.mixed(options.scaling_sizes)
+    corpora = context.corpora.mixed(options.scaling_sizes, options.corpora)
     middle = corpora[min(1, len(corpora) - 1)]
     for corpus in corpora:
         measure(context, corpus, options.vocab_size, "corpus")
@@ -34,7 +34,7 @@ def measure(context: Context, corpus: Corpus, vocab_size: int, against: str) -> 
     folder = context.folder / f"scaling-{against}-{corpus.name}-{vocab_size}"
     folder.mkdir()
     checked = train(str(folder), memory=True)
-    rounds = planned_rounds(checked["process_seconds"], min(3, options.rounds))
+    rounds = planned_rounds(checked["process_seconds"], min(2, options.rounds))
     trained = interleaved({"bpejit": train}, {"bpejit": rounds})["bpejit"] or [checked]
     metrics = {
         "train_seconds": [one["seconds"] for one in trained],
@@ -42,12 +42,14 @@ def measure(context: Context, corpus: Corpus, vocab_size: int, against: str) -> 
     }
     vocabulary = Vocabulary(folder.name, str(folder), "gpt2", {}, checked["n_merges"] + 256, 0)
 
-    def encode(**more: Any) -> dict[str, Any]:
+    def encode(later_passes: int, **more: Any) -> dict[str, Any]:
         again = {"tool": "bpejit", "vocabulary": vocabulary.params(), "path": str(corpus.path), "n_bytes": corpus.n_bytes}
-        return run_job("encode", {**again, "later_passes": 2}, environment=ONE_THREAD, timeout=options.timeout, **more)
+        return run_job(
+            "encode", {**again, "later_passes": later_passes}, environment=ONE_THREAD, timeout=options.timeout, **more
+        )
 
-    held = encode(memory=True)
-    found = [encode() for _ in range(min(2, options.rounds))]
+    held = encode(0, memory=True)
+    found = [encode(2) for _ in range(min(2, options.rounds))]
     metrics |= {
         "first_seconds": [one["first_seconds"] for one in found],
         "later_seconds": [seconds for one in found for seconds in one["later_seconds"]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .context import Context, add_ratios, interleaved
+from .context import Context, add_ratios
 from .corpora import cut
 from .processes import run_job
 
@@ -19,26 +19,17 @@ def run(context: Context) -> None:
         for pattern in PRESETS:
             case = {"pattern": pattern, "corpus": corpus.record()}
             context.say(f"split {corpus.name} by {pattern}")
-            params = {"path": str(corpus.path), "pattern": pattern, "passes": 5}
-            ours = {**params, "tool": "bpejit", "n_bytes": len(data)}
+            params = {"path": str(corpus.path), "pattern": pattern, "passes": 7, "check_bytes": part}
+            ours = run_job("split", {**params, "tool": "bpejit", "n_bytes": len(data)})
+            if not ours.get("equal"):
+                reason = ours.get("cannot", "not shown: it splits otherwise than the regex package")
+                context.refuse("split", case, "bpejit", reason)
+                continue
             begun = len(context.results)
-            checked = run_job("split", {**ours, "n_bytes": part, "check": True})
-            if "cannot" in checked:
-                context.refuse("split", case, "bpejit", checked["cannot"])
-                continue
-            if not checked["equal"]:
-                context.refuse("split", case, "bpejit", "not timed: it splits otherwise than the regex package")
-                continue
-            regex = {**params, "tool": "regex", "n_bytes": part}
-            runs = {
-                "bpejit": lambda ours=ours: run_job("split", ours),
-                "regex": lambda regex=regex: run_job("split", regex),
-            }
-            found = interleaved(runs, {"bpejit": min(2, context.options.rounds), "regex": 1})
-            if found["regex"][0]["n_pretokens"] != checked["n_pretokens"]:
-                context.refuse("split", case, "bpejit", "not timed: other pre-tokens than the regex package")
-                continue
-            for tool, one in found.items():
-                rates = [run["n_bytes"] / seconds / 1e6 for run in one for seconds in run["seconds"]]
-                context.record("split", case, tool, {"mb_s": rates}, equal=True, threads=1, n_bytes=one[0]["n_bytes"])
+            for tool, one in (
+                ("bpejit", ours),
+                ("regex", run_job("split", {**params, "tool": "regex", "n_bytes": part})),
+            ):
+                rates = [one["n_bytes"] / seconds / 1e6 for seconds in one["seconds"]]
+                context.record("split", case, tool, {"mb_s": rates}, equal=True, threads=1, n_bytes=one["n_bytes"])
             add_ratios(context.results[begun:], "mb_s", more_is_better=True)
