@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
-from bpejit.errors import CorpusError
 from bpejit.kernels import interning
-from bpejit.kernels._constants import MAX_TEXT_BYTES, NEED_SPACE, TEXT_PADDING
-from bpejit.split import Splitter
+from bpejit.kernels._constants import NEED_SPACE, TEXT_PADDING
+from bpejit.split import Splitter, check_chunk
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18
@@ -46,11 +45,7 @@ class PretokenCounter:
         final : bool
             Whether the text ends with the chunk.
         """
-        if stop > MAX_TEXT_BYTES:
-            raise CorpusError(
-                f"{stop} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
-                "put special tokens between the documents, or choose another split pattern"
-            )
+        check_chunk(stop)
         for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
             self.add_spans(text, first, ends, n_ends)
 

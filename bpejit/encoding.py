@@ -19,8 +19,8 @@ from bpejit.kernels import decoding, rules, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import STATE_SIZE, shift_state
-from bpejit.model import Model
-from bpejit.split import Splitter
+from bpejit.model import Model, special_bytes
+from bpejit.split import Splitter, check_chunk
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 
@@ -144,7 +144,7 @@ class Encoder:
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
         self.model = model
-        specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
+        specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         self.splitter = splitter or Splitter(model.pattern, specials)
         self.tables = _make_tables(model, specials)
         self._pool, self._starts, self._lengths = _make_decoder(model)
@@ -224,11 +224,7 @@ class Encoder:
             Whether the text ends with the chunk.
         workspace : Workspace
         """
-        if stop > MAX_TEXT_BYTES:
-            raise CorpusError(
-                f"{stop} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
-                "put special tokens between the documents, or choose another split pattern"
-            )
+        check_chunk(stop)
         workspace.grow_cache()
         workspace.progress[kernels.N_OUT] = 0
         out = workspace.chunk_out

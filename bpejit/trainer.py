@@ -11,13 +11,12 @@ from bpejit.arrays import PretokenTable
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.counting import merge_tables
-from bpejit.encoding import text_to_bytes
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import CountJob
 from bpejit.engines.processes import start_method
 from bpejit.errors import CorpusError, TrainingError
-from bpejit.model import Model
+from bpejit.model import Model, special_bytes
 from bpejit.split import compile_pattern
 from bpejit.tokenizer import Tokenizer
 from bpejit.training import TIE_RULES, learn_merges
@@ -79,7 +78,7 @@ def train_model(
     tell = progress or no_progress
     sources = find_sources(inputs)
     table, n_bytes = _count(
-        CountJob(pattern, tuple(text_to_bytes(text) for text in specials), normalize_newlines),
+        CountJob(pattern, tuple(special_bytes(text) for text in specials), normalize_newlines),
         sources,
         workers=workers,
         engine=engine,

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from .options import debug_option, quiet_option, tokenizer_option
+from .options import debug_option, dtype_option, quiet_option, tokenizer_option
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 
@@ -14,11 +14,7 @@ from .progress import format_bytes, format_rate, format_seconds, watch
 @click.argument("tokens", metavar="TOKENS")
 @tokenizer_option
 @click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
-@click.option(
-    "--dtype",
-    type=click.Choice(("uint16", "uint32")),
-    help="Type of an id in the file, where no TOKENS.json says so.",
-)
+@dtype_option
 @quiet_option
 @debug_option
 def decode(*, tokens: str, tokenizer_path: str, out: str | None, dtype: str | None, quiet: bool) -> None:

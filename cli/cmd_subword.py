@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from .options import debug_option, input_argument, quiet_option
+from .options import debug_option, dtype_option, input_argument, quiet_option
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -151,11 +151,7 @@ def encode(*, inputs: tuple[str, ...], vocab: str, out: str, append_eos: bool, q
 @click.argument("tokens", metavar="TOKENS")
 @vocab_option
 @click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
-@click.option(
-    "--dtype",
-    type=click.Choice(("uint16", "uint32")),
-    help="Type of an id in the file, where no TOKENS.json says so.",
-)
+@dtype_option
 @quiet_option
 @debug_option
 def decode(*, tokens: str, vocab: str, out: str | None, dtype: str | None, quiet: bool) -> None:

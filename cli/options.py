@@ -51,6 +51,15 @@ def tokenizer_option(function: Command) -> Command:
     )(function)
 
 
+def dtype_option(function: Command) -> Command:
+    """Add `--dtype` for reading a token file."""
+    return click.option(
+        "--dtype",
+        type=click.Choice(("uint16", "uint32")),
+        help="Type of an id in the file, where no TOKENS.json says so.",
+    )(function)
+
+
 def spread_options(function: Command) -> Command:
     """Add `--workers` and `--engine`."""
     workers = click.option(

@@ -15,6 +15,7 @@ import numpy as np
 from bpejit.arrays import Array, padded_text
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
+from bpejit.kernels._constants import TEXT_PADDING
 from bpejit.split import Splitter
 
 CHUNK_BYTES = 4 << 20
@@ -158,7 +159,6 @@ class ChunkReader:
     def __init__(self, *, normalize_newlines: bool = False) -> None:
         self._normalize_newlines = normalize_newlines
         self._text, _ = padded_text(bytes(CHUNK_BYTES + CUT_WINDOW))
-        self._file_path: str | None = None
 
     def read(self, chunk: Chunk) -> ChunkText:
         """Return the chunk's text; it is valid until the next call.
@@ -182,8 +182,7 @@ class ChunkReader:
         return ChunkText(text, len(body), len(body) + len(ahead), chunk.final)
 
     def _buffer(self, length: int) -> Array:
-        padding = 16
-        if self._text.size < length + padding:
+        if self._text.size < length + TEXT_PADDING:
             self._text, _ = padded_text(bytes(length + length // 4))
         return self._text
 

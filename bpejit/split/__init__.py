@@ -12,7 +12,7 @@
 
 from bpejit.split.pattern import SplitPattern, compile_pattern
 from bpejit.split.presets import PRESETS
-from bpejit.split.splitter import Splitter
+from bpejit.split.splitter import Splitter, check_chunk
 from bpejit.split.translate import to_oniguruma
 
-__all__ = ["PRESETS", "SplitPattern", "Splitter", "compile_pattern", "to_oniguruma"]
+__all__ = ["PRESETS", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_oniguruma"]

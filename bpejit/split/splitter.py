@@ -8,12 +8,22 @@ import numpy as np
 import regex
 
 from bpejit.arrays import Array, SplitAutomaton
+from bpejit.errors import CorpusError
 from bpejit.kernels import splitting
 from bpejit.kernels._constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.split.pattern import SplitPattern, compile_pattern
 
 _BLOCK_BYTES = 1 << 16
 """Text split at a time: it and its ends stay in the cache until they are used."""
+
+
+def check_chunk(n_bytes: int) -> None:
+    """Raise CorpusError if a chunk of `n_bytes` is longer than a kernel's positions reach."""
+    if n_bytes > MAX_TEXT_BYTES:
+        raise CorpusError(
+            f"{n_bytes} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+            "put special tokens between the documents, or choose another split pattern"
+        )
 
 
 class Splitter:
