@@ -15,17 +15,16 @@ the fastest and the slowest; the baseline runs once.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import baseline
+from setting import machine
 
 HERE = Path(__file__).resolve().parent
 SPECIAL = "<|endoftext|>"
@@ -41,16 +40,6 @@ def timed(job: Callable[[], Any], n_runs: int) -> tuple[Any, list[float]]:
         result = job()
         seconds.append(time.perf_counter() - begun)
     return result, seconds
-
-
-def machine() -> str:
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "regex"))
-    return f"{cpu}, {platform.system()}, Python {platform.python_version()}, {packages}"
 
 
 def make_tokenizer(text: bytes, options: argparse.Namespace) -> Any:
@@ -117,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     if ours.tolist() != theirs or back != text or decoded != text:
         sys.exit("the ids are not equal, or do not decode to the text: there is nothing to compare")
 
-    print(f"{machine()}\n")
+    print(machine("numpy", "numba", "regex"), end="\n\n")
     print(f"`python benchmarks/bench_encoding.py {' '.join(sys.argv[1:] if arguments is None else arguments)}`\n")
     print(
         f"{options.file.name}, {len(text):,} bytes, {len(theirs):,} tokens ({len(text) / len(theirs):.2f} bytes per token), "

@@ -12,12 +12,10 @@ are compiled before.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import naive  # noqa: E402
+from setting import machine  # noqa: E402
 
 
 def timed(job: Callable[[], Any], n_runs: int = 1) -> tuple[Any, float]:
@@ -36,16 +35,6 @@ def timed(job: Callable[[], Any], n_runs: int = 1) -> tuple[Any, float]:
         result = job()
         seconds.append(time.process_time() - begun)
     return result, median(seconds)
-
-
-def machine() -> str:
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
-    return f"{cpu}, {platform.system()}, Python {platform.python_version()}, {packages}"
 
 
 def count(lines: list[str]) -> Counter[str]:
@@ -110,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     if our_counts != counts or list(encoder.all_subtoken_strings) != vocabulary or ours.tolist() != theirs:
         sys.exit("counts, vocabularies or ids are not equal: there is nothing to compare")
 
-    print(f"{machine()}\n")
+    print(machine("numpy", "numba"), end="\n\n")
     print(f"`python benchmarks/bench_subword.py {' '.join(sys.argv[1:] if arguments is None else arguments)}`\n")
     print(
         f"{options.file.name}, {len(text):,} bytes, {len(counts):,} distinct tokens, {len(vocabulary):,} subtokens, "

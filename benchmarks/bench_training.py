@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import platform
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import baseline
+from setting import machine
 
 HERE = Path(__file__).resolve().parent
 SPECIAL = "<|endoftext|>"
@@ -96,16 +95,6 @@ def row(what: str, old: list[float], new: list[float]) -> str:
     return f"| {what} | {spread(old)} | {spread(new)} | {median(old) / median(new):,.0f} |"
 
 
-def machine() -> str:
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "regex"))
-    return f"{cpu}, {platform.system()}, Python {platform.python_version()}, {packages}"
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare bpejit's training with the plain-Python baseline.")
     parser.add_argument("--file", type=Path, default=HERE.parent / "tests" / "data" / "prose.txt")
@@ -123,7 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
     if any(run.merges != theirs[0].merges for run in ours):
         sys.exit("the merges are not equal: there is nothing to compare")
 
-    print(f"{machine()}\n")
+    print(machine("numpy", "numba", "regex"), end="\n\n")
     print(f"`python benchmarks/bench_training.py {' '.join(sys.argv[1:] if arguments is None else arguments)}`\n")
     print(f"{options.file.name}, {len(text):,} bytes, {ours[0].pretokens:,} distinct pre-tokens; one core; equal merges.")
     print(f"Kernels ready after {spread([run.preparing for run in ours])}, not counted below.\n")
