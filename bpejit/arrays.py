@@ -281,6 +281,11 @@ class EncoderTables(NamedTuple):
         The id of each internal token; 0..255 are the single bytes.
     specials : uint64 [2 * special tokens]
         Hash of its bytes and id of each special token.
+    whole : uint64 [3 * slots] or [0]
+        Tokens that a pre-token becomes as a whole though its merges give others: a hash table of three words, the hash of the
+        bytes, `start << 32 | length` in `whole_pool` (0: a free slot), and the id.
+    whole_pool : uint8
+        Their bytes; readable 8 bytes past the last.
     """
 
     pairs: Array
@@ -288,6 +293,8 @@ class EncoderTables(NamedTuple):
     merged: Array
     ids: Array
     specials: Array
+    whole: Array
+    whole_pool: Array
 
 
 class EncoderMemory(NamedTuple):

@@ -147,6 +147,11 @@ class Encoder:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         self.splitter = splitter or Splitter(model.pattern, specials)
         self.tables = _make_tables(model, specials)
+        if model.ranked or model.ignore_merges:
+            unreachable = self._find_unreachable()
+            if unreachable:
+                whole, pool = _make_whole(model, unreachable)
+                self.tables = self.tables._replace(whole=whole, whole_pool=pool)
         self._pool, self._starts, self._lengths = _make_decoder(model)
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
@@ -170,12 +175,31 @@ class Encoder:
         # What is stored is what the merges make of a token's bytes, and for some tokens of some vocabularies that is not
         # the token.
         seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // kernels.SLOT_WORDS // 2])
-        text = np.concatenate([seeds.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        self._encode_spans(workspace, text, seeds.starts[1:].astype(np.uint32), out)
+        self._encode_spans(workspace, _padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
         self.encode(b" ", workspace)
         shift_state(workspace.split_state, 0)
         return workspace
+
+    def _find_unreachable(self) -> list[bytes]:
+        """Return the tokens that the merges do not make of their own bytes."""
+        tokens = list(self.model.tokens.values())
+        workspace = Workspace(cache_bytes=1 << 16, cache_limit=0, text_bytes=1 << 10)
+        unreachable = []
+        waiting = [tokens]
+        while waiting:
+            some = waiting.pop()
+            # Each span gives at least one id, so if there are no more ids than spans each has given one. Else look closer.
+            strings = ByteStrings.from_list(some)
+            out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+            workspace.progress[kernels.N_OUT] = 0
+            self._encode_spans(workspace, _padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+            if workspace.progress[kernels.N_OUT] > len(some):
+                if len(some) == 1:
+                    unreachable += some
+                else:
+                    waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+        return unreachable
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
@@ -194,7 +218,7 @@ class Encoder:
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
             out = self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return out[: workspace.progress[kernels.N_OUT]].copy()
+            return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
         if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_room < LONG_TEXT_BYTES:
             workspace.set_text_room(LONG_TEXT_BYTES)
         return self.stream(workspace, grows=True).encode_rest(data)
@@ -233,7 +257,7 @@ class Encoder:
         else:
             out = self._encode_text(workspace, text, cut, stop, final, True, out)
         workspace.chunk_out = out
-        return out[: workspace.progress[kernels.N_OUT]]
+        return self._checked(out[: workspace.progress[kernels.N_OUT]])
 
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Begin to encode a text that comes in pieces. The workspace serves nothing else until the stream is finished."""
@@ -264,6 +288,16 @@ class Encoder:
         progress[kernels.SPAN] = 0
         progress[kernels.N_SPANS] = 0
         return out
+
+    def _checked(self, ids: Array) -> Array:
+        """Return `ids`, unless the text had a byte that the vocabulary lacks."""
+        if self.model.missing_bytes and (ids == kernels.NO_ID).any():
+            shown = ", ".join(f"0x{byte:02x}" for byte in self.model.missing_bytes)
+            raise CorpusError(
+                f"the text has a byte that this vocabulary has no token for, one of {shown}; expected valid UTF-8, which has "
+                "none of them: clean the text, or decode and encode it with errors='replace'"
+            )
+        return ids
 
     @staticmethod
     def _make_room(workspace: Workspace, status: int, out: Array, stop: int) -> Array:
@@ -388,7 +422,7 @@ class EncodeStream:
         for last in self._fill(data, final):
             workspace.progress[kernels.N_OUT] = 0
             out = self._encode(last, workspace.out)
-            yield out[: workspace.progress[kernels.N_OUT]]
+            yield self._encoder._checked(out[: workspace.progress[kernels.N_OUT]])
 
     def encode_rest(self, data: BytesLike) -> Array:
         """Add the last piece; return all ids that were not returned before, as one array."""
@@ -399,7 +433,7 @@ class EncodeStream:
             workspace.progress[kernels.N_OUT] = done
             out = self._encode(last, out)
             done = int(workspace.progress[kernels.N_OUT])
-        return _trimmed(out, done)
+        return self._encoder._checked(_trimmed(out, done))
 
     def _fill(self, data: BytesLike | str, final: bool) -> Iterator[bool]:
         """Copy a piece into the text buffer; yield each time that the buffer is to be encoded, and whether for the last."""
@@ -506,14 +540,35 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         raise TokenizerFormatError(
             f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
         )
+    internal, (lefts, rights, made, ranks) = _ranked_rules(model) if model.ranked else _listed_rules(model)
+    n_ranks = int(ranks.max(initial=-1)) + 1
+    if n_ranks > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
+        raise TokenizerFormatError(
+            f"the vocabulary has {n_ranks} merges; expected at most {rules.MAX_TOKENS - 256}: leave out the last"
+        )
+    slots = 4
+    while slots < 2 * lefts.size:
+        slots *= 2
+    pairs = np.full(slots, rules.FREE, dtype=np.uint64)
+    byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
+    byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
+    merged = np.zeros(n_ranks, dtype=np.uint32)
+    rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
+    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal], dtype=np.uint32)
+    nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
+    return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials), *nothing)
+
+
+_Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
+"""Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
+
+
+def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
+    """Return the internal tokens and rules of a model with a list of merges."""
     # One internal token per distinct result: two merges may make the same bytes.
     internal = {bytes([byte]): byte for byte in range(256)}
     for left, right in model.merges:
         internal.setdefault(left + right, len(internal))
-    if len(model.merges) > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
-        raise TokenizerFormatError(
-            f"the vocabulary has {len(model.merges)} merges; expected at most {rules.MAX_TOKENS - 256}: leave out the last"
-        )
     # A part that no merge makes never occurs, nor does its pair.
     columns = np.array(
         [
@@ -523,17 +578,38 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         ],
         dtype=np.int32,
     ).reshape(-1, 4)
-    slots = 4
-    while slots < 2 * len(columns):
-        slots *= 2
-    pairs = np.full(slots, rules.FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
-    byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
-    merged = np.zeros(len(model.merges), dtype=np.uint32)
     lefts, rights, made, ranks = (np.ascontiguousarray(column) for column in columns.T)
-    rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
-    ids = np.array([model.ids[token] for token in internal], dtype=np.uint32)
-    return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials))
+    return list(internal), (lefts, rights, made, ranks)
+
+
+def _ranked_rules(model: Model) -> tuple[list[bytes], _Rules]:
+    """Return the internal tokens and rules of a ranked model: all ways to make a token of two have its rank."""
+    internal = [bytes([byte]) for byte in range(256)]
+    internal += [token for _, token in sorted(model.tokens.items()) if len(token) > 1]
+    strings = ByteStrings.from_list(internal)
+    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
+    room = strings.pool.size
+    lefts, rights, made = (np.empty(room, dtype=np.int32) for _ in range(3))
+    n = rules.list_splits(_padded(strings.pool), strings.starts, slots, lefts, rights, made)
+    made = made[:n].copy()
+    return internal, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
+
+
+def _make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
+    """Return the table of tokens that a pre-token becomes as a whole though its merges give others (see `EncoderTables`)."""
+    strings = ByteStrings.from_list(unreachable)
+    pool = _padded(strings.pool)
+    hashes = np.zeros(len(strings), dtype=np.uint64)
+    kernels.hash_strings(pool, strings.starts, hashes)
+    n_slots = 2 << len(strings).bit_length()
+    whole = np.zeros(n_slots * kernels.WHOLE_WORDS, dtype=np.uint64)
+    for number, token in enumerate(unreachable):
+        slot = int(hashes[number]) % n_slots
+        while whole[kernels.WHOLE_WORDS * slot + 1]:
+            slot = (slot + 1) % n_slots
+        place = int(strings.starts[number]) << 32 | len(token)
+        whole[kernels.WHOLE_WORDS * slot :][: kernels.WHOLE_WORDS] = int(hashes[number]), place, model.ids[token]
+    return whole, pool
 
 
 def _inner_pairs(tokens: Iterable[bytes]) -> Array:
@@ -550,7 +626,7 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
     """Return hash and id of each special token."""
     strings = ByteStrings.from_list(list(specials))
     hashes = np.zeros(len(strings), dtype=np.uint64)
-    kernels.hash_strings(np.concatenate([strings.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)]), strings.starts, hashes)
+    kernels.hash_strings(_padded(strings.pool), strings.starts, hashes)
     if np.unique(hashes).size < hashes.size:
         raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
     return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
@@ -564,4 +640,8 @@ def _make_decoder(model: Model) -> tuple[Array, Array, Array]:
     lengths = np.full(model.vocab_size, -1, dtype=np.int64)
     starts[numbers] = strings.starts[:-1]
     lengths[numbers] = np.diff(strings.starts)
-    return np.concatenate([strings.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)]), starts, lengths
+    return _padded(strings.pool), starts, lengths
+
+
+def _padded(pool: Array) -> Array:
+    return np.concatenate([pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])

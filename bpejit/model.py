@@ -12,6 +12,9 @@ from typing import Any
 
 from bpejit.errors import TokenizerFormatError
 
+NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
+"""The bytes that no valid UTF-8 has. Vocabularies that were trained on characters lack them."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -22,7 +25,7 @@ class Model:
     tokens : dict of int to bytes
         Id and bytes of each ordinary token; all 256 single bytes are among them. Ids may have gaps.
     merges : list of (bytes, bytes)
-        The pairs in order of rank: the first is merged first.
+        The pairs in order of rank: the first is merged first. Empty if the model is ranked.
     special_tokens : dict of str to int
         Text and id of each special token; no id is that of an ordinary token.
     pattern : str
@@ -33,11 +36,19 @@ class Model:
         How often each merge's pair occurred when it was merged.
     training : dict
         Where the training data came from, and with which settings: for people, never read by the code.
+    ranked : bool
+        Which of the two kinds of merging this is. Usually the pairs of `merges` merge, in their order (Hugging Face, GPT-2).
+        In a ranked model any two neighbours merge whose bytes together are a token, the token of the lowest id first
+        (tiktoken).
+    ignore_merges : bool
+        Whether a pre-token that is a token as a whole becomes that token, even if no merges lead to it. Every ranked model
+        does so.
 
     Raises
     ------
     TokenizerFormatError
-        If a single byte has no token, a merge uses or makes bytes that are no token, or a pair or an id is there twice.
+        If a byte that text may have has no token, a merge uses or makes bytes that are no token, or a pair or an id is there
+        twice.
     """
 
     tokens: dict[int, bytes]
@@ -47,6 +58,8 @@ class Model:
     tie_break: str | None = None
     merge_counts: list[int] | None = None
     training: dict[str, Any] = field(default_factory=dict)
+    ranked: bool = False
+    ignore_merges: bool = False
 
     def __post_init__(self) -> None:
         ids = self.ids
@@ -56,12 +69,17 @@ class Model:
                 f"the vocabulary has {len(self.tokens) - len(ids)} tokens whose bytes another token has too; "
                 "each token's bytes must be its own: remove the repeated ones"
             )
-        missing = [byte for byte in range(256) if bytes([byte]) not in ids]
-        if missing:
+        missing = self.missing_bytes
+        if not set(missing) <= set(NEVER_IN_UTF8):
             shown = ", ".join(f"0x{byte:02x}" for byte in missing[:8]) + (", ..." if len(missing) > 8 else "")
             raise TokenizerFormatError(
                 f"the vocabulary lacks {len(missing)} of the 256 single bytes ({shown}); "
                 "without them some text could not be encoded: add a token for each"
+            )
+        if self.ranked and self.merges:
+            raise TokenizerFormatError(
+                f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens say what merges: "
+                "leave one of the two out"
             )
         bad = min(self.tokens, default=0)
         if bad < 0:
@@ -104,6 +122,11 @@ class Model:
         return {token: token_id for token_id, token in self.tokens.items()}
 
     @cached_property
+    def missing_bytes(self) -> list[int]:
+        """The single bytes that have no token: none, or some of those that no UTF-8 text has."""
+        return [byte for byte in range(256) if bytes([byte]) not in self.ids]
+
+    @cached_property
     def vocab(self) -> dict[int, bytes]:
         """Bytes of every token, special ones included, in order of id."""
         specials = {token_id: special_bytes(text) for text, token_id in self.special_tokens.items()}
@@ -134,6 +157,10 @@ class Model:
             lengths = [len(string) for string in strings]
             digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
             digest.update(b"".join(strings))
+        # Only where it is not as usual, so that the hashes of the usual stay what they were.
+        for name in ("ranked", "ignore_merges"):
+            if getattr(self, name):
+                digest.update(f" {name}".encode())
         return digest.hexdigest()
 
 

@@ -47,16 +47,30 @@ def make_model(
     )
 
 
+@st.composite
+def ranked_models(draw: st.DrawFn) -> Model:
+    """Models whose tokens merge by rank; some of them no merges can make, and some bytes have larger ids than these."""
+    parts = st.sampled_from([b"a", b"b", b" ", b"\xe3", b"\x81", b"\x82", b"0"])
+    longer = draw(st.sets(st.lists(parts, min_size=2, max_size=9).map(b"".join), max_size=25))
+    tokens = draw(st.permutations([*(bytes([byte]) for byte in range(256)), *sorted(longer)]))
+    return Model(tokens=dict(enumerate(tokens)), merges=[], special_tokens={"<|e|>": 900}, ranked=True)
+
+
 def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
     """Rules and ids of a model, as the twins take them."""
     numbers: dict[bytes, int] = {bytes([byte]): byte for byte in range(256)}
-    for left, right in model.merges:
-        numbers.setdefault(left + right, len(numbers))
-    rows = [
-        (numbers[left], numbers[right], numbers[left + right], rank)
-        for rank, (left, right) in enumerate(model.merges)
-        if left in numbers and right in numbers
-    ]
+    if model.ranked:
+        for _, token in sorted(model.tokens.items()):
+            numbers.setdefault(token, len(numbers))
+        rows = [(left, right, token, token) for left, right, token in naive.list_splits(list(numbers))]
+    else:
+        for left, right in model.merges:
+            numbers.setdefault(left + right, len(numbers))
+        rows = [
+            (numbers[left], numbers[right], numbers[left + right], rank)
+            for rank, (left, right) in enumerate(model.merges)
+            if left in numbers and right in numbers
+        ]
     return naive.build_pairs(rows), [model.ids[token] for token in numbers]
 
 
@@ -64,4 +78,5 @@ def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
     """Ids of a text by the plainest means; `pattern` is the regular expression that the model's pattern stands for."""
     rules, ids = naive_rules(model)
     specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
-    return naive.encode_text(data, regex.compile(pattern), rules, ids, specials)
+    whole = model.ids if model.ranked or model.ignore_merges else None
+    return naive.encode_text(data, regex.compile(pattern), rules, ids, specials, whole)

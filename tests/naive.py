@@ -357,6 +357,17 @@ def build_pairs(rules: list[tuple[int, int, int, int]]) -> Rules:
     return table
 
 
+def list_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
+    """Every way to divide each token into two others: the numbers of the parts and of the token."""
+    numbers = {token: number for number, token in enumerate(tokens)}
+    return [
+        (numbers[token[:middle]], numbers[token[middle:]], number)
+        for number, token in enumerate(tokens)
+        for middle in range(1, len(token))
+        if token[:middle] in numbers and token[middle:] in numbers
+    ]
+
+
 def merge_window(data: bytes, rules: Rules) -> list[int]:
     """Merge the pair of lowest rank, the leftmost of equals, until none is left."""
     tokens = list(data)
@@ -395,23 +406,43 @@ def hash_strings(strings: list[bytes]) -> list[int]:
     return hashes
 
 
-def encode_spans(data: bytes, ends: list[int], rules: Rules, ids: list[int], specials: dict[bytes, int]) -> list[int]:
-    """Ids of the spans of a text; there is no cache here, so nothing can be wrong with it."""
+def encode_spans(
+    data: bytes,
+    ends: list[int],
+    rules: Rules,
+    ids: list[int],
+    specials: dict[bytes, int],
+    whole: dict[bytes, int] | None = None,
+) -> list[int]:
+    """Ids of the spans of a text; there is no cache here, so nothing can be wrong with it.
+
+    `whole` has the tokens that a span becomes whatever the rules say.
+    """
     encoded = []
     start = 0
     for end in ends:
         stop = end & (SPECIAL_FLAG - 1)
         span = data[start:stop]
-        encoded += [specials[span]] if end & SPECIAL_FLAG else encode_pretoken(span, rules, ids)
+        if end & SPECIAL_FLAG:
+            encoded.append(specials[span])
+        elif whole and span in whole:
+            encoded.append(whole[span])
+        else:
+            encoded += encode_pretoken(span, rules, ids)
         start = stop
     return encoded
 
 
 def encode_text(
-    data: bytes, pattern: regex.Pattern[str], rules: Rules, ids: list[int], specials: dict[bytes, int]
+    data: bytes,
+    pattern: regex.Pattern[str],
+    rules: Rules,
+    ids: list[int],
+    specials: dict[bytes, int],
+    whole: dict[bytes, int] | None = None,
 ) -> list[int]:
     """Ids of a text."""
-    return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials)
+    return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials, whole)
 
 
 def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:

@@ -12,16 +12,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import regex
+import tiktoken
 from conftest import JIT, data_text, small
-from encoding_helpers import FALLBACK, WORDS, make_model, merge_lists, naive_ids, texts
+from encoding_helpers import FALLBACK, WORDS, make_model, merge_lists, naive_ids, ranked_models, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.encoding import Encoder, text_to_bytes
-from bpejit.errors import TokenIdError, TokenizerFormatError
+from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels import encoding as kernels
-from bpejit.model import Model
+from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.split.presets import PRESETS
 from bpejit.training import learn_merges
 
@@ -74,6 +75,58 @@ def test_everything_equals_the_plainest_encoder(pattern, merges, data, places):
         assert np.concatenate([*pieces, stream.finish()]).tolist() == expected
     assert encoder.decode(expected) == data
     assert encoder.decode(ids) == data
+
+
+@given(model=ranked_models(), data=special_texts)
+def test_ranked_models_equal_the_plainest_encoder_and_tiktoken(model, data):
+    expected = naive_ids(model, data, PRESETS["gpt2"])
+    encoder = Encoder(model)
+    workspace = encoder.new_workspace(**SMALL)
+    for _ in range(2):
+        assert encoder.encode(data, workspace).tolist() == expected
+    theirs = tiktoken.Encoding(
+        "theirs", pat_str=PRESETS["gpt2"], mergeable_ranks=model.ids, special_tokens=model.special_tokens
+    )
+    text = data.decode("utf-8", "ignore")
+    assert encoder.encode(text.encode(), workspace).tolist() == theirs.encode(text, allowed_special="all")
+
+
+@given(merges=merge_lists(), extra=st.sets(texts.filter(lambda text: len(text) > 1), max_size=12), data=texts)
+def test_ignore_merges__a_pretoken_that_is_a_token_stays_whole(merges, extra, data):
+    model = make_model(merges)
+    unmerged = {1000 + number: token for number, token in enumerate(sorted(extra - model.ids.keys()))}
+    model = Model(tokens=model.tokens | unmerged, merges=merges, ignore_merges=True)
+    data += b" ".join(unmerged.values())
+    expected = naive_ids(model, data, PRESETS["gpt2"])
+    encoder = Encoder(model)
+    workspace = encoder.new_workspace(**SMALL)
+    for _ in range(2):
+        assert encoder.encode(data, workspace).tolist() == expected
+
+
+def test_a_vocabulary_of_characters_lacks_the_bytes_that_no_text_has():
+    tokens = {byte: bytes([byte]) for byte in range(256) if byte not in NEVER_IN_UTF8}
+    encoder = Encoder(Model(tokens=tokens, merges=[]))
+    text = "naïve 語 \U0010ffff".encode()
+    assert encoder.encode(text).tolist() == list(text)
+    stream = encoder.stream()
+    for call in (encoder.encode, encoder.stream().encode_rest, lambda data: stream.feed(data + b" ")):
+        with pytest.raises(CorpusError, match=r"no token for, one of 0xc0, 0xc1, 0xf5.*expected valid UTF-8"):
+            call(b"a\xff b")
+    del tokens[0xC2]
+    with pytest.raises(TokenizerFormatError, match="lacks 14 of the 256 single bytes"):
+        Model(tokens=tokens, merges=[])
+
+
+def test_a_ranked_model_has_no_merges():
+    with pytest.raises(TokenizerFormatError, match="a ranked model has 1 merges; expected none"):
+        Model(tokens={**{b: bytes([b]) for b in range(256)}, 256: b"ab"}, merges=[(b"a", b"b")], ranked=True)
+
+
+def test_the_kind_of_merging_is_part_of_the_hash():
+    tokens = {byte: bytes([byte]) for byte in range(256)}
+    kinds = [{}, {"ranked": True}, {"ignore_merges": True}]
+    assert len({Model(tokens=tokens, merges=[], **kind).sha256 for kind in kinds}) == 3
 
 
 @pytest.mark.parametrize("name", ["prose.txt", "code.txt", "cjk.txt", "awkward.bin"])

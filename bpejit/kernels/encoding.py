@@ -46,8 +46,14 @@ OUT_SLACK = 4
 ARENA_SLACK = 16
 """Bytes of the arena behind the last record that may be read."""
 
-MAX_ID = (1 << 30) - 1
-"""Largest id that fits into a slot."""
+MAX_ID = (1 << 30) - 2
+"""Largest id of a token: it has 30 bits in a slot, and one number is kept for NO_ID."""
+
+NO_ID = np.uint32(MAX_ID + 1)
+"""Stands for what has no id: written for a byte that the vocabulary lacks."""
+
+WHOLE_WORDS = 3
+"""Words of a slot of `EncoderTables.whole`."""
 
 _POSITION = np.uint64(SPECIAL_FLAG - 1)
 _ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
@@ -57,7 +63,8 @@ _SPECIAL_TAG = np.uint64(0xFE << 56)
 _RECORD = np.uint64(1 << 63)
 _COUNT_SHIFT = np.uint64(62)
 _HALF = np.uint64(32)
-_IDS = np.uint64(MAX_ID << 32 | MAX_ID)
+_HALF_MASK = np.uint64(0xFFFF_FFFF)
+_IDS = np.uint64(int(NO_ID) << 32 | int(NO_ID))
 _WINDOW = np.uint64(WINDOW)
 _LONG_LIST = np.uint64(3 * BATCH)
 
@@ -89,6 +96,28 @@ def _find_special(specials, text, start, length):
     while i + _TWO < np.uint64(specials.size) and specials[i] != hashed:
         i += _TWO
     return specials[i + _ONE]
+
+
+@inline
+def _find_whole(tables, text, start, length):
+    """Return the id of the token that a pre-token is as a whole though its merges give others, or NO_ID."""
+    whole = tables.whole
+    if whole.size == 0:
+        return NO_ID
+    hashed = hash_bytes(text, start, length)
+    slot = hashed & np.uint64(whole.size // WHOLE_WORDS - 1)
+    while True:
+        word = slot * np.uint64(WHOLE_WORDS)
+        place = whole[word + _ONE]
+        if place == _ZERO:
+            return NO_ID
+        if (
+            whole[word] == hashed
+            and place & _HALF_MASK == length
+            and equal_bytes(tables.whole_pool, place >> _HALF, text, start, length)
+        ):
+            return np.uint32(whole[word + _TWO])
+        slot = (slot + _ONE) & np.uint64(whole.size // WHOLE_WORDS - 1)
 
 
 @inline
@@ -216,7 +245,12 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
     arena = memory.arena
     word, found = _find(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
     if not found:
-        end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
+        whole = _find_whole(tables, text, start, length)
+        if whole != NO_ID:
+            out[n_out] = whole
+            end = n_out + _ONE
+        else:
+            end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
         if end != NO_ROOM:
             _remember(memory, home, word, low, high, text, start, out, n_out, end)
         return end

@@ -15,6 +15,7 @@ import numpy as np
 
 from bpejit.kernels._constants import DONE, NEED_SPACE
 from bpejit.kernels._jit import inline, kernel
+from bpejit.kernels.keys import equal_bytes, hash_bytes
 from bpejit.kernels.memory import fold_multiply
 
 MAX_TOKENS = (1 << 21) - 1
@@ -101,3 +102,61 @@ def build_pairs(left, right, tokens, ranks, pairs, byte_pairs, merged):
             place = left[i] << 8 | right[i]
             byte_pairs[place] = min(byte_pairs[place], np.uint32(ranks[i]))
     return DONE
+
+
+@inline
+def _slot_of(pool, start, length, token_pool, token_starts, slots):
+    """Return the slot of some bytes in a hash table of tokens: one that holds the token's number plus 1, or a free one."""
+    mask = np.uint64(slots.size - 1)
+    slot = hash_bytes(pool, start, length) & mask
+    while slots[slot] != 0:
+        token = np.uint64(slots[slot] - 1)
+        first = np.uint64(token_starts[token])
+        if np.uint64(token_starts[token + _ONE]) - first == length and equal_bytes(token_pool, first, pool, start, length):
+            break
+        slot = (slot + _ONE) & mask
+    return slot
+
+
+@kernel
+def list_splits(pool, starts, slots, left, right, tokens):
+    """List every way to divide each token into two others.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+        Bytes of all tokens, end to end; readable 8 bytes past the last.
+    starts : int64[n + 1], in
+    slots : int32[slots], scratch
+        All 0 before; a power of two, above n.
+    left, right, tokens : int32[:], out
+        The numbers of the two parts and of the token, in order of the tokens. Room for as many as there are bytes is enough.
+
+    Returns
+    -------
+    int
+        How many there are.
+
+    Notes
+    -----
+    One look-up of each beginning of a token, and of each end behind a beginning that is one; O(length) each.
+    """
+    for i in range(starts.size - 1):
+        start = np.uint64(starts[i])
+        slots[_slot_of(pool, start, np.uint64(starts[i + 1]) - start, pool, starts, slots)] = i + 1
+    n = np.uint64(0)
+    for i in range(starts.size - 1):
+        start = np.uint64(starts[i])
+        stop = np.uint64(starts[i + 1])
+        middle = start + _ONE
+        while middle < stop:
+            first = slots[_slot_of(pool, start, middle - start, pool, starts, slots)]
+            if first != 0:
+                second = slots[_slot_of(pool, middle, stop - middle, pool, starts, slots)]
+                if second != 0:
+                    left[n] = first - 1
+                    right[n] = second - 1
+                    tokens[n] = i
+                    n += _ONE
+            middle += _ONE
+    return np.int64(n)

@@ -12,7 +12,7 @@ from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpejit.arrays import EncoderTables, padded_text
+from bpejit.arrays import ByteStrings, EncoderTables, padded_text
 from bpejit.encoding import _make_tables
 from bpejit.kernels import bpe, rules, windows
 from bpejit.kernels._constants import DONE, NEED_SPACE
@@ -151,3 +151,13 @@ def test_byte_pairs_that_no_token_has():
     assert tables.byte_pairs[ord("a") << 8 | ord("b")] == 0
     assert tables.byte_pairs[ord("b") << 8 | ord("c")] == rules.NO_RANK
     assert np.count_nonzero(tables.byte_pairs != rules.APART) == 2
+
+
+@given(st.sets(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=8).map(b"".join)).map(sorted))
+def test_list_splits(strings):
+    tokens = [*(bytes([byte]) for byte in range(256)), *(string for string in strings if len(string) > 1)]
+    packed = ByteStrings.from_list(tokens)
+    pool = np.concatenate([packed.pool, np.full(8, 0x61, dtype=np.uint8)])
+    columns = [np.full(packed.pool.size, -1, dtype=np.int32) for _ in range(3)]
+    n = rules.list_splits(pool, packed.starts, np.zeros(1024, dtype=np.int32), *columns)
+    assert list(zip(*(column[:n].tolist() for column in columns), strict=True)) == naive.list_splits(tokens)
