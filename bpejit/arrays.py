@@ -279,6 +279,8 @@ class EncoderTables(NamedTuple):
         Internal token that each rank makes.
     ids : uint32 [tokens]
         The id of each internal token; 0..255 are the single bytes.
+    joints : uint64 [1024 + a power of two]
+        Sets of bits that say between which characters merges may go (see `kernels.parts`).
     specials : uint64 [2 * special tokens]
         Hash of its bytes and id of each special token.
     whole : uint64 [3 * slots] or [0]
@@ -292,6 +294,7 @@ class EncoderTables(NamedTuple):
     byte_pairs: Array
     merged: Array
     ids: Array
+    joints: Array
     specials: Array
     whole: Array
     whole_pool: Array

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
-from bpejit.kernels import decoding, rules, windows
+from bpejit.kernels import decoding, parts, rules, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import STATE_SIZE, shift_state
@@ -556,7 +556,7 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
     ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal], dtype=np.uint32)
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    return EncoderTables(pairs, byte_pairs, merged, ids, _make_specials(specials), *nothing)
+    return EncoderTables(pairs, byte_pairs, merged, ids, _make_joints(internal), _make_specials(specials), *nothing)
 
 
 _Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
@@ -610,6 +610,20 @@ def _make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
         place = int(strings.starts[number]) << 32 | len(token)
         whole[kernels.WHOLE_WORDS * slot :][: kernels.WHOLE_WORDS] = int(hashes[number]), place, model.ids[token]
     return whole, pool
+
+
+def _make_joints(tokens: list[bytes]) -> Array:
+    """Return the places that merges may cross (see `kernels.parts`)."""
+    strings = ByteStrings.from_list(tokens)
+    pool = _padded(strings.pool)
+    size = 1
+    while True:
+        joints = np.zeros(parts.PIECE_WORDS + size, dtype=np.uint64)
+        n = parts.build_joints(pool, strings.starts, joints)
+        # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
+        if 4 * size >= n:
+            return joints
+        size *= 2
 
 
 def _inner_pairs(tokens: Iterable[bytes]) -> Array:

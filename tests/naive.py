@@ -368,6 +368,28 @@ def list_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
     ]
 
 
+def characters(data: bytes) -> list[bytes]:
+    """The characters of a text; a byte that belongs to none stands alone."""
+    pieces: list[bytes] = []
+    while data:
+        length = {0: 1, 0xC: 2, 0xD: 2, 0xE: 3, 0xF: 4}.get(data[0] >> 4 if data[0] >= 0x80 else 0, 1)
+        whole = len(data) >= length and all(0x80 <= byte < 0xC0 for byte in data[1:length])
+        pieces.append(data[: length if whole else 1])
+        data = data[len(pieces[-1]) :]
+    return pieces
+
+
+def build_joints(tokens: list[bytes]) -> set[tuple[bytes, bytes] | tuple[int, int]]:
+    """The places within tokens at which a byte above 127 stands: the two characters, or else the two bytes around it."""
+    joints: set[tuple[bytes, bytes] | tuple[int, int]] = set()
+    for token in tokens:
+        for before, after in pairwise(characters(token)):
+            if before[-1] >= 0x80 or after[0] >= 0x80:
+                broken = (before[0] >= 0x80 and len(before) == 1) or (after[0] >= 0x80 and len(after) == 1)
+                joints.add((before[-1], after[0]) if broken else (before, after))
+    return joints
+
+
 def merge_window(data: bytes, rules: Rules) -> list[int]:
     """Merge the pair of lowest rank, the leftmost of equals, until none is left."""
     tokens = list(data)

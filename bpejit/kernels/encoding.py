@@ -25,6 +25,7 @@ from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.bpe import encode_pretoken
 from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
 from bpejit.kernels.memory import load_u64, prefetch, store_u64
+from bpejit.kernels.parts import find_part
 from bpejit.kernels.splitting import NEED_CALL, split_spans
 from bpejit.kernels.windows import NO_ROOM, WINDOW
 
@@ -236,6 +237,40 @@ def _remember(memory, home, word, low, high, text, start, out, begin, end):
 
 
 @inline
+def _encode_parts(text, start, stop, tables, memory, out, n_out):
+    """Encode a pre-token that falls apart (see `parts`); return where the ids end, or NO_ROOM.
+
+    The ids of a part are those that it has as a pre-token, so the cache serves both; but not where some pre-tokens are left
+    whole.
+    """
+    slots = memory.slots
+    mask = np.uint64(slots.size // SLOT_WORDS - 1)
+    cached = tables.whole.size == 0
+    while start < stop:
+        end = find_part(text, start, stop, tables.joints)
+        length = end - start
+        if not cached or length > _SHORT:
+            n_out = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
+            if n_out == NO_ROOM:
+                break
+        else:
+            low, high = short_key(text, start, length)
+            home = (hash_key(low, high) & mask) * _FOUR
+            word, found = _find(slots, memory.arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
+            if found and slots[word + _TWO] < _RECORD:
+                store_u64(out, n_out, slots[word + _TWO])
+                store_u64(out, n_out + _TWO, slots[word + _THREE] & _IDS)
+                n_out += (slots[word + _THREE] >> _COUNT_SHIFT) + _ONE
+            else:
+                begin = n_out
+                n_out = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
+                if not found:
+                    _remember(memory, home, word, low, high, text, start, out, begin, n_out)
+        start = end
+    return n_out
+
+
+@inline
 def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_out):
     """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
     if high == _SPECIAL_TAG:
@@ -249,9 +284,13 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
         if whole != NO_ID:
             out[n_out] = whole
             end = n_out + _ONE
+        elif find_part(text, start, start + length, tables.joints) < start + length:
+            end = _encode_parts(text, start, start + length, tables, memory, out, n_out)
+            # The parts may have taken its slot.
+            word, found = _find(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
         else:
             end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-        if end != NO_ROOM:
+        if end != NO_ROOM and not found:
             _remember(memory, home, word, low, high, text, start, out, n_out, end)
         return end
     first = slots[word + _TWO]
