@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables
+from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables, SplitAutomaton
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels import decoding, parts, rules, windows
 from bpejit.kernels import encoding as kernels
@@ -38,6 +38,9 @@ LONG_TEXT_BYTES = 1 << 20
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
+
+MOST_SPLITTERS = 16
+"""Sets of special tokens for which an encoder keeps a splitter, besides the one for all."""
 
 _ENDS = 1 << 14
 _SCRATCH_WORDS = windows.SCRATCH_WORDS * 4 * windows.WINDOW + windows.SCRATCH_EXTRA
@@ -153,6 +156,7 @@ class Encoder:
                 whole, pool = _make_whole(model, unreachable)
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
         self._pool, self._starts, self._lengths = _make_decoder(model)
+        self._splitters = {frozenset(model.special_tokens): self.splitter}
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
         kernels.move_slots(np.zeros(kernels.SLOT_WORDS, np.uint64), np.zeros(2 * kernels.SLOT_WORDS, np.uint64))
@@ -201,9 +205,20 @@ class Encoder:
                     waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
         return unreachable
 
+    def splitter_for(self, special_tokens: frozenset[str]) -> Splitter:
+        """Return a splitter that finds only these of the model's special tokens; the text of the others is ordinary."""
+        found = self._splitters.get(special_tokens)
+        if found is None:
+            known = [special_bytes(text) for text in self.model.special_tokens if text in special_tokens]
+            found = Splitter(self.splitter.pattern, known)
+            if len(self._splitters) > MOST_SPLITTERS:
+                self._splitters = {frozenset(self.model.special_tokens): self.splitter}
+            self._splitters[special_tokens] = found
+        return found
+
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
-    def encode(self, data: BytesLike, workspace: Workspace | None = None) -> Array:
+    def encode(self, data: BytesLike, workspace: Workspace | None = None, splitter: Splitter | None = None) -> Array:
         """Return the ids of a text as uint32 [tokens].
 
         Parameters
@@ -211,22 +226,28 @@ class Encoder:
         data : bytes-like
         workspace : Workspace, optional
             If it is missing, one is made for this call, which takes longer than to encode a megabyte.
+        splitter : Splitter, optional
+            One of `splitter_for`, where not all special tokens are to be found.
         """
         workspace = workspace or self.new_workspace()
+        splitter = splitter or self.splitter
         n_bytes = len(data)
-        if n_bytes <= workspace.text_bytes and self.splitter.automaton is not None:
+        if n_bytes <= workspace.text_bytes and splitter.automaton is not None:
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
-            out = self._encode_text(workspace, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
+            automaton = splitter.automaton
+            out = self._encode_text(workspace, automaton, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
             return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
         if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_room < LONG_TEXT_BYTES:
             workspace.set_text_room(LONG_TEXT_BYTES)
-        return self.stream(workspace, grows=True).encode_rest(data)
+        return EncodeStream(self, workspace, grows=True, splitter=splitter).encode_rest(data)
 
-    def encode_batch(self, texts: Sequence[BytesLike], workspace: Workspace | None = None) -> EncodedBatch:
+    def encode_batch(
+        self, texts: Sequence[BytesLike], workspace: Workspace | None = None, splitter: Splitter | None = None
+    ) -> EncodedBatch:
         """Return the ids of many texts, flat, with their starts."""
         workspace = workspace or self.new_workspace()
-        encoded = [self.encode(text, workspace) for text in texts]
+        encoded = [self.encode(text, workspace, splitter) for text in texts]
         starts = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([ids.size for ids in encoded], out=starts[1:])
         return EncodedBatch(_join(encoded), starts)
@@ -255,7 +276,7 @@ class Encoder:
         if self.splitter.automaton is None:
             out = self._encode_spans(workspace, text, self.splitter.split(text, cut), out)
         else:
-            out = self._encode_text(workspace, text, cut, stop, final, True, out)
+            out = self._encode_text(workspace, self.splitter.automaton, text, cut, stop, final, True, out)
         workspace.chunk_out = out
         return self._checked(out[: workspace.progress[kernels.N_OUT]])
 
@@ -264,10 +285,17 @@ class Encoder:
         return EncodeStream(self, workspace or self.new_workspace(), grows=grows)
 
     def _encode_text(
-        self, workspace: Workspace, text: Array, limit: int, stop: int, final: bool, fresh: bool, out: Array
+        self,
+        workspace: Workspace,
+        automaton: SplitAutomaton,
+        text: Array,
+        limit: int,
+        stop: int,
+        final: bool,
+        fresh: bool,
+        out: Array,
     ) -> Array:
         """Run `kernels.encode_text` until it is done; return `out`, or a larger array that took its place."""
-        automaton = self.splitter.automaton
         while True:
             memory = workspace.memory
             state = workspace.split_state
@@ -313,6 +341,16 @@ class Encoder:
         return larger
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def token_lengths(self, ids: Array) -> Array:
+        """Return how many bytes each of some ids stands for, as int64; the ids must be in the vocabulary."""
+        lengths: Array = self._lengths[ids]
+        return lengths
+
+    def without_special(self, ids: Iterable[int] | Array) -> Array:
+        """Return ids without those of special tokens, as int64."""
+        array = self._as_ids(ids, 0)
+        return array[~np.isin(array, list(self.model.special_tokens.values()))]
 
     def decode(self, ids: Iterable[int] | Array, *, offset: int = 0) -> bytes:
         """Return the bytes of ids.
@@ -380,13 +418,18 @@ class EncodeStream:
         Not to be used for anything else until `finish`.
     grows : bool
         Whether the workspace's cache may grow to its limit; otherwise no memory is needed beyond the workspace.
+    splitter : Splitter, optional
+        One of `Encoder.splitter_for`, where not all special tokens are to be found.
     """
 
-    def __init__(self, encoder: Encoder, workspace: Workspace, *, grows: bool = False) -> None:
+    def __init__(
+        self, encoder: Encoder, workspace: Workspace, *, grows: bool = False, splitter: Splitter | None = None
+    ) -> None:
         self._grows = grows
         self._encoder = encoder
         self._workspace = workspace
-        self._specials = encoder.splitter.special_tokens
+        self._splitter = splitter or encoder.splitter
+        self._specials = self._splitter.special_tokens
         self._restart()
 
     def _restart(self) -> None:
@@ -493,14 +536,15 @@ class EncodeStream:
         if self._grows:
             workspace.grow_cache()
         filled = self._filled
-        if encoder.splitter.automaton is not None:
-            out = encoder._encode_text(workspace, workspace.text, filled, filled, last, self._fresh, out)
+        automaton = self._splitter.automaton
+        if automaton is not None:
+            out = encoder._encode_text(workspace, automaton, workspace.text, filled, filled, last, self._fresh, out)
             self._fresh = False
             return out
         first = int(workspace.progress[kernels.FIRST])
         stop = filled if last else self._last_special(first)
         text = workspace.text[first:]
-        out = encoder._encode_spans(workspace, text, encoder.splitter.split(text, stop - first), out)
+        out = encoder._encode_spans(workspace, text, self._splitter.split(text, stop - first), out)
         workspace.progress[kernels.FIRST] = stop
         return out
 

@@ -7,6 +7,7 @@
     ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or says something we cannot do
     ├── TokenFileError(ValueError)      a token file that is broken or belongs to another tokenizer
     ├── TokenIdError(ValueError)        a token id that the vocabulary does not have
+    ├── SpecialTokenError(ValueError)   a special token in text that must not have one, or one that does not exist
     ├── OutputError(OSError)            a file that could not be written
     └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
 
@@ -40,6 +41,10 @@ class TokenFileError(BpejitError, ValueError):
 
 class TokenIdError(BpejitError, ValueError):
     """A token id is not in the vocabulary."""
+
+
+class SpecialTokenError(BpejitError, ValueError):
+    """A special token stands in text that must not have it, or does not exist."""
 
 
 class OutputError(BpejitError, OSError):

@@ -23,6 +23,10 @@ from bpejit.files import OutputFile, replacing
 from bpejit.formats.folder import load_folder, save_folder
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.model import Model
+from bpejit.offsets import TokenOffsets, token_offsets
+from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
+from bpejit.split import Splitter
+from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 
 ITERABLE_IDS = 2048
@@ -172,22 +176,114 @@ class Tokenizer:
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Return the ids of a text as a list; `encode_array` is faster for long texts."""
-        ids: list[int] = self.encode_array(text).tolist()
+    def encode(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> list[int]:
+        """Return the ids of a text as a list; `encode_array` is faster for long texts.
+
+        Parameters
+        ----------
+        text : str or bytes
+        allowed_special, disallowed_special : "all" or a set of special tokens, optional
+            Without them every special token is found. If one is given, both mean what they mean in tiktoken: those of
+            `allowed_special` are found, by default none; if one of `disallowed_special`, by default all others, is in the
+            text, that is an error; the text of the rest is ordinary.
+
+        Raises
+        ------
+        SpecialTokenError
+            If a disallowed special token is in the text.
+        """
+        ids: list[int] = self.encode_array(
+            text, allowed_special=allowed_special, disallowed_special=disallowed_special
+        ).tolist()
         return ids
 
-    def encode_array(self, text: str | bytes) -> Array:
-        """Return the ids of a text as uint32 [tokens]."""
+    def encode_array(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> Array:
+        """Return the ids of a text as uint32 [tokens]; the options are those of `encode`."""
+        splitter = None
+        if allowed_special is not None or disallowed_special is not None:
+            splitter = self._choose(allowed_special, disallowed_special, [text])
         data = text_to_bytes(text) if isinstance(text, str) else text
         with self._workspace() as workspace:
-            return self._encoder.encode(data, workspace)
+            return self._encoder.encode(data, workspace, splitter)
 
-    def encode_batch(self, texts: Iterable[str | bytes]) -> EncodedBatch:
-        """Return the ids of many texts, flat, with their starts."""
+    def encode_ordinary(self, text: str | bytes) -> list[int]:
+        """Return the ids of a text in which nothing is a special token."""
+        return self.encode(text, disallowed_special=())
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> EncodedBatch:
+        """Return the ids of many texts, flat, with their starts; the options are those of `encode`."""
+        splitter = None
+        if allowed_special is not None or disallowed_special is not None:
+            texts = list(texts)
+            splitter = self._choose(allowed_special, disallowed_special, texts)
         documents = [text_to_bytes(text) if isinstance(text, str) else text for text in texts]
         with self._workspace() as workspace:
-            return self._encoder.encode_batch(documents, workspace)
+            return self._encoder.encode_batch(documents, workspace, splitter)
+
+    def _choose(
+        self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
+    ) -> Splitter:
+        return self._encoder.splitter_for(allowed_tokens(self.special_tokens, allowed, disallowed, texts))
+
+    def encode_segments(self, segments: Segments) -> list[int]:
+        """Return the ids of a text whose parts are trusted or not: only in trusted ones are special tokens found.
+
+        For chat templates and the like. Whatever the untrusted parts hold, no special token comes out of them, nor out of the
+        parts on both sides of a border. Ordinary text merges across the borders, as it does in the whole text, so that the ids
+        are those that a model was trained with: `encode` gives the same for the joined text, if that has no other special
+        tokens.
+
+        Parameters
+        ----------
+        segments : iterable of (str or bytes, bool)
+            Parts of the text, and whether each may have special tokens.
+
+        Raises
+        ------
+        TypeError
+            If a segment is not a pair of a text and a bool.
+
+        Examples
+        --------
+        >>> tokenizer.encode_segments([("<|user|>", True), (question, False), ("<|end|>", True)])  # doctest: +SKIP
+        """
+        with self._workspace() as workspace:
+            ids: list[int] = encode_segments(self._encoder, segments, workspace).tolist()
+        return ids
+
+    def encode_with_offsets(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> TokenOffsets:
+        """Return the ids of a text, and where each token lies in it; the options are those of `encode`."""
+        ids = self.encode_array(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return token_offsets(ids, self._encoder.token_lengths(ids), [text])
+
+    def encode_segments_with_offsets(self, segments: Segments) -> tuple[TokenOffsets, Array]:
+        """Return the ids of `encode_segments` with their places in the joined text, and the segment in which each begins."""
+        with self._workspace() as workspace:
+            return locate_segments(self._encoder, segments, workspace)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
         """Yield the ids of the concatenated pieces, such as the lines of a file, in little memory.
@@ -267,9 +363,21 @@ class Tokenizer:
         """
         return self._encoder.decode(ids if isinstance(ids, np.ndarray) else list(ids))
 
-    def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace") -> str:
-        """Return the text of ids; `errors` says what becomes of bytes that are not UTF-8, as in `bytes.decode`."""
-        return self.decode_bytes(ids).decode("utf-8", errors=errors)
+    def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace", skip_special_tokens: bool = False) -> str:
+        """Return the text of ids, with or without special tokens.
+
+        `errors` says what becomes of bytes that are not UTF-8, as in `bytes.decode`.
+        """
+        shown = self._encoder.without_special(ids) if skip_special_tokens else ids
+        return self.decode_bytes(shown).decode("utf-8", errors=errors)
+
+    def stream_decoder(self, *, errors: str = "replace", skip_special_tokens: bool = False) -> StreamDecoder:
+        """Return a decoder with `feed(ids)` and `finish()` that gives the text of ids as they come, in whole characters."""
+        return StreamDecoder(self._encoder, errors=errors, skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, ids: Iterable[int], *, errors: str = "replace", skip_special_tokens: bool = False) -> Iterator[str]:
+        """Yield the text of ids, which may come one by one from a model, as soon as each character is certain."""
+        yield from decode_stream(self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens), ids)
 
     def decode_file(
         self,

@@ -57,6 +57,11 @@ class Splitter:
         """Return the state of `split_spans` at the start of a text, at position 0."""
         return np.zeros(splitting.STATE_SIZE, dtype=np.int64)
 
+    def special_spans(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield where the special tokens of a text begin and end."""
+        if self._special_regex is not None:
+            yield from (found.span() for found in self._special_regex.finditer(data))
+
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
 
@@ -158,9 +163,9 @@ class Splitter:
     def _regex_ends(self, data: bytes) -> Iterator[int]:
         """The ends of the spans of a whole text, by the `regex` package."""
         start = 0
-        for found in self._special_regex.finditer(data) if self._special_regex else ():
-            yield from self._ordinary_ends(data[start : found.start()], start)
-            start = found.end()
+        for begin, end in self.special_spans(data):
+            yield from self._ordinary_ends(data[start:begin], start)
+            start = end
             yield start | SPECIAL_FLAG
         yield from self._ordinary_ends(data[start:], start)
 

@@ -1,0 +1,140 @@
+"""Which special tokens count in a text, and texts of which only some parts may have them.
+
+A special token is a command to the model, so text that strangers wrote must not be able to make one. `encode` of
+`bpejit.Tokenizer` finds them all, as CS336 has it; here are the two ways to say less: tiktoken's two options, and segments
+of which each is trusted or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.encoding import Encoder, Workspace, text_to_bytes
+from bpejit.errors import SpecialTokenError
+from bpejit.model import special_bytes
+from bpejit.offsets import TokenOffsets, token_offsets
+
+SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
+"""Special tokens by name, or all that there are."""
+
+Segments: TypeAlias = "Iterable[tuple[str | bytes, bool]]"
+"""Parts of a text, and whether special tokens are to be found in each."""
+
+
+def allowed_tokens(
+    known: Collection[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
+) -> frozenset[str]:
+    """Return the special tokens that are to be found in some texts, by tiktoken's rules.
+
+    Parameters
+    ----------
+    known : collection of str
+        All special tokens of the tokenizer.
+    allowed : "all" or set of str, optional
+        Those to be found; none if it is missing. Names that the tokenizer does not have are passed over.
+    disallowed : "all" or collection of str, optional
+        Those that must not be in the texts; "all", which it is if it is missing, stands for all that are not allowed.
+    texts : iterable of str or bytes
+
+    Raises
+    ------
+    SpecialTokenError
+        If a disallowed one is in a text.
+    """
+    everything = frozenset(known)
+    chosen = _names(everything, allowed, frozenset(), "allowed_special")
+    banned = _names(everything - chosen, disallowed, everything - chosen, "disallowed_special")
+    for text in texts if banned else ():
+        _check(text, banned)
+    return everything & chosen
+
+
+def _names(everything: frozenset[str], choice: SpecialChoice | None, default: frozenset[str], option: str) -> frozenset[str]:
+    if choice is None:
+        return default
+    if isinstance(choice, str):
+        if choice == "all":
+            return everything
+        raise TypeError(f"{option} is the string {choice!r}; expected 'all' or a set of special tokens: pass {{{choice!r}}}")
+    return frozenset(choice)
+
+
+def _check(text: str | bytes, banned: frozenset[str]) -> None:
+    found = _searcher(banned, isinstance(text, str)).search(text)  # type: ignore[arg-type]
+    if found is None:
+        return
+    match = found.group()
+    token = match.decode("utf-8", "surrogateescape") if isinstance(match, bytes) else match
+    unit = "byte" if isinstance(match, bytes) else "character"
+    raise SpecialTokenError(
+        f"the text has the special token {token!r} at {unit} {found.start()}; expected text without it: "
+        f"pass allowed_special={{{token!r}}} to have it encoded as a special token, disallowed_special=() to have such text "
+        "encoded as ordinary text, or remove it from the text"
+    )
+
+
+@lru_cache(maxsize=64)
+def _searcher(tokens: frozenset[str], in_str: bool) -> re.Pattern[str] | re.Pattern[bytes]:
+    longest_first = sorted(tokens, key=len, reverse=True)
+    if in_str:
+        return re.compile("|".join(map(re.escape, longest_first)))
+    return re.compile(b"|".join(re.escape(special_bytes(token)) for token in longest_first))
+
+
+def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> Array:
+    """Return the ids of a text of which only some segments may have special tokens, as uint32 [tokens].
+
+    Each trusted segment is searched for special tokens by itself, so none lies in untrusted text or across a border. The
+    ordinary text that is left is joined, across borders as well, and encoded as it would be in the whole text: so the ids are
+    those of the whole wherever it has no special tokens but those.
+    """
+    ordinary = encoder.splitter_for(frozenset())
+    numbers = {special_bytes(text): number for text, number in encoder.model.special_tokens.items()}
+    parts: list[Array] = []
+    pieces: list[bytes] = []
+
+    def flush() -> None:
+        if any(pieces):
+            parts.append(encoder.encode(b"".join(pieces), workspace, ordinary))
+        pieces.clear()
+
+    for data, trusted in _checked(segments):
+        start = 0
+        for begin, end in encoder.splitter.special_spans(data) if trusted else ():
+            pieces.append(data[start:begin])
+            flush()
+            parts.append(np.array([numbers[data[begin:end]]], dtype=np.uint32))
+            start = end
+        pieces.append(data[start:])
+    flush()
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
+
+
+def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
+    """Return what `encode_segments` does with the place of each token, and in which segment it begins, as int64 [tokens]."""
+    parts = list(segments)
+    ids = encode_segments(encoder, parts, workspace)
+    offsets = token_offsets(ids, encoder.token_lengths(ids), [text for text, _ in parts])
+    ends = np.cumsum([len(data) for data, _ in _checked(parts)], dtype=np.int64)
+    return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)
+
+
+def _checked(segments: Segments) -> Iterator[tuple[bytes, bool]]:
+    """Yield segments with their texts as bytes.
+
+    What looks like a pair but has no bool is refused: a name, say, that is taken for "trusted" would open the door.
+    """
+    for position, segment in enumerate(segments):
+        if not (isinstance(segment, (tuple, list)) and len(segment) == 2 and isinstance(segment[1], bool)):
+            raise TypeError(
+                f"segment {position} is {segment!r:.80}; expected a pair of a text and True or False, whether special tokens "
+                "are to be found in it: pass [(text, False), ...]"
+            )
+        text, trusted = segment
+        yield text_to_bytes(text) if isinstance(text, str) else bytes(text), trusted
