@@ -13,12 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, EncodedBatch, EncoderMemory, EncoderTables, SplitAutomaton
+from bpejit.arrays import Array, ByteStrings, EncodedBatch
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels import decoding, parts, rules, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
+from bpejit.kernels.records import EncoderMemory, EncoderTables, addresses_of
 from bpejit.kernels.splitting import STATE_SIZE, shift_state
+from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, special_bytes
 from bpejit.split import Splitter, check_chunk
 
@@ -73,12 +75,23 @@ class Workspace:
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
             progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
+            split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
         )
         self.progress = self.memory.progress
-        self.split_state = np.full(STATE_SIZE, 0, dtype=np.int64)
+        self.split_state = self.memory.split_state
         self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
         self.text_bytes = text_bytes
         self.set_text_room(text_bytes)
+
+    @property
+    def memory(self) -> EncoderMemory:
+        """What the kernels write to."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: EncoderMemory) -> None:
+        self._memory = memory
+        self.addresses = addresses_of(memory)
 
     def set_text_room(self, n_bytes: int) -> None:
         """Make a text buffer for `n_bytes`, and one for their ids."""
@@ -155,6 +168,7 @@ class Encoder:
             if unreachable:
                 whole, pool = _make_whole(model, unreachable)
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
+        self._addresses = addresses_of(self.tables)
         self._pool, self._starts, self._lengths = _make_decoder(model)
         self._splitters = {frozenset(model.special_tokens): self.splitter}
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
@@ -235,8 +249,8 @@ class Encoder:
         if n_bytes <= workspace.text_bytes and splitter.automaton is not None:
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
-            automaton = splitter.automaton
-            out = self._encode_text(workspace, automaton, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
+            places = splitter.addresses
+            out = self._encode_text(workspace, places, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
             return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
         if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_room < LONG_TEXT_BYTES:
             workspace.set_text_room(LONG_TEXT_BYTES)
@@ -276,7 +290,7 @@ class Encoder:
         if self.splitter.automaton is None:
             out = self._encode_spans(workspace, text, self.splitter.split(text, cut), out)
         else:
-            out = self._encode_text(workspace, self.splitter.automaton, text, cut, stop, final, True, out)
+            out = self._encode_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
         workspace.chunk_out = out
         return self._checked(out[: workspace.progress[kernels.N_OUT]])
 
@@ -287,7 +301,7 @@ class Encoder:
     def _encode_text(
         self,
         workspace: Workspace,
-        automaton: SplitAutomaton,
+        automaton: Array,
         text: Array,
         limit: int,
         stop: int,
@@ -295,11 +309,10 @@ class Encoder:
         fresh: bool,
         out: Array,
     ) -> Array:
-        """Run `kernels.encode_text` until it is done; return `out`, or a larger array that took its place."""
+        """Run `encode_text` until it is done; return `out`, or a larger array that took its place."""
+        tables = self._addresses
         while True:
-            memory = workspace.memory
-            state = workspace.split_state
-            status = kernels.encode_text(text, limit, stop, final, fresh, automaton, state, self.tables, memory, out)
+            status = encode_text(text, limit, stop, final, fresh, automaton, tables, workspace.addresses, out)
             if status == DONE:
                 return out
             fresh = False
@@ -536,9 +549,10 @@ class EncodeStream:
         if self._grows:
             workspace.grow_cache()
         filled = self._filled
-        automaton = self._splitter.automaton
-        if automaton is not None:
-            out = encoder._encode_text(workspace, automaton, workspace.text, filled, filled, last, self._fresh, out)
+        if self._splitter.automaton is not None:
+            out = encoder._encode_text(
+                workspace, self._splitter.addresses, workspace.text, filled, filled, last, self._fresh, out
+            )
             self._fresh = False
             return out
         first = int(workspace.progress[kernels.FIRST])

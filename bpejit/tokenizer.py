@@ -215,8 +215,15 @@ class Tokenizer:
         if allowed_special is not None or disallowed_special is not None:
             splitter = self._choose(allowed_special, disallowed_special, [text])
         data = text_to_bytes(text) if isinstance(text, str) else text
-        with self._workspace() as workspace:
+        # As `_workspace`, written out: for a short text a context manager takes as long as the encoding.
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = self._encoder.new_workspace()
+        try:
             return self._encoder.encode(data, workspace, splitter)
+        finally:
+            self._workspaces.append(workspace)
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text in which nothing is a special token."""

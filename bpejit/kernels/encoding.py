@@ -26,7 +26,6 @@ from bpejit.kernels.bpe import encode_pretoken
 from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
 from bpejit.kernels.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.parts import find_part
-from bpejit.kernels.splitting import NEED_CALL, split_spans
 from bpejit.kernels.windows import NO_ROOM, WINDOW
 
 # Fields of `progress`: where encoding goes on, and how full the cache is.
@@ -435,54 +434,3 @@ def encode_spans(text, ends, tables, memory, out):
     progress[SPAN] = np.int64(span)
     progress[N_OUT] = np.int64(n_out)
     return status
-
-
-@kernel
-def encode_text(text, limit, stop, final, fresh, automaton, split_state, tables, memory, out):
-    """Split a text and encode it.
-
-    Parameters
-    ----------
-    text : uint8[:], in
-        Readable 16 bytes past `stop`.
-    limit : int
-        Spans that end behind it are not encoded: where a chunk ends, and the text behind it only finishes its last span.
-    stop : int
-        Where the text ends, for now.
-    final : bool
-        Whether it ends there for good.
-    fresh : bool
-        Whether a new text begins here, at byte 0: resets `split_state` and all of `memory.progress` that belongs to a text,
-        N_OUT excepted.
-    automaton : SplitAutomaton, in
-    split_state : int64[8], in-out
-    tables, memory, out
-        As in `encode_spans`.
-
-    Returns
-    -------
-    int
-        As `encode_spans`. After DONE the spans up to `progress[FIRST]` are encoded; what follows waits for more text.
-    """
-    progress = memory.progress
-    ends = memory.ends
-    if fresh:
-        split_state[:] = 0
-        progress[FIRST] = 0
-        progress[SPAN] = 0
-        progress[N_SPANS] = 0
-    while True:
-        status = encode_spans(text, ends, tables, memory, out)
-        if status != DONE:
-            return status
-        if progress[N_SPANS] > 0 and (split_state[NEED_CALL] == 0 or progress[FIRST] >= limit):
-            progress[N_SPANS] = 0
-            progress[SPAN] = 0
-            return DONE
-        n_spans = split_spans(text, stop, final, automaton, split_state, ends)
-        while n_spans > 0 and np.int64(ends[n_spans - 1] & _POSITION) > limit:
-            n_spans -= 1
-        progress[SPAN] = 0
-        progress[N_SPANS] = n_spans
-        if n_spans == 0 and split_state[NEED_CALL] == 0:
-            return DONE

@@ -6,6 +6,7 @@ Each is an LLVM intrinsic of a few instructions, with a plain-Python form of the
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if JIT_ENABLED:
     from numba import types
     from numba.core import cgutils
     from numba.extending import intrinsic
+    from numba.np.arrayobj import populate_array
 
     def _address(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
         """Address of `array[index]` as a byte pointer."""
@@ -86,7 +88,31 @@ if JIT_ENABLED:
 
         return types.uint64(types.uint64), generate
 
+    @intrinsic
+    def array_at(typing_context: Any, addresses: Any, number: Any, element: Any) -> Any:
+        """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+        array_type = types.Array(element.dtype, 1, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            entries = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            place = builder.shl(context.cast(builder, arguments[1], signature.args[1], types.intp), ir.IntType(64)(1))
+            address = builder.load(builder.gep(entries, [place]))
+            size = builder.load(builder.gep(entries, [builder.add(place, ir.IntType(64)(1))]))
+            width = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
+            array = context.make_array(array_type)(context, builder)
+            data = builder.inttoptr(address, context.get_data_type(array_type.dtype).as_pointer())
+            populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+            return array._getvalue()
+
+        return array_type(addresses, number, element), generate
+
 else:
+
+    def array_at(addresses: Any, number: Any, element: Any) -> Any:
+        """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+        size = int(addresses[2 * number + 1])
+        n_bytes = size * np.dtype(element).itemsize
+        return np.frombuffer((ctypes.c_char * n_bytes).from_address(int(addresses[2 * number])), dtype=element)
 
     def load_u64(array: Any, index: Any) -> Any:
         """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""

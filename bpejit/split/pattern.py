@@ -35,7 +35,7 @@ _END_OF_TEXT = re.compile(
 
 
 class SplitTables(NamedTuple):
-    """What the kernels need to know of a pattern (see `arrays.SplitAutomaton`)."""
+    """What the kernels need to know of a pattern (see `kernels.records.SplitAutomaton`)."""
 
     table: Array
     pair_table: Array

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import regex
 
-from bpejit.arrays import Array, SplitAutomaton
+from bpejit.arrays import Array
 from bpejit.errors import CorpusError
 from bpejit.kernels import splitting
 from bpejit.kernels._constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
+from bpejit.kernels.records import SplitAutomaton, addresses_of
 from bpejit.split.pattern import SplitPattern, compile_pattern
 
 _BLOCK_BYTES = 1 << 16
@@ -43,6 +44,8 @@ class Splitter:
         Without repetitions, in the order given.
     automaton : SplitAutomaton or None
         What the kernels need; None if the pattern runs through the `regex` package.
+    addresses : int64 [24]
+        Where its arrays are (see `kernels.records`); nothing if there is none.
     """
 
     def __init__(self, pattern: SplitPattern | str, special_tokens: Iterable[bytes] = ()) -> None:
@@ -51,6 +54,7 @@ class Splitter:
         if b"" in self.special_tokens:
             raise ValueError("a special token is empty; it must have at least one byte: remove it")
         self.automaton = _make_automaton(self.pattern, self.special_tokens)
+        self.addresses = addresses_of(self.automaton or ())
         self._special_regex = _special_regex(self.special_tokens)
 
     def new_state(self) -> Array:

@@ -12,10 +12,11 @@ from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpejit.arrays import ByteStrings, EncoderTables, padded_text
+from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding import _make_tables
 from bpejit.kernels import bpe, rules, windows
 from bpejit.kernels._constants import DONE, NEED_SPACE
+from bpejit.kernels.records import EncoderTables
 
 pretokens = st.lists(st.sampled_from([*ALPHABET, b"aaaaaaaa", b"ab"]), min_size=1, max_size=small(200, 60)).map(b"".join)
 

@@ -11,13 +11,15 @@ from encoding_helpers import make_model, merge_lists, naive_rules, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpejit.arrays import ByteStrings, EncoderMemory, padded_text
+from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding import _make_tables
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels import windows
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.keys import LONG_TAG, hash_bytes, hash_key, short_key
+from bpejit.kernels.records import EncoderMemory, addresses_of
 from bpejit.kernels.splitting import MIN_ENDS, STATE_SIZE
+from bpejit.kernels.text_encoding import encode_text
 from bpejit.split import Splitter
 from bpejit.split.presets import PRESETS
 
@@ -32,6 +34,7 @@ def make_memory(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
         progress=np.zeros(kernels.PROGRESS_SIZE, np.int64),
+        split_state=np.full(STATE_SIZE, 99, np.int64),
     )
 
 
@@ -153,14 +156,14 @@ def test_encode_text(merges, data, cut, room):
     splitter = Splitter("gpt2", list(specials))
     text, length = padded_text(data)
     memory = make_memory(ends=MIN_ENDS)
-    state = np.full(STATE_SIZE, 99, np.int64)
     out = np.zeros(room, np.uint32)
     encoded: list[int] = []
     fresh = True
     for stop, final in ((min(cut, length), False), (length, True)):
         while True:
             memory.progress[kernels.N_OUT] = 0
-            status = kernels.encode_text(text, stop, stop, final, fresh, splitter.automaton, state, tables, memory, out)
+            places = splitter.addresses, addresses_of(tables), addresses_of(memory)
+            status = encode_text(text, stop, stop, final, fresh, *places, out)
             fresh = False
             encoded += out[: memory.progress[kernels.N_OUT]].tolist()
             if status == DONE:
