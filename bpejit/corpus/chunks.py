@@ -18,10 +18,12 @@ from bpejit.errors import CorpusError
 from bpejit.kernels._constants import TEXT_PADDING
 from bpejit.split import Splitter
 
-CHUNK_BYTES = 4 << 20
-"""Usual size of a chunk: large against the cost of handing it out, small against the memory of a worker."""
+CHUNK_BYTES = 1 << 20
+"""Usual size of a chunk: large against the cost of handing it out, and small enough that it is still in the processor's cache
+when what was read is encoded, and what was encoded is written: with 4 MiB that took 10% more of both processors.
+"""
 
-CUT_WINDOW = 1 << 16
+CUT_WINDOW = 1 << 13
 """How far past the wished place a cut is first looked for; doubled until one is found."""
 
 
