@@ -9,13 +9,17 @@ Python, which is slow, exact, and what the coverage run uses.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core import config
+from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Listener, register
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,14 +45,37 @@ def _compile(function: Function, **options: Any) -> Function:
     # atomic increment and decrement per array (interning: 40 ns per pre-token instead of 4). Kernels allocate nothing, so
     # there is nothing to count; one that does allocate fails to compile.
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, **options}
-    if _cache_wanted():
+    if _cache_wanted() and JIT_ENABLED:
         try:
-            return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+            compiled = numba.njit(cache=True, **options)(function)
         except RuntimeError:
             # numba found no folder that it may write to (a read-only install without a home directory): compiling in
             # each process is slower, and the result is the same.
             pass
+        else:
+            _name_files_by_content(compiled)
+            return compiled  # type: ignore[no-any-return]
     return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _content() -> str:
+    """Return a hash of the source of all kernels; reading it takes a millisecond."""
+    digest = hashlib.blake2b(digest_size=6)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _name_files_by_content(compiled: Any) -> None:
+    """Put a hash of all kernels into the names of a kernel's files on disk.
+
+    numba itself looks only at the file that a kernel is in. It would run old code where a function of another file was
+    edited, and fail where a record that was stored was renamed since: after an upgrade, or a change of branch.
+    """
+    cache = compiled._cache
+    base, stamp = cache._impl.filename_base, cache._impl.locator.get_source_stamp()
+    cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{base}-{_content()}", stamp)
 
 
 def kernel(function: Function) -> Function:

@@ -1,0 +1,47 @@
+"""Compiled kernels on disk: used again, and never after the code of any kernel has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bpejit
+
+CODE = """
+import numpy as np
+from bpejit.kernels import _jit, encoding
+compiled = []
+_jit.on_compile(lambda event, seconds: compiled.append(event))
+hashes = np.zeros(1, np.uint64)
+encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(len(compiled), hashes[0])
+"""
+
+
+@pytest.mark.compiled
+def test_an_edit_in_another_file_is_noticed(tmp_path):
+    shutil.copytree(Path(bpejit.__file__).parent, tmp_path / "bpejit", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+
+    def run() -> tuple[bool, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", CODE], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True
+        )
+        compiled, value = map(int, done.stdout.split())
+        return compiled > 0, value
+
+    first = run()
+    assert first[0]
+    assert run() == (False, first[1])
+    keys = tmp_path / "bpejit" / "kernels" / "keys.py"
+    stamp = keys.stat()
+    keys.write_text(keys.read_text(encoding="utf-8").replace("0xD6E8FEB86659FD93", "0xD6E8FEB86659FD95"), encoding="utf-8")
+    os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    edited = run()
+    assert edited[0]
+    assert edited[1] != first[1]
