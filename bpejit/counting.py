@@ -77,16 +77,19 @@ class PretokenCounter:
         arena[:used] = self._arena[:used]
         self._arena = arena
 
-    def table(self) -> PretokenTable:
+    def table(self, *, in_order: bool = True) -> PretokenTable:
         """Return the table so far, in order of bytes.
 
-        The order makes the result independent of how the corpus was divided among workers.
+        The order makes the result independent of how the corpus was divided among workers. With `in_order=False` it is
+        left out: for a table that goes into another one.
         """
         n, n_bytes = interning.measure_table(self._table)
         pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
         starts = np.zeros(n + 1, dtype=np.int64)
         counts = np.zeros(n, dtype=np.int64)
         interning.unpack_table(self._table, self._arena, pool, starts, counts)
+        if not in_order:
+            return PretokenTable(pool[:n_bytes], starts, counts)
         prefixes = np.zeros(n, dtype=np.uint64)
         interning.make_prefixes(pool, starts, prefixes)
         order = np.argsort(prefixes)
@@ -100,9 +103,10 @@ class PretokenCounter:
 
 def merge_tables(tables: list[PretokenTable]) -> PretokenTable:
     """Return one table with the counts of all, in order of bytes."""
-    if len(tables) == 1:
-        return tables[0]
-    counter = PretokenCounter()
+    slots = INITIAL_SLOTS
+    while 3 * slots < 4 * max(map(len, tables), default=0):
+        slots *= 2
+    counter = PretokenCounter(slots=slots)
     for table in tables:
         counter.add_table(table)
     return counter.table()

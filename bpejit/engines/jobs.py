@@ -16,7 +16,7 @@ from bpejit.split import Splitter
 
 @dataclass(frozen=True)
 class CountJob:
-    """Count pre-tokens; what a worker gathers is a `PretokenTable`.
+    """Count pre-tokens; what a worker gathers is a `PretokenTable`, in no order.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class CountWorker:
         return chunk.cut - chunk.start
 
     def finish(self) -> PretokenTable:
-        """Return the table of all chunks."""
-        return self._counter.table()
+        """Return the table of all chunks, in no order."""
+        return self._counter.table(in_order=False)
 
 
 @dataclass(frozen=True)
