@@ -11,6 +11,8 @@ from operator import itemgetter
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError
+from bpejit.split.presets import Pattern
+from bpejit.split.presets import pattern_source as pattern_source
 
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that no valid UTF-8 has. Vocabularies that were trained on characters lack them."""
@@ -28,8 +30,8 @@ class Model:
         The pairs in order of rank: the first is merged first. Empty if the model is ranked.
     special_tokens : dict of str to int
         Text and id of each special token; no id is that of an ordinary token.
-    pattern : str
-        Name of a preset or a regular expression (see `bpejit.split`).
+    pattern : str or tuple of str
+        Name of a preset, a regular expression, or several that are applied one after the other (see `bpejit.split`).
     tie_break : str, optional
         The rule that chose among equally frequent pairs, where the model was trained by bpejit.
     merge_counts : list of int, optional
@@ -54,7 +56,7 @@ class Model:
     tokens: dict[int, bytes]
     merges: list[tuple[bytes, bytes]]
     special_tokens: dict[str, int] = field(default_factory=dict)
-    pattern: str = "gpt2"
+    pattern: Pattern = "gpt2"
     tie_break: str | None = None
     merge_counts: list[int] | None = None
     training: dict[str, Any] = field(default_factory=dict)
@@ -146,10 +148,12 @@ class Model:
         tokenizer that is loaded is checked by it.
         """
         digest = hashlib.sha256(b"bpejit model 1")
+        source = pattern_source(self.pattern)
+        stages = (source,) if isinstance(source, str) else source
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
         token_ids = sorted(self.tokens)
         for strings, numbers in (
-            ([pattern_source(self.pattern).encode("utf-8", "surrogatepass")], []),
+            ([stage.encode("utf-8", "surrogatepass") for stage in stages], []),
             ([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens]),
             ([self.tokens[token_id] for token_id in token_ids], token_ids),
             (list(chain.from_iterable(self.merges)), []),
@@ -162,13 +166,6 @@ class Model:
             if getattr(self, name):
                 digest.update(f" {name}".encode())
         return digest.hexdigest()
-
-
-def pattern_source(pattern: str) -> str:
-    """Return the regular expression of a preset; a regular expression is its own."""
-    from bpejit.split.presets import PRESETS
-
-    return PRESETS.get(pattern, pattern)
 
 
 def special_bytes(text: str) -> bytes:

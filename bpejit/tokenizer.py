@@ -25,7 +25,7 @@ from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.model import Model
 from bpejit.offsets import TokenOffsets, token_offsets
 from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
-from bpejit.split import Splitter
+from bpejit.split import Pattern, Splitter
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 
@@ -70,8 +70,9 @@ class Tokenizer:
         The pairs in the order in which they are merged.
     special_tokens : list of str, optional
         Always found in text first, the longest where several begin; one that the vocabulary lacks is appended to it.
-    pattern : str
-        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
+    pattern : str or tuple of str
+        The split pattern: a preset's name (see `bpejit.split.PRESETS`), a regular expression, or several of these
+        expressions, each of which splits the pieces of the one before.
 
     Raises
     ------
@@ -85,7 +86,7 @@ class Tokenizer:
         merges: list[tuple[bytes, bytes]],
         special_tokens: list[str] | None = None,
         *,
-        pattern: str = "gpt2",
+        pattern: Pattern = "gpt2",
     ) -> None:
         self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern))
 
@@ -109,7 +110,7 @@ class Tokenizer:
         merges_filepath: str | os.PathLike[str],
         special_tokens: list[str] | None = None,
         *,
-        pattern: str = "gpt2",
+        pattern: Pattern = "gpt2",
     ) -> Tokenizer:
         """Read GPT-2's pair of files, `vocab.json` and `merges.txt`.
 
@@ -165,8 +166,8 @@ class Tokenizer:
         return self._model.special_tokens
 
     @property
-    def pattern(self) -> str:
-        """Name or text of the split pattern."""
+    def pattern(self) -> Pattern:
+        """Name or text of the split pattern; a tuple of texts if it is a sequence."""
         return self._model.pattern
 
     @property

@@ -17,7 +17,7 @@ from bpejit.engines.jobs import CountJob
 from bpejit.engines.processes import start_method
 from bpejit.errors import CorpusError, TrainingError
 from bpejit.model import Model, special_bytes
-from bpejit.split import compile_pattern
+from bpejit.split import Pattern, compile_pattern
 from bpejit.tokenizer import Tokenizer
 from bpejit.training import TIE_RULES, learn_merges
 
@@ -32,7 +32,7 @@ def train_model(
     vocab_size: int,
     special_tokens: Sequence[str] = (END_OF_TEXT,),
     special_tokens_first: bool = False,
-    pattern: str = "gpt2",
+    pattern: Pattern = "gpt2",
     tie_break: str = "greatest-bytes",
     min_frequency: int = 1,
     max_token_bytes: int | None = None,
@@ -55,8 +55,9 @@ def train_model(
         Cut out of the text; nothing is counted or merged across them.
     special_tokens_first : bool
         Give them the ids from 0; otherwise they come last, and byte `b` has id `b`.
-    pattern : str
-        The split pattern: a preset's name (see `bpejit.split.PRESETS`) or a regular expression.
+    pattern : str or tuple of str
+        The split pattern: a preset's name (see `bpejit.split.PRESETS`), a regular expression, or several of these
+        expressions, each of which splits the pieces of the one before.
     tie_break : str
         Which of equally frequent pairs is merged first: one of `bpejit.training.TIE_RULES`.
     min_frequency : int

@@ -53,7 +53,8 @@ def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
     yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
     pattern = compile_pattern(model.pattern)
     how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
-    yield "split pattern", f"{model.pattern} ({how})"
+    shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
+    yield "split pattern", f"{shown} ({how})"
     yield "tie rule", model.tie_break or "not known"
     longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)

@@ -7,13 +7,16 @@ from typing import Any, TypeVar
 
 import click
 
+from bpejit.split.presets import PRESETS
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEBUG = "bpejit.debug"
 """Key of the context's `meta` that is true when tracebacks are wanted."""
 
-# The library has these lists too, but behind numba; test_cli_options.py holds them equal.
-PATTERNS = ("gpt2", "cl100k", "llama3", "qwen2", "o200k")
+PATTERNS = tuple(PRESETS)
+
+# The library has these lists too, but behind numba.
 TIE_RULES = ("greatest-bytes", "smallest-ids", "hf")
 ENGINES = ("auto", "serial", "threads", "processes")
 

@@ -64,7 +64,12 @@ def models(draw: st.DrawFn, *, pattern: str | None = None, reachable: bool = Fal
         tokens=by_id,
         merges=merges,
         special_tokens=special_ids,
-        pattern=pattern or draw(st.sampled_from(["gpt2", "cl100k", "llama3", "qwen2", "o200k", r"\p{L}+|\s+|."])),
+        pattern=pattern
+        or draw(
+            st.sampled_from(
+                ["gpt2", "cl100k", "llama3", "qwen2", "o200k", "starcoder", r"\p{L}+|\s+|.", (r"\p{N}", r"\s+|\S+")]
+            )
+        ),
         tie_break=draw(st.sampled_from([None, "greatest-bytes", "hf"])),
         merge_counts=draw(st.sampled_from([None, [2**40 - rank for rank in range(len(merges))]])),
         training=draw(st.sampled_from([{}, {"inputs": [{"path": "a\udc80.txt", "bytes": 3}], "note": "é", "none": None}])),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -29,17 +29,23 @@ def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[in
         position += found or 1
 
 
-def split_ordinary(data: bytes, pattern: regex.Pattern[str]) -> Iterator[int]:
-    """Ends of the pre-tokens of a text without special tokens; what no match covers is a pre-token too."""
-    text = data.decode("utf-8", "surrogateescape")
-    pieces = []
+def split_piece(text: str, pattern: regex.Pattern[str]) -> Iterator[str]:
+    """Matches, and what lies between them."""
     position = 0
     for match in pattern.finditer(text):
         start, end = match.span()
         if start < end:
-            pieces += [text[position:start], text[start:end]]
+            yield text[position:start]
+            yield text[start:end]
             position = end
-    pieces.append(text[position:])
+    yield text[position:]
+
+
+def split_ordinary(data: bytes, patterns: Iterable[regex.Pattern[str]]) -> Iterator[int]:
+    """Ends of the pre-tokens of a text without special tokens; each pattern splits the pieces of the one before."""
+    pieces = [data.decode("utf-8", "surrogateescape")]
+    for pattern in patterns:
+        pieces = [part for piece in pieces for part in split_piece(piece, pattern)]
     end = 0
     for piece in pieces:
         if piece:
@@ -47,12 +53,15 @@ def split_ordinary(data: bytes, pattern: regex.Pattern[str]) -> Iterator[int]:
             yield end
 
 
-def split_spans(data: bytes, pattern: regex.Pattern[str], special_tokens: list[bytes]) -> list[int]:
+def split_spans(
+    data: bytes, pattern: regex.Pattern[str] | Iterable[regex.Pattern[str]], special_tokens: list[bytes]
+) -> list[int]:
     """Ends of all spans of a whole text; those of special tokens have the flag."""
+    patterns = [pattern] if isinstance(pattern, regex.Pattern) else list(pattern)
     ends: list[int] = []
     position = 0
     for start, end in [*find_specials(data, special_tokens), (len(data), 0)]:
-        ends += [position + offset for offset in split_ordinary(data[position:start], pattern)]
+        ends += [position + offset for offset in split_ordinary(data[position:start], patterns)]
         if end:
             ends.append(end | SPECIAL_FLAG)
         position = end

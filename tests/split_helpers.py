@@ -12,11 +12,11 @@ import numpy as np
 from bpejit.arrays import padded_text
 from bpejit.kernels import splitting
 from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.split import Splitter
+from bpejit.split import Pattern, Splitter
 
 
 @lru_cache(maxsize=64)
-def cached_splitter(pattern: str, special_tokens: tuple[bytes, ...] = ()) -> Splitter:
+def cached_splitter(pattern: Pattern, special_tokens: tuple[bytes, ...] = ()) -> Splitter:
     return Splitter(pattern, special_tokens)
 
 
@@ -25,7 +25,7 @@ def split_whole(splitter: Splitter, data: bytes) -> list[int]:
 
 
 def split_by_regex(splitter: Splitter, data: bytes) -> list[int]:
-    return naive.split_spans(data, splitter.pattern.regex, list(splitter.special_tokens))
+    return naive.split_spans(data, splitter.pattern.stages, list(splitter.special_tokens))
 
 
 def split_stream(

@@ -223,6 +223,14 @@ def test_info_of_a_pattern_outside_the_dialect(tmp_path):
     assert f"{pattern} (runs through the regex package: " in result.stdout
 
 
+def test_info_of_a_sequence_of_patterns(tmp_path):
+    (tmp_path / "corpus.txt").write_bytes(TEXT[:3000])
+    bpejit.train(tmp_path / "corpus.txt", vocab_size=270, pattern=(r"\p{N}", r"\s+|\S+")).save(tmp_path / "t")
+    result = invoke("info", tmp_path / "t")
+    assert result.exit_code == 0, result.stderr
+    assert r"\p{N}, then \s+|\S+ (runs as a compiled automaton)" in result.stdout
+
+
 def test_info_of_a_token_file(trained):
     result = invoke("info", trained / "tokens.bin")
     assert result.exit_code == 0, result.stderr

@@ -24,7 +24,7 @@ from bpejit.formats.folder import check_folder, load_folder, save_folder
 from bpejit.formats.gpt2 import read_gpt2_pair
 from bpejit.formats.huggingface import special_token_obstacle
 from bpejit.model import Model
-from bpejit.split.presets import PRESETS
+from bpejit.split.presets import PRESETS, Pattern
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 
@@ -92,6 +92,30 @@ def test_what_is_saved(tmp_path: Path) -> None:
     assert own["training"] == MODEL.training
     assert own["sha256"] == MODEL.sha256
     assert own["not_for_other_tools"] is None
+
+
+@pytest.mark.parametrize("pattern", ["starcoder", PRESETS["starcoder"], (r"\p{N}", r"\s+$|[\s\S]")])
+def test_a_sequence_of_patterns(tmp_path: Path, pattern: Pattern) -> None:
+    model = Model(tokens=BYTES, merges=[], pattern=pattern)
+    assert save_folder(model, tmp_path) is None
+    own = json.loads((tmp_path / "bpejit.json").read_bytes())
+    source = PRESETS["starcoder"] if pattern == "starcoder" else pattern
+    assert own["pattern"] == {"name": "starcoder" if pattern == "starcoder" else None, "source": list(source)}
+    steps = json.loads((tmp_path / "tokenizer.json").read_bytes())["pre_tokenizer"]["pretokenizers"]
+    assert [step["type"] for step in steps] == ["Split", "Split", "ByteLevel"]
+    assert [step["pattern"]["Regex"] for step in steps[:2]] == [stage.replace("$", r"\z") for stage in source]
+    loaded = load_folder(tmp_path)
+    assert loaded == model
+    assert loaded.sha256 == model.sha256
+
+
+def test_a_sequence_that_cannot_be_translated(tmp_path: Path) -> None:
+    model = Model(tokens=BYTES, merges=[], pattern=(r"\p{N}", r"(?<=a)b"))
+    obstacle = save_folder(model, tmp_path)
+    assert obstacle is not None
+    assert "`(?<=`" in obstacle
+    assert (tmp_path / "model.json").exists()
+    assert load_folder(tmp_path) == model
 
 
 def test_without_end_of_text_there_is_no_eos_token(tmp_path: Path) -> None:
@@ -328,6 +352,10 @@ def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
         (("pattern",), "gpt2", "pattern is 'gpt2'; expected an object"),
         (("pattern", "source"), ..., "has no 'source'"),
         (("pattern", "source"), "x", "bpejit.json` was changed"),
+        (("pattern", "source"), ["x", r"\s"], "bpejit.json` was changed"),
+        (("pattern", "source"), [], r"source is \[\]; expected a regular expression or a list of them"),
+        (("pattern", "source"), ["x", 1], r"source is \['x', 1\]; expected a regular expression or a list of them"),
+        (("pattern", "source"), None, "source is None; expected a string or a list"),
         (("pattern", "name"), 3, "name is 3; expected a string or null"),
         (("shared_ids",), [], r"merge 3 is \['Ġt', 'he'\]; expected two tokens of the vocabulary"),
         (("shared_ids",), None, "shared_ids is None; expected a list"),

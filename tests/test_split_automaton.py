@@ -13,8 +13,10 @@ from bpejit.arrays import padded_text
 from bpejit.kernels._constants import PAIR_SHIFT
 from bpejit.split import PRESETS, Splitter, compile_pattern
 from bpejit.split.automaton import DEAD, make_dfa, safe_pairs
-from bpejit.split.classes import CODE_POINTS, partition, set_borders
-from bpejit.split.parse import Chars, Choice, End, Look, Repeat, Sequence, parse
+from bpejit.split.classes import CODE_POINTS, END_CLASS, partition, set_borders
+from bpejit.split.gaps import UndecidedGapError, fill_gaps
+from bpejit.split.parse import Chars, Choice, End, Look, OutsideDialectError, Repeat, Sequence, find_ends, parse
+from bpejit.split.transducer import border_pairs, is_gate, make_transducer
 
 
 def test_parse() -> None:
@@ -30,6 +32,59 @@ def test_parse() -> None:
     )
     assert parse(r"(?i)a(?-i:b)") == Sequence((Chars("a", True), Chars("b")))
     assert parse("a|") == Choice((Chars("a"), Sequence(())))
+    assert parse("[a-z&&[^b]]") == Chars("[a-z&&[^b]]", operations=True)
+    assert parse(r"[&\-\[\]&-]") == Chars(r"[&\-\[\]&-]")
+
+
+@pytest.mark.parametrize(
+    ("source", "chars"),
+    [
+        ("[a-e&&[^b]]", "acde"),
+        ("[a-e--b]", "acde"),
+        ("[a-e--[bc]]", "ade"),
+        ("[a-e--b--c]", "ade"),
+        ("[a-e&&b-f&&c-g]", "cde"),
+        ("[ab[cd]]", "abcd"),
+        ("[^[ab]]", "cdefg-&"),
+        ("[^a-f--b]", "bg-&"),
+        ("[^a-f&&[ab]]", "cdefg-&"),
+        ("[[a-e&&[^b]]--c]", "ade"),
+        ("[a&]", "a&"),
+        (r"[a\-\-b]", "ab-"),
+        ("[a-]", "a-"),
+        ("[-a]", "a-"),
+    ],
+)
+def test_sets_within_sets(source: str, chars: str) -> None:
+    assert {one for one in "abcdefg-&" if regex.fullmatch(f"(?V1){source}", one)} == set(chars)
+    borders = set_borders(parse(source))
+    assert {one for one in "abcdefg-&" if np.searchsorted(borders, ord(one), side="right") & 1} == set(chars)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("[[:alpha:]]", "a POSIX class at character 1"),
+        ("[a||b]", "`||` within a set at character 2"),
+        ("[a~~b]", "`~~` within a set"),
+        ("[&&a]", "`&&` with nothing before it"),
+        ("[+--]", "`--` with nothing behind it"),
+        ("[a&&]", "`&&` with nothing behind it"),
+        ("[a-z&&b--c]", "two kinds of operations on sets at character 7"),
+        ("[a-[b]]", "a set behind a `-`"),
+        ("(?i:[a-z&&[^b]])", "an operation on sets that ignores case at character 4"),
+        ("[a[b]", "a missing `]`"),
+    ],
+)
+def test_operations_on_sets_that_engines_read_differently(source: str, reason: str) -> None:
+    with pytest.raises(OutsideDialectError) as error:
+        parse(source)
+    assert reason in str(error.value)
+
+
+def test_find_ends() -> None:
+    assert find_ends(r"a$|\$|[$]|[a$&&[^$]]|\\$|\z|\\z|[[$]$]$") == ([(1, 2), (23, 24), (25, 27), (38, 39)], True)
+    assert find_ends(r"[]$]$|[a||$]$|[$") == ([(4, 5), (12, 13), (15, 16)], False)
 
 
 @pytest.mark.parametrize("source", [r"\p{L}", r"[^\s\p{L}\p{N}]", r"\s", "a", r"\n", r"(?i:k)", ".", r"[\ud800-\udfff]"])
@@ -60,8 +115,11 @@ def test_partition() -> None:
 
 
 def test_no_transition_leads_back_to_the_start() -> None:
-    for source in ("(?:ab)+", "a+", *PRESETS.values()):
-        assert (make_dfa(parse(source)).moves != 0).all()
+    for pattern in ("(?:ab)+", "a+", *PRESETS.values()):
+        for source in (pattern,) if isinstance(pattern, str) else pattern:
+            dfa = make_dfa(parse(source))
+            assert (dfa.moves != 0).all()
+            assert (fill_gaps(dfa).moves != 0).all()
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -86,8 +144,57 @@ def test_safe_pairs(source: str) -> None:
             for i in range(1, length):
                 border_always[text[i - 1], text[i]] &= i in ends
     class_of = {character: int(dfa.classes.class_of[ord(character)]) for character in alphabet}
-    safe = safe_pairs(dfa)
-    assert {pair: bool(safe[class_of[pair[0]], class_of[pair[1]]]) for pair in border_always} == border_always
+    # The last of the patterns has no transducer.
+    found = [safe_pairs(dfa)] if "=c" in source else [safe_pairs(dfa), border_pairs(make_transducer(dfa))]
+    for safe in found:
+        assert {pair: bool(safe[class_of[pair[0]], class_of[pair[1]]]) for pair in border_always} == border_always
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_pairs_of_the_transducer_are_those_of_the_dfa_and_more(name: str) -> None:
+    pattern = PRESETS[name]
+    if isinstance(pattern, str):
+        dfa = make_dfa(parse(pattern))
+        assert (border_pairs(make_transducer(dfa)) >= safe_pairs(dfa)).all()
+
+
+@pytest.mark.parametrize(
+    "source", [r"a", r"b+c?", r"ab|c+", r"[ab]c", r"a(?=b)|c", r"a$|b+", r"a(?!b)", r"ab?|c(?=[ac])| +(?! )", r"[a-c]"]
+)
+def test_fill_gaps(source: str) -> None:
+    # Each match, and each stretch between two matches, is a match of the new automaton.
+    dfa = make_dfa(parse(source))
+    whole = fill_gaps(dfa)
+    compiled = regex.compile(source)
+    for length in range(1, small(8, 6)):
+        for text in map("".join, product("abc ", repeat=length)):
+            classes = [int(dfa.classes.class_of[ord(character)]) for character in text] + [END_CLASS]
+            begin = 0
+            ends = []
+            while begin < length:
+                state, end = 0, -1
+                for place in range(begin, length + 1):
+                    end = place if whole.accepts[state, classes[place]] else end
+                    state = int(whole.moves[state, classes[place]])
+                    if state == DEAD:
+                        break
+                assert end > begin, (text, begin)
+                ends.append(end)
+                begin = end
+            assert ends == sorted({place for match in compiled.finditer(text) for place in match.span()} - {0} | {length}), text
+
+
+def test_a_gap_that_two_characters_do_not_decide() -> None:
+    with pytest.raises(UndecidedGapError):
+        fill_gaps(make_dfa(parse("a+b")))
+    dfa = make_dfa(parse(r"\s+|\S"))
+    assert fill_gaps(dfa) is dfa
+
+
+def test_gates() -> None:
+    # What knows each border at the character behind it.
+    for source, expected in ((r"\p{N}{1,3}", True), (r"[ab]+|c", True), (r"a(?=b)", False), (r"a+ ?", True), (r" ?a+", False)):
+        assert is_gate(make_transducer(fill_gaps(make_dfa(parse(source))))) == expected, source
 
 
 def test_dead_states_have_no_row() -> None:

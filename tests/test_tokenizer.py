@@ -221,7 +221,7 @@ def test_constructor__refuses_a_vocabulary_without_all_bytes() -> None:
 
 
 @pytest.mark.parametrize("special_tokens_first", [False, True])
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "qwen2", "o200k"])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "o200k", "deepseek-v3", "kimi-k2", (r"\p{N}", r"\s+|\S+")])
 def test_save_and_load(pattern: str, special_tokens_first: bool, corpus: Path, tmp_path: Path) -> None:
     tokenizer = bpejit.train(corpus, vocab_size=small(600, 262), pattern=pattern, special_tokens_first=special_tokens_first)
     assert tokenizer.save(tmp_path / "tokenizer") is None

@@ -178,9 +178,12 @@ def split(params: Params) -> Params:
     splitter = Splitter(compiled, [SEPARATOR])
     data = Path(params["path"]).read_bytes()[: params["n_bytes"]]
     if params["tool"] == "regex":
-        strings = [document for document in data.decode().split(SEPARATOR.decode()) if document]
-        iterate = compiled.regex.finditer
-        _, seconds = timed(lambda: sum(sum(1 for _ in iterate(string)) for string in strings))
+        if len(compiled.stages) > 1:
+            _, seconds = timed(lambda: splitter.split_by_regex(*padded_text(data)))
+        else:
+            strings = [document for document in data.decode().split(SEPARATOR.decode()) if document]
+            iterate = compiled.stages[0].finditer
+            _, seconds = timed(lambda: sum(sum(1 for _ in iterate(string)) for string in strings))
         return {"seconds": [seconds], "n_bytes": len(data)}
     if splitter.automaton is None:
         raise CannotError(f"the pattern runs through the regex package: {compiled.reason}")

@@ -11,7 +11,7 @@ from bpejit.corpus.chunks import Chunk, ChunkReader
 from bpejit.counting import PretokenCounter
 from bpejit.encoding import Encoder
 from bpejit.model import Model
-from bpejit.split import Splitter
+from bpejit.split import Pattern, Splitter
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class CountJob:
 
     Parameters
     ----------
-    pattern : str
-        Name of a preset or a regular expression.
+    pattern : str or tuple of str
+        Name of a preset, a regular expression, or a sequence of these.
     special_tokens : tuple of bytes
         Cut out of the text.
     normalize_newlines : bool
         Turn CR LF and CR into LF before splitting.
     """
 
-    pattern: str
+    pattern: Pattern
     special_tokens: tuple[bytes, ...]
     normalize_newlines: bool = False
 

@@ -11,7 +11,8 @@ not_for_other_tools
 sha256
     Hash of all that decides ids (`Model.sha256`); token files carry it.
 pattern
-    `name` of the preset, or null, and `source`, the regular expression as bpejit reads it.
+    `name` of the preset, or null, and `source`, the regular expression as bpejit reads it, or a list of those that are
+    applied one after the other.
 shared_ids
     Ids of special tokens that are ordinary tokens too.
 tie_break, merge_counts
@@ -38,6 +39,7 @@ from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.formats.huggingface import special_token_obstacle, tokenizer_config_json, tokenizer_json
 from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.split.presets import Pattern
 
 FORMAT = "bpejit tokenizer"
 
@@ -127,13 +129,13 @@ def check_folder(path: StrPath) -> None:
         )
 
 
-def _exported_pattern(source: str) -> tuple[str, str | None]:
+def _exported_pattern(source: Pattern) -> tuple[Pattern, str | None]:
     """Return the pattern to write to `tokenizer.json`, and why it must not be written there, if so."""
     from bpejit.split.translate import to_oniguruma
 
     try:
-        translated = to_oniguruma(source)
-        translated.encode("utf-8")
+        translated = to_oniguruma(source) if isinstance(source, str) else tuple(map(to_oniguruma, source))
+        "".join(translated).encode("utf-8")
     except PatternError as error:
         return source, str(error)
     except UnicodeEncodeError:
@@ -162,7 +164,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _own_json(model: Model, source: str, name: str, written: bytes, obstacle: str | None) -> bytes:
+def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
     fields = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -171,7 +173,10 @@ def _own_json(model: Model, source: str, name: str, written: bytes, obstacle: st
         "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
         "not_for_other_tools": obstacle,
         "sha256": model.sha256,
-        "pattern": {"name": None if source == model.pattern else model.pattern, "source": source},
+        "pattern": {
+            "name": model.pattern if isinstance(model.pattern, str) and source != model.pattern else None,
+            "source": source,
+        },
         "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
         "tie_break": model.tie_break,
         "training": model.training,
@@ -233,7 +238,7 @@ def load_folder(path: StrPath) -> Model:
         )
     pattern = _field(own, "pattern", dict, own_path)
     preset = _field(pattern, "name", (str, type(None)), own_path)
-    source = _field(pattern, "source", str, own_path)
+    source = _pattern_source(pattern, own_path)
     shared_ids = _numbers(own, "shared_ids", own_path)
     tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(shared_ids))
     merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
@@ -327,6 +332,16 @@ def _parse_tokenizer(
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
         raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:
+    """Return the regular expression of the split pattern, or those of a sequence."""
+    source = _field(fields, "source", (str, list), path)
+    if isinstance(source, str):
+        return source
+    if not source or not all(isinstance(stage, str) for stage in source):
+        raise _bad_field(path, "source", source, "a regular expression or a list of them")
+    return tuple(source)
 
 
 def _is_pair(value: Any, known: dict[str, bytes]) -> bool:

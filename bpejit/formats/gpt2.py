@@ -15,6 +15,7 @@ from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.model import Model, special_bytes
+from bpejit.split.presets import Pattern
 
 VERSION_LINE = "#version: 0.2"
 """The first line of GPT-2's merges file; only a first line is a comment, since `#` is also the text of a byte."""
@@ -25,7 +26,7 @@ def model_from_vocab(
     merges: Iterable[Sequence[bytes]],
     special_tokens: Iterable[str] | None = None,
     *,
-    pattern: str = "gpt2",
+    pattern: Pattern = "gpt2",
 ) -> Model:
     """Make a model from a vocabulary that mixes ordinary and special tokens.
 
@@ -38,8 +39,8 @@ def model_from_vocab(
     special_tokens : iterable of str, optional
         One whose bytes are in the vocabulary keeps its id; the others get the ids after the largest, in order. Repeated
         ones count once.
-    pattern : str
-        Name of a preset or a regular expression.
+    pattern : str or tuple of str
+        Name of a preset, a regular expression, or a sequence of these.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def read_gpt2_pair(
     merges_path: StrPath,
     special_tokens: Iterable[str] | None = None,
     *,
-    pattern: str = "gpt2",
+    pattern: Pattern = "gpt2",
 ) -> Model:
     """Read `vocab.json` and `merges.txt`.
 
@@ -112,8 +113,8 @@ def read_gpt2_pair(
     vocab_path, merges_path : path
     special_tokens : iterable of str, optional
         The files do not say which tokens are special. One that the vocabulary lacks is appended to it.
-    pattern : str
-        Name of a preset or a regular expression; the files do not say it either.
+    pattern : str or tuple of str
+        Name of a preset, a regular expression, or a sequence of these; the files do not say it either.
 
     Raises
     ------

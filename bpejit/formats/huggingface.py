@@ -1,8 +1,8 @@
 """Hugging Face's `tokenizer.json`: written in its canonical byte-level form.
 
-In that form text is split by one regular expression, each piece is written with GPT-2's byte characters, and merges follow
-in order. `tokenizers` then gives the ids that bpejit gives, special tokens included: both find these first, the leftmost,
-and of several that begin at one place the longest.
+In that form text is split by one regular expression or by several in turn, each piece is written with GPT-2's byte
+characters, and merges follow in order. `tokenizers` then gives the ids that bpejit gives, special tokens included: both find
+these first, the leftmost, and of several that begin at one place the longest.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from bpejit.formats.bytemap import bytes_to_text
 from bpejit.model import Model
+from bpejit.split.presets import Pattern
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -31,14 +32,15 @@ def special_token_obstacle(model: Model) -> str | None:
     return None
 
 
-def tokenizer_json(model: Model, split_pattern: str) -> bytes:
+def tokenizer_json(model: Model, split_pattern: Pattern) -> bytes:
     """Write a model as `tokenizer.json`.
 
     Parameters
     ----------
     model : Model
-    split_pattern : str
-        The model's pattern in the dialect of Hugging Face's `Split` (see `bpejit.split.translate`).
+    split_pattern : str or tuple of str
+        The model's pattern in the dialect of Hugging Face's `Split` (see `bpejit.split.translate`); of a sequence, each
+        expression is a step of its own.
     """
     texts = {token: bytes_to_text(token) for token in model.tokens.values()}
     vocab = {texts[token]: token_id for token_id, token in sorted(model.tokens.items())}
@@ -56,7 +58,8 @@ def tokenizer_json(model: Model, split_pattern: str) -> bytes:
         }
         for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1])
     ]
-    split = {"type": "Split", "pattern": {"Regex": split_pattern}, "behavior": "Isolated", "invert": False}
+    stages = (split_pattern,) if isinstance(split_pattern, str) else split_pattern
+    splits = [{"type": "Split", "pattern": {"Regex": stage}, "behavior": "Isolated", "invert": False} for stage in stages]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     head = {
         "version": "1.0",
@@ -64,7 +67,7 @@ def tokenizer_json(model: Model, split_pattern: str) -> bytes:
         "padding": None,
         "added_tokens": added,
         "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
         "post_processor": None,
         "decoder": byte_level,
     }

@@ -3,16 +3,42 @@
 - `parse`: source -> syntax tree (the dialect)
 - `classes`: sets of code points -> equivalence classes
 - `automaton`: syntax tree -> ordered NFA -> leftmost-first DFA; safe cuts
-- `transducer`: DFA -> streaming transducer
+- `gaps`: DFA -> one that matches every text
+- `transducer`: DFA -> streaming transducer; sequences
 - `pattern`: all of these, `compile_pattern`
 - `presets`: published patterns by name
 - `splitter`: a pattern and special tokens, `Splitter`
 - `translate`: a pattern in the dialect of other tools, `to_oniguruma`
 """
 
-from bpejit.split.pattern import SplitPattern, compile_pattern
-from bpejit.split.presets import PRESETS
-from bpejit.split.splitter import Splitter, check_chunk
-from bpejit.split.translate import to_oniguruma
+from __future__ import annotations
 
-__all__ = ["PRESETS", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_oniguruma"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bpejit.split.pattern import SplitPattern, compile_pattern
+    from bpejit.split.presets import PRESETS, Pattern
+    from bpejit.split.splitter import Splitter, check_chunk
+    from bpejit.split.translate import to_oniguruma
+
+# Resolved on first use, so that the presets can be had without regex and NumPy.
+_HOMES = {
+    "PRESETS": "presets",
+    "Pattern": "presets",
+    "SplitPattern": "pattern",
+    "Splitter": "splitter",
+    "check_chunk": "splitter",
+    "compile_pattern": "pattern",
+    "to_oniguruma": "translate",
+}
+
+__all__ = ["PRESETS", "Pattern", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_oniguruma"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bpejit.split' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"bpejit.split.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -102,7 +102,7 @@ class _Builder:
 
     def emit(self, kind: str, mask: int = 0, goto: int = -1, other: int = -1) -> int:
         if len(self.program) >= MAX_INSTRUCTIONS:
-            raise OutsideDialectError("its repetitions are too large")
+            raise OutsideDialectError("its repetitions are too large", "repeat less often, or use `+` for a large number")
         self.program.append(_Instruction(kind, mask, goto, other))
         return len(self.program) - 1
 
@@ -170,13 +170,19 @@ class _Builder:
 
     def add_repeat(self, node: Repeat, goto: int, rest: _Rest) -> int:
         if _nullable(node.body) and node.high != 1:
-            raise OutsideDialectError("it repeats a part that can match nothing")
+            raise OutsideDialectError(
+                "it repeats a part that can match nothing", "write `+` or `*` once, not within and behind a group", node
+            )
         # Greedy gives characters back only if the rest fails, and that changes nothing where the rest cannot begin with a
         # character that is given back.
         if node.mode == "possessive" and not (
             rest.always or (isinstance(node.body, Chars) and not self.classes.masks[node.body] & rest.may)
         ):
-            raise OutsideDialectError("it has a possessive quantifier that may differ from the greedy one")
+            raise OutsideDialectError(
+                "it has a possessive quantifier that may differ from the greedy one",
+                "leave out the `+` behind the quantifier, or let what follows begin with other characters",
+                node,
+            )
         inner = self.within(node, rest)
         copies = node.low
         begin = goto
@@ -224,8 +230,14 @@ def _step(program: list[_Instruction], threads: tuple[int, ...], bit: int) -> tu
     return False, tuple(readers)
 
 
-def make_dfa(tree: Node) -> Dfa:
+def make_dfa(tree: Node, classes: Classes | None = None) -> Dfa:
     """Return the leftmost-first DFA of a pattern.
+
+    Parameters
+    ----------
+    tree : Node
+    classes : Classes, optional
+        Classes that all sets of the tree are unions of; by default the coarsest.
 
     Raises
     ------
@@ -233,7 +245,7 @@ def make_dfa(tree: Node) -> Dfa:
         If the pattern can match the empty string, if a possessive quantifier is not provably the same as the greedy one, or
         if the automaton would be too large.
     """
-    classes = partition(sets_of(tree))
+    classes = classes or partition(sets_of(tree))
     builder = _Builder(classes)
     match_at = builder.emit("match")
     body = builder.add(tree, match_at, _Rest(classes.everything | _END, True))
@@ -259,9 +271,11 @@ def make_dfa(tree: Node) -> Dfa:
         accepts.append(accept_row)
         moves.append(move_row)
         if any(accepts[0]):
-            raise OutsideDialectError("it can match the empty string")
+            raise OutsideDialectError("it can match the empty string", "let each alternative match a character, as `+` for `*`")
         if len(order) > MAX_STATES or len(order) * (classes.n + 1) > MAX_ENTRIES:
-            raise OutsideDialectError(f"its automaton has more than {min(len(order), MAX_STATES)} states")
+            raise OutsideDialectError(
+                f"its automaton has more than {min(len(order), MAX_STATES)} states", "count less far, as `+` for `{1,100}`"
+            )
     return Dfa(classes, np.array(accepts, dtype=np.bool_), np.array(moves, dtype=np.int64))
 
 

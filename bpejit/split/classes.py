@@ -39,7 +39,9 @@ def set_borders(chars: Chars) -> Array:
         point = ord(chars.source)
         return np.array([point, point + 1], dtype=np.int64)
     one = f"(?i:{chars.source})" if chars.ignore_case else chars.source
-    runs = [match.span() for match in regex.finditer(f"(?:{one})+", _every_character())]
+    if chars.operations:
+        one = f"(?V1){one}"
+    runs = [match.span() for match in regex.finditer(f"{one}+" if chars.operations else f"(?:{one})+", _every_character())]
     return np.array(runs, dtype=np.int64).reshape(-1)
 
 
@@ -86,7 +88,10 @@ def partition(sets: Iterable[Chars]) -> Classes:
     numbers: dict[bytes, int] = {}
     class_of_interval = np.array([numbers.setdefault(row.tobytes(), len(numbers) + 1) for row in inside], dtype=np.int64)
     if len(numbers) > MAX_CLASSES:
-        raise OutsideDialectError(f"its sets make {len(numbers)} classes of characters, and an automaton has {MAX_CLASSES}")
+        raise OutsideDialectError(
+            f"its sets make {len(numbers)} classes of characters, and an automaton has {MAX_CLASSES}",
+            "use fewer different characters and sets",
+        )
 
     masks = {chars: sum(1 << number for row, number in numbers.items() if row[column]) for column, chars in enumerate(wanted)}
     lengths = np.diff(np.append(starts, CODE_POINTS))

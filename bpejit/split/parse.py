@@ -2,8 +2,9 @@ r"""The dialect of split patterns: source text to a syntax tree.
 
 Accepted are literals, escapes, `.`, sets, `\p{..}`, the classes `\s \S \d \D \w \W`, groups `(?:..)`, `(?i:..)`, `(..)`, a
 leading `(?i)`, alternation, the quantifiers `? * + {m,n}` in greedy, lazy and possessive form, `(?=X)` and `(?!X)` of one
-character, and the end of the text, written `$`, `\Z` or `\z`. Whatever else the `regex` package knows is outside the
-dialect: `parse` says so with a reason, and the pattern runs through that package instead.
+character, and the end of the text, written `$`, `\Z` or `\z`. Sets may hold sets, `[a-z&&[^aeiou]]` and `[a-z--[aeiou]]`, as
+in Rust and in version 1 of the `regex` package. Whatever else that package knows is outside the dialect: `parse` says so
+with a reason, and the pattern runs through the package instead.
 
 What a set contains is not decided here: its source is handed to the `regex` package (see `classes`), so the two agree.
 """
@@ -16,7 +17,22 @@ from typing import Literal, NamedTuple
 
 
 class OutsideDialectError(Exception):
-    """A valid pattern that cannot become an automaton; the message is the reason."""
+    """A valid pattern that cannot become an automaton.
+
+    Parameters
+    ----------
+    reason : str
+        What the pattern has, and where.
+    hint : str
+        How to write it instead; empty if nothing is known that would help.
+    node : Node, optional
+        What is to blame, where the reason does not say at which character it is.
+    """
+
+    def __init__(self, reason: str, hint: str = "", node: Node | None = None) -> None:
+        super().__init__(reason)
+        self.hint = hint
+        self.node = node
 
 
 @dataclass(frozen=True)
@@ -25,6 +41,8 @@ class Chars:
 
     source: str
     ignore_case: bool = False
+    operations: bool = False
+    """Whether it is a set with other sets in it, or with operations on them."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +98,37 @@ _QUANTIFIER = re.compile(r"([?*+]|\{(\d*)(,?)(\d*)\})([?+]?)")
 _PROPERTY = re.compile(r"\\[pP](?:[A-Za-z]|\{\^?[\w\s=:&.-]+\})")
 _CODE_POINT = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
 _SET_OPERATOR = re.compile(r"&&|--|\|\||~~")
+_ANY_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _CLASS_LETTERS = "sSdDwW"
 _CONTROL_LETTERS = "tnrfva"
+
+_WRITE_GROUP = "write `(?:` instead"
+_ADVICE = {
+    "(?<=": "match what stands before as a part of the piece, as in ` ?\\p{L}+` for `(?<= )\\p{L}+`",
+    "(?<!": "match what may stand before as a part of the piece, as in ` ?\\p{L}+` for `(?<! )\\p{L}+`",
+    "(?>": "write `(?:` instead, which differs only where what was matched must be given back",
+    "(?#": "leave the comment out",
+    "(?P": _WRITE_GROUP,
+    "(?<": _WRITE_GROUP,
+    "(?|": _WRITE_GROUP,
+    "(?R": "write out as many levels as are needed",
+    "(?s": "write `[\\s\\S]` for a `.` that matches line breaks too",
+    "(?m": "write `(?=[\\r\\n])` or `(?![^\\n])` for the end of a line",
+    "(?x": "write the pattern without white space and comments",
+    "(?V": "leave it out: sets within sets and operations on them are known without it",
+    "(?i": "write `(?i)` at the very beginning, or `(?i:...)` around a part",
+    "\\b": "look at the next character, as in `(?!\\w)` for a `\\b` behind a word",
+    "\\B": "look at the next character, as in `(?=\\w)` for a `\\B` within a word",
+    "\\A": "leave it out: a piece begins wherever the one before has ended",
+    "\\G": "leave it out: a piece begins wherever the one before has ended",
+    "^": "leave it out: a piece begins wherever the one before has ended; write `\\^` for the character",
+    "\\R": "write `(?:\\r\\n|[\\n\\v\\f\\r\\x85\\u2028\\u2029])`",
+    "\\h": "write `[ \\t]`",
+    "\\X": "write `\\P{M}\\p{M}*` for a character with its marks",
+    "\\K": "make what stands before it a piece of its own by another alternative",
+    "\\N": "write the character itself, or its number as `\\u....`",
+}
+"""How to write what is outside the dialect, by how it begins; the longest that fits counts."""
 
 
 class _Parser:
@@ -102,8 +149,11 @@ class _Parser:
             self.at += len(text)
         return found
 
-    def outside(self, what: str) -> OutsideDialectError:
-        return OutsideDialectError(f"it has {what} at character {self.at}, which is outside the dialect")
+    def outside(self, what: str, hint: str = "") -> OutsideDialectError:
+        if not hint:
+            rest = self.source[self.at :]
+            hint = next((_ADVICE[key] for key in sorted(_ADVICE, key=len, reverse=True) if rest.startswith(key)), "")
+        return OutsideDialectError(f"it has {what} at character {self.at}, which is outside the dialect", hint)
 
     def choice(self, ignore_case: bool) -> Node:
         options = [self.sequence(ignore_case)]
@@ -122,20 +172,20 @@ class _Parser:
         found = _QUANTIFIER.match(self.source, self.at)
         if not found:
             if self.looking_at("{"):
-                raise self.outside("`{` that is not a quantifier")
+                raise self.outside("`{` that is not a quantifier", "write `\\{` for the character")
             return node
         sign, first, comma, second, suffix = found.groups()
         low, high = {"?": (0, 1), "*": (0, None), "+": (1, None)}.get(sign, (0, None))
         if sign[0] == "{":
             if not (first or second):
-                raise self.outside(f"`{sign}`")
+                raise self.outside(f"`{sign}`", "say how often, as in `{1,3}`")
             low = int(first or 0)
             high = int(second) if second else (None if comma else low)
         if isinstance(node, Look | End):
-            raise self.outside("a repeated condition")
+            raise self.outside("a repeated condition", "leave the quantifier out: once is enough")
         self.at = found.end()
         if self.at < len(self.source) and self.source[self.at] in "?*+{":
-            raise self.outside("a quantifier after a quantifier")
+            raise self.outside("a quantifier after a quantifier", "put the first into a group, as in `(?:a+)?`")
         mode: Literal["greedy", "lazy", "possessive"] = {"?": "lazy", "+": "possessive"}.get(suffix, "greedy")  # type: ignore[assignment]
         repeat = Repeat(node, low, high, mode)
         self.mark(found.start(), repeat)
@@ -148,15 +198,21 @@ class _Parser:
         if self.accept("$") or self.accept("\\Z") or self.accept("\\z"):
             self.mark(start, End())
             return End()
+        operations = False
         if self.looking_at("["):
-            self.bracketed()
+            operations = self.bracketed()
+            if operations and ignore_case:
+                self.at = start
+                raise self.outside("an operation on sets that ignores case", "write both cases out, without `(?i)`")
         elif self.looking_at("\\"):
             self.escape()
         elif self.source[start] in "^?*+{}]":
-            raise self.outside(f"`{self.source[start]}`")
+            raise self.outside(
+                f"`{self.source[start]}`", "" if self.source[start] == "^" else f"write `\\{self.source[start]}`"
+            )
         else:
             self.at += 1
-        chars = Chars(self.source[start : self.at], ignore_case)
+        chars = Chars(self.source[start : self.at], ignore_case, operations)
         self.mark(start, chars)
         return chars
 
@@ -168,7 +224,7 @@ class _Parser:
                 inner = self.choice(ignore_case)
                 if not isinstance(inner, Chars):
                     self.at = start
-                    raise self.outside("a look ahead at more than one character")
+                    raise self.outside("a look ahead at more than one character", self.shorter_look(opening, inner))
                 self.close()
                 return Look(inner, negated)
         start = self.at
@@ -186,6 +242,16 @@ class _Parser:
         self.close()
         return inner
 
+    def shorter_look(self, opening: str, inner: Node) -> str:
+        """Advise to look at the first character only."""
+        first = inner.items[0] if isinstance(inner, Sequence) and inner.items else inner
+        if isinstance(first, Repeat):
+            first = first.body
+        shown = first.source if isinstance(first, Chars) else r"\p{N}"
+        return (
+            f"look at one character, as in `{opening}{shown})`, or put several of one kind into a set, as in `{opening}[ab])`"
+        )
+
     def close(self) -> None:
         if not self.accept(")"):
             raise self.outside("a missing `)`")
@@ -199,26 +265,52 @@ class _Parser:
                 return
         letter = self.source[self.at + 1 : self.at + 2]
         if not letter or (letter.isalnum() and letter not in _CLASS_LETTERS + _CONTROL_LETTERS):
-            raise self.outside(f"`\\{letter}`")
+            hint = "write out what may be repeated, as in `(?:aa|bb)` for `([ab])\\1`" if letter in tuple("123456789") else ""
+            raise self.outside(f"`\\{letter}`", hint)
         self.at += 2
 
-    def bracketed(self) -> None:
-        """Step over one set in brackets."""
+    def bracketed(self) -> bool:
+        """Step over one set in brackets; return whether it holds sets or operations.
+
+        What engines read differently is refused: Rust, Oniguruma and version 1 of the `regex` package agree on the rest.
+        """
         self.at += 1
         self.accept("^")
         if self.looking_at("]"):
-            raise self.outside("a set that begins with `]`")
-        while not self.accept("]"):
+            raise self.outside("a set that begins with `]`", "write `\\]`")
+        operator = ""
+        members = 0  # of the present operand
+        nested = dash = False
+        while not self.looking_at("]"):
             if self.at >= len(self.source):
                 raise self.outside("a missing `]`")
-            if self.looking_at("["):
-                raise self.outside("a set within a set")
-            if _SET_OPERATOR.match(self.source, self.at):
-                raise self.outside("an operation on sets")
-            if self.looking_at("\\"):
+            if self.looking_at("[:"):
+                raise self.outside("a POSIX class", "write a property, as in `\\p{L}` for `[:alpha:]`")
+            found = _SET_OPERATOR.match(self.source, self.at)
+            members += 1
+            if found:
+                if found[0] in ("||", "~~"):
+                    raise self.outside(f"`{found[0]}` within a set", f"write `\\{found[0][0]}` for the character")
+                if members == 1 or operator not in ("", found[0]):
+                    what = "two kinds of operations on sets" if operator else f"`{found[0]}` with nothing before it"
+                    raise self.outside(what, "put each operation into brackets of its own, as in `[[a-z&&[^b]]--c]`")
+                operator = found[0]
+                members = 0
+                self.at += 2
+            elif self.looking_at("["):
+                if dash:
+                    raise self.outside("a set behind a `-`", "write `\\-` for the character, and `--` for what is left out")
+                nested = True
+                self.bracketed()
+            elif self.looking_at("\\"):
                 self.escape()
             else:
                 self.at += 1
+            dash = members > 0 and self.source[self.at - 1] == "-" and self.source[self.at - 2] != "\\"
+        if operator and not members:
+            raise self.outside(f"`{operator}` with nothing behind it", "write `\\&` or `\\-` for the character")
+        self.at += 1
+        return nested or bool(operator)
 
 
 def parse(source: str) -> Node:
@@ -250,3 +342,30 @@ def parse_with_marks(source: str) -> tuple[Node, list[Mark]]:
     if parser.at < len(source):
         raise parser.outside("an unmatched `)`")
     return node, sorted(parser.marks, key=lambda mark: mark.start)
+
+
+def find_ends(source: str) -> tuple[list[tuple[int, int]], bool]:
+    r"""Return where `$` and `\z` stand for the end of the text, and whether there are operations on sets.
+
+    The pattern may be outside the dialect; then a set that is not understood is taken to end at the first `]`.
+    """
+    ends = []
+    operations = False
+    parser = _Parser(source)
+    while parser.at < len(source):
+        start = parser.at
+        if parser.looking_at("\\"):
+            parser.at += 2
+            if source[start : parser.at] == r"\z":
+                ends.append((start, parser.at))
+        elif parser.accept("$"):
+            ends.append((start, parser.at))
+        elif parser.looking_at("["):
+            try:
+                operations = parser.bracketed() or operations
+            except OutsideDialectError:
+                found = _ANY_SET.match(source, start)
+                parser.at = found.end() if found else start + 1
+        else:
+            parser.at += 1
+    return ends, operations

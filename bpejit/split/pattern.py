@@ -13,10 +13,12 @@ import regex
 from bpejit.arrays import Array
 from bpejit.errors import PatternError
 from bpejit.kernels._constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
-from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs
-from bpejit.split.parse import OutsideDialectError, parse
-from bpejit.split.presets import PRESETS
-from bpejit.split.transducer import NoTransducerError, Transducer, make_transducer
+from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs, sets_of
+from bpejit.split.classes import partition
+from bpejit.split.gaps import UndecidedGapError, fill_gaps
+from bpejit.split.parse import Node, OutsideDialectError, find_ends, parse_with_marks
+from bpejit.split.presets import PRESETS, Pattern, pattern_source
+from bpejit.split.transducer import NoTransducerError, Transducer, border_pairs, is_gate, make_transducer
 
 Kind = Literal["transducer", "restart", "regex"]
 
@@ -25,12 +27,10 @@ _STRIDES = (32, 64, 128, 256)
 _MOST_PAIR_ENTRIES = 1 << 16
 """Beyond this the table of pairs of characters would be slower than two steps through the small one."""
 
-_END_OF_TEXT = re.compile(
-    r"""
-    (?P<keep> \\[^z] | \[\^?\]?(?:\\.|[^\]\\])*\] )   # another escape, or a whole set
-    | \\z | \$
-    """,
-    re.VERBOSE | re.DOTALL,
+
+_FASTER = "shorter alternatives may help, or one at the end that matches any character, such as `|[\\s\\S]`"
+_FASTER_SEQUENCE = (
+    "put first what cuts runs of one kind of characters, such as `\\p{N}{1,3}`, and only one other pattern behind"
 )
 
 
@@ -53,34 +53,37 @@ class SplitPattern:
 
     Parameters
     ----------
-    source : str
-        The regular expression.
+    source : str or tuple of str
+        The regular expression, or those of a sequence.
     name : str, optional
-        The preset's name.
+        The preset's name; the first, if it has several.
     kind : str
         "transducer", the fast form; "restart", a slower automaton; "regex", the `regex` package.
     reason : str
         Why the pattern has not the fast form, and what would help; empty if it has.
     tables : SplitTables, optional
         None for kind "regex".
-    regex : compiled pattern
-        The same pattern in the `regex` package, `$` being the end of the text only.
+    stages : tuple of compiled patterns
+        The same in the `regex` package, one for each regular expression, `$` being the end of the text only.
     """
 
-    source: str
+    source: Pattern
     name: str | None
     kind: Kind
     reason: str
     tables: SplitTables | None = field(repr=False)
-    regex: Any = field(repr=False)
+    stages: tuple[Any, ...] = field(repr=False)
 
 
-def _regex_source(source: str) -> str:
-    """Return the pattern with `$` as the end of the text only; in the `regex` package it also stands before a last newline."""
-    if re.search(r"\(\?[a-zA-Z]*m", source):
-        # Whoever asks for the ends of lines gets them.
-        return source
-    return _END_OF_TEXT.sub(lambda found: found["keep"] or r"\Z", source)
+def _compile_regex(source: str) -> Any:
+    """Compile for the `regex` package, with `$` as the end of the text only; there it also stands before a last newline."""
+    ends, operations = find_ends(source)
+    # Whoever asks for the ends of lines gets them.
+    if not re.search(r"\(\?[a-zA-Z]*m", source):
+        for start, end in reversed(ends):
+            source = source[:start] + r"\Z" + source[end:]
+    # Version 1 knows operations on sets; what else is new in it, one letter that is the same as two, is left out.
+    return regex.compile(f"(?V1)(?-f:{source})" if operations else source)
 
 
 def _stride(dfa: Dfa) -> int:
@@ -131,7 +134,7 @@ def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None =
     alone = np.arange(256)
     alone[128:] += 0xDC00
     safe = np.zeros((stride, stride), dtype=np.uint8)
-    safe[: classes.n + 1, : classes.n + 1] = safe_pairs(dfa)
+    safe[: classes.n + 1, : classes.n + 1] = safe_pairs(dfa) if transducer is None else border_pairs(transducer)
     pairs: tuple[Array, Array, int] = np.zeros(1, np.uint32), np.zeros(256, np.uint16), -1
     if transducer is not None:
         pairs = _pair_table(transducer, classes.class_of[:128], stride)
@@ -139,13 +142,14 @@ def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None =
 
 
 @lru_cache(maxsize=64)
-def compile_pattern(pattern: str) -> SplitPattern:
+def compile_pattern(pattern: Pattern) -> SplitPattern:
     """Compile a split pattern.
 
     Parameters
     ----------
-    pattern : str
-        The name of a preset (see `bpejit.split.PRESETS`), or a regular expression in the syntax of the `regex` package.
+    pattern : str or tuple of str
+        The name of a preset (see `bpejit.split.PRESETS`), a regular expression in the syntax of the `regex` package, or
+        several of these expressions that are applied one after the other (see `bpejit.split.presets.Pattern`).
 
     Raises
     ------
@@ -157,37 +161,119 @@ def compile_pattern(pattern: str) -> SplitPattern:
     >>> compile_pattern("gpt2").kind
     'transducer'
     """
-    source = PRESETS.get(pattern, pattern)
+    source = pattern_source(pattern)
     name = next((name for name, preset in PRESETS.items() if preset == source), None)
-    if name is None and re.fullmatch(r"(?:\w[\w-]*)?", source, re.ASCII):
+    sources = (source,) if isinstance(source, str) else source
+    if name is None:
+        _check_sources(sources)
+    stages = tuple(_compile_stage(one, sources) for one in sources)
+    try:
+        trees = [_tree(one, number, sources) for number, one in enumerate(sources)]
+        dfas = _make_dfas(trees, sources)
+    except _SlowError as error:
+        return SplitPattern(source, name, "regex", _slow_reason(error), None, stages)
+    stride = _stride(dfas[0])
+    try:
+        transducer = _compose(dfas)
+    except NoTransducerError as error:
+        if len(dfas) > 1:
+            return SplitPattern(source, name, "regex", _slow_reason(_SlowError(str(error), _FASTER_SEQUENCE)), None, stages)
+        reason = f"the split pattern runs in the slower of two automata because {error}; {_FASTER}"
+        tables = _tables(dfas[0], _restart_table(dfas[0], stride), stride)
+        return SplitPattern(source, name, "restart", reason, tables, stages)
+    tables = _tables(dfas[0], _transducer_table(transducer, stride), stride, transducer)
+    return SplitPattern(source, name, "transducer", "", tables, stages)
+
+
+class _SlowError(Exception):
+    """The pattern cannot become an automaton."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+def _slow_reason(error: _SlowError) -> str:
+    hint = error.hint or f"a pattern without that would run as an automaton, as do the presets ({', '.join(PRESETS)})"
+    return f"the split pattern runs through the `regex` package, some 40 times slower, because {error}; {hint}"
+
+
+def _check_sources(sources: tuple[str, ...]) -> None:
+    if not sources:
+        raise PatternError("the split pattern is an empty sequence; expected at least one regular expression: add one")
+    # In a sequence a fixed word may well be meant: only a preset's name is not.
+    for source in sources if len(sources) > 1 else ():
+        if source in PRESETS or not source:
+            raise PatternError(
+                f"{source!r} is no regular expression for a sequence; expected {len(sources)} regular expressions: "
+                f"write them out, as `PRESETS[{source or 'gpt2'!r}]` has them"
+            )
+    if len(sources) == 1 and re.fullmatch(r"(?:\w[\w-]*(?:\.\d[\w-]*)?)?", sources[0], re.ASCII):
         raise PatternError(
-            f"there is no split pattern named {pattern!r}; expected {', '.join(PRESETS)}, or a regular expression: "
+            f"there is no split pattern named {sources[0]!r}; expected {', '.join(PRESETS)}, or a regular expression: "
             "choose one of these names, or write a pattern that matches more than one fixed word"
         )
+
+
+def _in_sequence(sources: tuple[str, ...]) -> str:
+    return "" if len(sources) == 1 else f" in a sequence of {len(sources)}"
+
+
+def _compile_stage(source: str, sources: tuple[str, ...]) -> Any:
     try:
-        compiled = regex.compile(_regex_source(source))
+        return _compile_regex(source)
     except regex.error as error:
         raise PatternError(
-            f"the split pattern {source!r} does not compile: {error}; "
+            f"the split pattern {source!r}{_in_sequence(sources)} does not compile: {error}; "
             "expected a regular expression in the syntax of the `regex` package: correct it, or choose one of the presets "
             f"({', '.join(PRESETS)})"
         ) from None
+
+
+def _tree(source: str, number: int, sources: tuple[str, ...]) -> Node:
     try:
-        dfa = make_dfa(parse(source))
+        return parse_with_marks(source)[0]
     except OutsideDialectError as error:
-        reason = (
-            f"the split pattern runs through the `regex` package, some 40 times slower, because {error}; "
-            f"a pattern without that would run as an automaton, as do the presets ({', '.join(PRESETS)})"
-        )
-        return SplitPattern(source, name, "regex", reason, None, compiled)
-    stride = _stride(dfa)
+        raise _slow(error, source, number, sources) from None
+
+
+def _make_dfas(trees: list[Node], sources: tuple[str, ...]) -> list[Dfa]:
+    """Return the DFA of each tree, all over the same classes."""
+    dfas = []
+    number = 0
     try:
-        transducer = make_transducer(dfa)
-    except NoTransducerError as error:
-        reason = (
-            f"the split pattern runs in the slower of two automata because {error}; "
-            "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help"
-        )
-        return SplitPattern(source, name, "restart", reason, _tables(dfa, _restart_table(dfa, stride), stride), compiled)
-    tables = _tables(dfa, _transducer_table(transducer, stride), stride, transducer)
-    return SplitPattern(source, name, "transducer", "", tables, compiled)
+        classes = partition(chars for tree in trees for chars in sets_of(tree))
+        for number, tree in enumerate(trees):  # noqa: B007 (the number is for the message)
+            dfas.append(make_dfa(tree, classes))
+    except OutsideDialectError as error:
+        raise _slow(error, sources[number], number, sources) from None
+    return dfas
+
+
+def _slow(error: OutsideDialectError, source: str, number: int, sources: tuple[str, ...]) -> _SlowError:
+    reason = str(error)
+    if error.node is not None:
+        at = next(mark.start for mark in parse_with_marks(source)[1] if mark.piece == error.node)
+        reason += f" at character {at}"
+    if len(sources) > 1:
+        reason += f" (in expression {number + 1} of {len(sources)})"
+    return _SlowError(reason, error.hint)
+
+
+def _compose(dfas: list[Dfa]) -> Transducer:
+    """Return the transducer that does the work of all patterns, one after the other."""
+    gate = None
+    for number, dfa in enumerate(dfas):
+        if gate is not None and not is_gate(gate):
+            raise NoTransducerError(
+                f"expression {number} of {len(dfas)} knows some of its borders only later than at the character behind them"
+            )
+        try:
+            whole = fill_gaps(dfa)
+        except UndecidedGapError:
+            raise NoTransducerError(
+                "some text is matched by no alternative, and it takes more than two characters to know which"
+            ) from None
+        gate = make_transducer(whole, gate)
+    assert gate is not None
+    return gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import regex
@@ -13,6 +14,7 @@ from bpejit.kernels import splitting
 from bpejit.kernels._constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.records import SplitAutomaton, addresses_of
 from bpejit.split.pattern import SplitPattern, compile_pattern
+from bpejit.split.presets import Pattern
 
 _BLOCK_BYTES = 1 << 16
 """Text split at a time: it and its ends stay in the cache until they are used."""
@@ -32,8 +34,8 @@ class Splitter:
 
     Parameters
     ----------
-    pattern : SplitPattern or str
-        A compiled pattern, the name of a preset, or a regular expression.
+    pattern : SplitPattern, str, or tuple of str
+        A compiled pattern, the name of a preset, a regular expression, or a sequence of these.
     special_tokens : iterable of bytes
         Found before the pattern is applied, leftmost first, the longest where several begin at one place.
 
@@ -48,8 +50,8 @@ class Splitter:
         Where its arrays are (see `kernels.records`); nothing if there is none.
     """
 
-    def __init__(self, pattern: SplitPattern | str, special_tokens: Iterable[bytes] = ()) -> None:
-        self.pattern = compile_pattern(pattern) if isinstance(pattern, str) else pattern
+    def __init__(self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = ()) -> None:
+        self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern)
         self.special_tokens = tuple(dict.fromkeys(special_tokens))
         if b"" in self.special_tokens:
             raise ValueError("a special token is empty; it must have at least one byte: remove it")
@@ -176,17 +178,28 @@ class Splitter:
     def _ordinary_ends(self, data: bytes, offset: int) -> Iterator[int]:
         text = data.decode("utf-8", "surrogateescape")
         at_byte = offset + np.concatenate([[0], np.cumsum(_widths(text))])
-        written = 0
-        for found in self.pattern.regex.finditer(text):
-            start, end = found.span()
-            if start == end:
+        borders = [len(text)] if text else []
+        for stage in self.pattern.stages:
+            borders = list(_split_again(text, borders, stage))
+        yield from at_byte[borders].tolist()
+
+
+def _split_again(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
+    """Split each piece of a text as a text of its own, by the `regex` package: ends of pieces in, ends of pieces out."""
+    start = 0
+    for end in ends:
+        done = start
+        for found in stage.finditer(text[start:end]):
+            first, last = found.span()
+            if first == last:
                 continue
-            if start > written:
-                yield int(at_byte[start])
-            yield int(at_byte[end])
-            written = end
-        if written < len(text):
-            yield int(at_byte[len(text)])
+            if start + first > done:
+                yield start + first
+            done = start + last
+            yield done
+        if done < end:
+            yield end
+        start = end
 
 
 def _widths(text: str) -> Array:

@@ -14,6 +14,12 @@ the highest: the pending ends. A step keeps the first `kept` of them, may add th
 the first `emitted` of the result. The kernel lays the pending ends where the next emitted ends belong, so that a step is
 one store, `ends[n + kept] = position`, and one addition, `n += emitted` (where the position is not added, it lies behind
 the pending ends and is never looked at).
+
+**Sequences.** Where text is split by several patterns one after the other, a border of an earlier one is the end of the text
+for the next. If the earlier one knows each border when it reads the character behind it, as runs of one kind of characters
+do, it can go along as a *gate*: its state belongs to the state of the transducer, once for all levels, since where it puts
+borders does not depend on what the next pattern does. At its border the levels read the end of the text, which empties the
+stack, and the character begins a new one. The result may again be a gate.
 """
 
 from __future__ import annotations
@@ -51,6 +57,17 @@ class NoTransducerError(Exception):
     """The pattern has no transducer; the message is the reason."""
 
 
+def is_gate(transducer: Transducer) -> bool:
+    """Whether each border is known when the character behind it is read, so that another pattern can follow."""
+    return not transducer.kept.any() and bool((transducer.emitted <= 1).all())
+
+
+def _begin(dfa: Dfa, column: int) -> int:
+    """Return the level that begins with a character."""
+    fresh = int(dfa.moves[0, column])
+    return fresh if fresh != DEAD else _FAILED
+
+
 def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int]:
     """Return the stack after a character, before emission, and how many of the pending ends it keeps."""
     after: list[int] = []
@@ -66,14 +83,32 @@ def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tup
             return tuple(after), level
         if accepted:
             if column != END_CLASS:
-                fresh = int(dfa.moves[0, column])
-                after.append(fresh if fresh != DEAD else _FAILED)
+                after.append(_begin(dfa, column))
             return tuple(after), level
     return tuple(after), len(levels) - 1
 
 
-def make_transducer(dfa: Dfa) -> Transducer:
+def _emit(after: tuple[int, ...], *, ended: bool) -> tuple[tuple[int, ...], int]:
+    """Return the stack without the levels that are finished, and their number; at an end all of them must be."""
+    emitted = 0
+    while after and after[0] == _SPENT:
+        after = after[1:]
+        emitted += 1
+    if after and (ended or after[0] == _FAILED):
+        raise NoTransducerError("some text is matched by no alternative")
+    if len(after) - 1 > MAX_PENDING:
+        raise NoTransducerError(f"more than {MAX_PENDING} ends can be pending")
+    return after, emitted
+
+
+def make_transducer(dfa: Dfa, gate: Transducer | None = None) -> Transducer:
     """Return the transducer of a DFA.
+
+    Parameters
+    ----------
+    dfa : Dfa
+    gate : Transducer, optional
+        That of the patterns that are applied before, over the same classes; `is_gate` is true of it.
 
     Raises
     ------
@@ -82,38 +117,46 @@ def make_transducer(dfa: Dfa) -> Transducer:
     """
     endless: Array = np.asarray(dfa.accepts.all(axis=1))
     start: tuple[int, ...] = (0,)
-    numbers = {start: 0}
-    order = [start]
+    numbers = {(0, start): 0}
+    order = [(0, start)]
     size = dfa.classes.n + 1
     rows: list[list[tuple[int, int, int]]] = []
-    for levels in order:
+    for gate_state, levels in order:
         row = []
         for column in range(size):
             if column == END_CLASS and levels == start:
                 row.append((0, 0, 0))
                 continue
-            after, kept = _read(dfa, endless, levels, column)
-            emitted = 0
-            while after and after[0] == _SPENT:
-                after = after[1:]
-                emitted += 1
-            if column == END_CLASS:
-                if after:
-                    raise NoTransducerError("some text is matched by no alternative")
-                after = start
-            elif after[0] == _FAILED:
-                raise NoTransducerError("some text is matched by no alternative")
-            if len(after) - 1 > MAX_PENDING:
-                raise NoTransducerError(f"more than {MAX_PENDING} ends can be pending")
-            target = numbers.setdefault(after, len(order))
+            border = column != END_CLASS and gate is not None and bool(gate.emitted[gate_state, column])
+            after, kept = _read(dfa, endless, levels, END_CLASS if border else column)
+            after, emitted = _emit(after, ended=border or column == END_CLASS)
+            if border:
+                after, _ = _emit((_begin(dfa, column),), ended=False)
+            target_state = (0, start) if column == END_CLASS else (int(gate.moves[gate_state, column]) if gate else 0, after)
+            target = numbers.setdefault(target_state, len(order))
             if target == len(order):
-                order.append(after)
+                order.append(target_state)
                 if len(order) > MAX_STATES:
                     raise NoTransducerError(f"the transducer has more than {MAX_STATES} states")
             row.append((target, kept, emitted))
         rows.append(row)
     table = np.array(rows, dtype=np.int64)
     return _minimise(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
+
+
+def border_pairs(transducer: Transducer) -> Array:
+    """Return the pairs of classes between which any text may be cut: bool [classes + 1, classes + 1].
+
+    A pair (x, y) is one if *every* state that has read x puts a border exactly before y, and goes to the state to which y
+    leads at the start of a text: then what comes behind the cut is split as a text of its own would be.
+    """
+    moves, kept, emitted = transducer
+    # Where the position is emitted, so is all that was pending before it.
+    good = (moves == moves[0]) & (emitted == kept + 1)
+    pairs = np.stack([good[np.unique(moves[:, x])].all(axis=0) for x in range(moves.shape[1])])
+    pairs[END_CLASS] = False
+    pairs[:, END_CLASS] = False
+    return pairs
 
 
 def _minimise(transducer: Transducer) -> Transducer:

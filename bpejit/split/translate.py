@@ -10,6 +10,7 @@ is left as it is, letter for letter: some readers of `tokenizer.json` know patte
 - `(?i)` is written as a group. Ignoring case joins several letters there (`ss` and `ß`), and leaves out some that the
   `regex` package has (`İ` for `i`): where it may differ, the letters are listed.
 - `\w` has some more characters there (`²`), and of `\p{..}` only part of the names is known: the rest is spelled out.
+  So are sets of which others are taken away, `[a-z--[aeiou]]`, which Oniguruma has not.
 
 Tables of Unicode differ with its version: a letter of a script that was added later is a letter only to the newer tool.
 """
@@ -63,7 +64,7 @@ def to_oniguruma(source: str) -> str:
     except OutsideDialectError as error:
         raise PatternError(
             f"the split pattern {source!r} cannot be translated because {error}; expected a pattern that bpejit runs as an "
-            "automaton: simplify it, or use a preset"
+            f"automaton: {error.hint or 'simplify it, or use a preset'}"
         ) from None
     list_letters = _ignoring_case_differs(marks)
     out: list[str] = []
@@ -88,6 +89,8 @@ def _translate(mark: Mark, source: str, list_letters: bool) -> str:
         case Chars() as chars if chars.ignore_case:
             return _set(_ranges(chars)) if list_letters else text
         case Chars():
+            if mark.piece.operations and "--" in text:
+                return _set(_ranges(mark.piece))
             if text.startswith("["):
                 inner = _ESCAPE.sub(lambda escape: _escape(escape[0], within_set=True), text[1:-1])
                 return f"[{inner}]"
