@@ -95,7 +95,7 @@ class ByteStrings(_Record):
     def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
         """Pack a list of byte strings."""
         starts = np.zeros(len(strings) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter((len(string) for string in strings), dtype=np.int64, count=len(strings)), out=starts[1:])
+        np.cumsum(np.fromiter(map(len, strings), dtype=np.int64, count=len(strings)), out=starts[1:])
         return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), starts)
 
     def __len__(self) -> int:

@@ -106,6 +106,12 @@ class Workspace:
         # There is at most one id per byte.
         self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
 
+    def copy_cache(self, memory: EncoderMemory) -> None:
+        """Take over what a cache of the same size holds."""
+        self.memory.slots[:] = memory.slots
+        self.memory.arena[:] = memory.arena
+        self.progress[:] = memory.progress
+
     def grow_cache(self) -> None:
         """Make the parts of the cache larger that are more than half full, as far as the limit allows.
 
@@ -171,6 +177,7 @@ class Encoder:
         self._addresses = addresses_of(self.tables)
         self._pool, self._starts, self._lengths = _make_decoder(model)
         self._splitters = {frozenset(model.special_tokens): self.splitter}
+        self._seeded: dict[tuple[int, int], EncoderMemory] = {}
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
         kernels.move_slots(np.zeros(kernels.SLOT_WORDS, np.uint64), np.zeros(2 * kernels.SLOT_WORDS, np.uint64))
@@ -190,6 +197,10 @@ class Encoder:
             For the text buffer. A buffer for ids, of four times the size, comes with it.
         """
         workspace = Workspace(cache_bytes=cache_bytes, cache_limit=cache_limit, text_bytes=text_bytes)
+        sizes = workspace.memory.slots.size, workspace.memory.arena.size
+        if sizes in self._seeded:
+            workspace.copy_cache(self._seeded[sizes])
+            return workspace
         # What is stored is what the merges make of a token's bytes, and for some tokens of some vocabularies that is not
         # the token.
         seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // kernels.SLOT_WORDS // 2])
@@ -197,6 +208,11 @@ class Encoder:
         self._encode_spans(workspace, _padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
         self.encode(b" ", workspace)
         shift_state(workspace.split_state, 0)
+        # Kept for the workspaces to come: copying it takes a tenth of the time.
+        memory = workspace.memory
+        self._seeded = {
+            sizes: memory._replace(slots=memory.slots.copy(), arena=memory.arena.copy(), progress=memory.progress.copy())
+        }
         return workspace
 
     def _find_unreachable(self) -> list[bytes]:
@@ -609,12 +625,14 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         slots *= 2
     pairs = np.full(slots, rules.FREE, dtype=np.uint64)
     byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
-    byte_pairs[_inner_pairs(internal)] = rules.NO_RANK
+    strings = ByteStrings.from_list(internal)
+    byte_pairs[_inner_pairs(strings)] = rules.NO_RANK
     merged = np.zeros(n_ranks, dtype=np.uint32)
     rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
-    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal], dtype=np.uint32)
+    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
+    ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    return EncoderTables(pairs, byte_pairs, merged, ids, _make_joints(internal), _make_specials(specials), *nothing)
+    return EncoderTables(pairs, byte_pairs, merged, ids, _make_joints(strings), _make_specials(specials), *nothing)
 
 
 _Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
@@ -625,19 +643,17 @@ def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
     """Return the internal tokens and rules of a model with a list of merges."""
     # One internal token per distinct result: two merges may make the same bytes.
     internal = {bytes([byte]): byte for byte in range(256)}
-    for left, right in model.merges:
-        internal.setdefault(left + right, len(internal))
+    merged = [left + right for left, right in model.merges]
+    for token in merged:
+        internal.setdefault(token, len(internal))
+    n = len(merged)
     # A part that no merge makes never occurs, nor does its pair.
-    columns = np.array(
-        [
-            (internal[left], internal[right], internal[left + right], rank)
-            for rank, (left, right) in enumerate(model.merges)
-            if left in internal and right in internal
-        ],
-        dtype=np.int32,
-    ).reshape(-1, 4)
-    lefts, rights, made, ranks = (np.ascontiguousarray(column) for column in columns.T)
-    return list(internal), (lefts, rights, made, ranks)
+    lefts = np.fromiter((internal.get(left, -1) for left, _ in model.merges), np.int32, n)
+    rights = np.fromiter((internal.get(right, -1) for _, right in model.merges), np.int32, n)
+    made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
+    known = (lefts >= 0) & (rights >= 0)
+    ranks = np.flatnonzero(known).astype(np.int32)
+    return list(internal), (lefts[known], rights[known], made[known], ranks)
 
 
 def _ranked_rules(model: Model) -> tuple[list[bytes], _Rules]:
@@ -670,28 +686,22 @@ def _make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
     return whole, pool
 
 
-def _make_joints(tokens: list[bytes]) -> Array:
+def _make_joints(tokens: ByteStrings) -> Array:
     """Return the places that merges may cross (see `kernels.parts`)."""
-    strings = ByteStrings.from_list(tokens)
-    pool = _padded(strings.pool)
-    size = 1
-    while True:
-        joints = np.zeros(parts.PIECE_WORDS + size, dtype=np.uint64)
-        n = parts.build_joints(pool, strings.starts, joints)
-        # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
-        if 4 * size >= n:
-            return joints
-        size *= 2
+    pool = _padded(tokens.pool)
+    n = parts.build_joints(pool, tokens.starts, np.zeros(parts.PIECE_WORDS + 1, dtype=np.uint64))
+    # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
+    joints = np.zeros(parts.PIECE_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
+    parts.build_joints(pool, tokens.starts, joints)
+    return joints
 
 
-def _inner_pairs(tokens: Iterable[bytes]) -> Array:
-    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token."""
-    strings = ByteStrings.from_list(list(tokens))
-    pairs: Array = strings.pool[:-1].astype(np.int64) << 8 | strings.pool[1:]
+def _inner_pairs(tokens: ByteStrings) -> Array:
+    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token, some of them often."""
+    pairs: Array = tokens.pool[:-1].astype(np.int64) << 8 | tokens.pool[1:]
     inner = np.ones(pairs.size, dtype=bool)
-    inner[strings.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
-    distinct: Array = np.unique(pairs[inner])
-    return distinct
+    inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
+    return pairs[inner]
 
 
 def _make_specials(specials: dict[bytes, int]) -> Array:
