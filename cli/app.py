@@ -12,6 +12,7 @@ from bpejit.errors import BpejitError
 from .cmd_decode import decode
 from .cmd_encode import encode
 from .cmd_info import info
+from .cmd_split import split
 from .cmd_subword import subword
 from .cmd_train import train
 from .cmd_warmup import warmup
@@ -79,5 +80,5 @@ def program() -> None:
     """
 
 
-for command in (train, encode, decode, info, subword, warmup):
+for command in (train, encode, decode, info, split, subword, warmup):
     program.add_command(command)

@@ -157,6 +157,11 @@ def test_what_is_outside_the_dialect_is_named_with_a_way_to_write_it(source: str
     assert hint in pattern.reason
 
 
+def test_what_would_make_the_slower_automaton_fast() -> None:
+    assert "`|[\\s\\S]`, may help" in compile_pattern("a+b").reason
+    assert "beside `a`" in compile_pattern(r"a+b|[\s\S]").reason
+
+
 @pytest.mark.skipif(not JIT, reason="about 200 classes of characters and as many alternatives: slow as plain Python")
 def test_many_classes() -> None:
     # More classes than the narrowest row of a table has.

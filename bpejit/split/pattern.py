@@ -28,7 +28,8 @@ _MOST_PAIR_ENTRIES = 1 << 16
 """Beyond this the table of pairs of characters would be slower than two steps through the small one."""
 
 
-_FASTER = "shorter alternatives may help, or one at the end that matches any character, such as `|[\\s\\S]`"
+_FASTER = "do without an alternative that goes on where another could have ended, such as `a+b` beside `a`"
+_FASTER_GAPS = "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help"
 _FASTER_SEQUENCE = (
     "put first what cuts runs of one kind of characters, such as `\\p{N}{1,3}`, and only one other pattern behind"
 )
@@ -178,7 +179,8 @@ def compile_pattern(pattern: Pattern) -> SplitPattern:
     except NoTransducerError as error:
         if len(dfas) > 1:
             return SplitPattern(source, name, "regex", _slow_reason(_SlowError(str(error), _FASTER_SEQUENCE)), None, stages)
-        reason = f"the split pattern runs in the slower of two automata because {error}; {_FASTER}"
+        hint = _FASTER_GAPS if isinstance(error.__cause__, UndecidedGapError) else _FASTER
+        reason = f"the split pattern runs in the slower of two automata because {error}; {hint}"
         tables = _tables(dfas[0], _restart_table(dfas[0], stride), stride)
         return SplitPattern(source, name, "restart", reason, tables, stages)
     tables = _tables(dfas[0], _transducer_table(transducer, stride), stride, transducer)
@@ -270,10 +272,10 @@ def _compose(dfas: list[Dfa]) -> Transducer:
             )
         try:
             whole = fill_gaps(dfa)
-        except UndecidedGapError:
+        except UndecidedGapError as cause:
             raise NoTransducerError(
                 "some text is matched by no alternative, and it takes more than two characters to know which"
-            ) from None
+            ) from cause
         gate = make_transducer(whole, gate)
     assert gate is not None
     return gate
