@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         BpejitError,
         CorpusError,
         EngineError,
+        OptionError,
         OutputError,
         PatternError,
         SpecialTokenError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         TokenIdError,
         TokenizerFormatError,
         TrainingError,
+        UnsupportedError,
     )
     from bpejit.model import Model
     from bpejit.tokenfiles.flat import open_tokens
@@ -35,6 +37,7 @@ _HOMES = {
     "CorpusError": "bpejit.errors",
     "EngineError": "bpejit.errors",
     "Model": "bpejit.model",
+    "OptionError": "bpejit.errors",
     "OutputError": "bpejit.errors",
     "PatternError": "bpejit.errors",
     "SpecialTokenError": "bpejit.errors",
@@ -43,6 +46,7 @@ _HOMES = {
     "Tokenizer": "bpejit.tokenizer",
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
+    "UnsupportedError": "bpejit.errors",
     "load": "bpejit.tokenizer",
     "open_tokens": "bpejit.tokenfiles.flat",
     "train": "bpejit.trainer",
@@ -55,6 +59,7 @@ __all__ = [
     "CorpusError",
     "EngineError",
     "Model",
+    "OptionError",
     "OutputError",
     "PatternError",
     "SpecialTokenError",
@@ -63,6 +68,7 @@ __all__ = [
     "Tokenizer",
     "TokenizerFormatError",
     "TrainingError",
+    "UnsupportedError",
     "load",
     "open_tokens",
     "subword",

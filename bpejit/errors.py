@@ -8,6 +8,8 @@
     ├── TokenFileError(ValueError)      a token file that is broken or belongs to another tokenizer
     ├── TokenIdError(ValueError)        a token id that the vocabulary does not have
     ├── SpecialTokenError(ValueError)   a special token in text that must not have one, or one that does not exist
+    ├── OptionError(ValueError)         options that cannot be, or that contradict each other
+    ├── UnsupportedError(NotImplementedError)  what another package can do and bpejit cannot
     ├── OutputError(OSError)            a file that could not be written
     └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
 
@@ -45,6 +47,14 @@ class TokenIdError(BpejitError, ValueError):
 
 class SpecialTokenError(BpejitError, ValueError):
     """A special token stands in text that must not have it, or does not exist."""
+
+
+class OptionError(BpejitError, ValueError):
+    """An option has a value that cannot be, or two contradict each other."""
+
+
+class UnsupportedError(BpejitError, NotImplementedError):
+    """Another package can do this, and bpejit's face for it cannot."""
 
 
 class OutputError(BpejitError, OSError):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encod
 from bpejit.split import Pattern, Splitter
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
+
+if TYPE_CHECKING:
+    from bpejit.faces.huggingface import HuggingFaceTokenizer
+    from bpejit.faces.tiktoken import Encoding as TiktokenEncoding
 
 ITERABLE_IDS = 2048
 """Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
@@ -422,6 +426,26 @@ class Tokenizer:
             with replacing(out) as file:
                 return write(file)
         return write(out)
+
+    # ---- other faces -------------------------------------------------------------------------------------------------
+
+    def as_tiktoken(self, name: str = "bpejit") -> TiktokenEncoding:
+        """Return this tokenizer with the methods of `tiktoken.Encoding`, for code that is written for it."""
+        from bpejit.faces.tiktoken import Encoding
+
+        return Encoding(self, name)
+
+    def as_hf(self, **options: Any) -> HuggingFaceTokenizer:
+        """Return this tokenizer with what training loops use of `transformers.PreTrainedTokenizerFast`.
+
+        Parameters
+        ----------
+        options
+            Those of `bpejit.faces.huggingface.HuggingFaceTokenizer`: `eos_token`, `pad_token`, `model_max_length` and so on.
+        """
+        from bpejit.faces.huggingface import HuggingFaceTokenizer
+
+        return HuggingFaceTokenizer(self, **options)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 
