@@ -185,7 +185,7 @@ class Encoding:
         source = pattern_source(self._tokenizer.pattern)
         if isinstance(source, str):
             return source
-        raise UnsupportedError(f"this tokenizer splits by {len(source)} patterns, one after the other; tiktoken has one pattern")
+        raise UnsupportedError(f"this tokenizer splits by {len(source)} patterns, one after the other; tiktoken has one")
 
     @property
     def _mergeable_ranks(self) -> dict[bytes, int]:
