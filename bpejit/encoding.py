@@ -176,7 +176,8 @@ class Encoder:
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
         self._addresses = addresses_of(self.tables)
         self._pool, self._starts, self._lengths = _make_decoder(model)
-        self._splitters = {frozenset(model.special_tokens): self.splitter}
+        self.special_tokens = frozenset(model.special_tokens)
+        self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
@@ -242,7 +243,7 @@ class Encoder:
             known = [special_bytes(text) for text in self.model.special_tokens if text in special_tokens]
             found = Splitter(self.splitter.pattern, known)
             if len(self._splitters) > MOST_SPLITTERS:
-                self._splitters = {frozenset(self.model.special_tokens): self.splitter}
+                self._splitters = {self.special_tokens: self.splitter}
             self._splitters[special_tokens] = found
         return found
 

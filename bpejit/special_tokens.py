@@ -28,13 +28,13 @@ Segments: TypeAlias = "Iterable[tuple[str | bytes, bool]]"
 
 
 def allowed_tokens(
-    known: Collection[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
+    known: frozenset[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
 ) -> frozenset[str]:
     """Return the special tokens that are to be found in some texts, by tiktoken's rules.
 
     Parameters
     ----------
-    known : collection of str
+    known : frozenset of str
         All special tokens of the tokenizer.
     allowed : "all" or set of str, optional
         Those to be found; none if it is missing. Names that the tokenizer does not have are passed over.
@@ -47,22 +47,29 @@ def allowed_tokens(
     SpecialTokenError
         If a disallowed one is in a text.
     """
-    everything = frozenset(known)
-    chosen = _names(everything, allowed, frozenset(), "allowed_special")
-    banned = _names(everything - chosen, disallowed, everything - chosen, "disallowed_special")
+    found, banned = _decide(known, _names(allowed, (), "allowed_special"), _names(disallowed, "all", "disallowed_special"))
     for text in texts if banned else ():
         _check(text, banned)
-    return everything & chosen
+    return found
 
 
-def _names(everything: frozenset[str], choice: SpecialChoice | None, default: frozenset[str], option: str) -> frozenset[str]:
-    if choice is None:
-        return default
+def _names(choice: SpecialChoice | None, default: SpecialChoice, option: str) -> frozenset[str] | None:
+    """Return the tokens that are chosen, or None for all."""
+    choice = default if choice is None else choice
     if isinstance(choice, str):
-        if choice == "all":
-            return everything
-        raise TypeError(f"{option} is the string {choice!r}; expected 'all' or a set of special tokens: pass {{{choice!r}}}")
+        if choice != "all":
+            raise TypeError(f"{option} is {choice!r}; expected 'all' or a set of special tokens: pass {{{choice!r}}}")
+        return None
     return frozenset(choice)
+
+
+@lru_cache(maxsize=64)
+def _decide(
+    known: frozenset[str], allowed: frozenset[str] | None, disallowed: frozenset[str] | None
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which special tokens are to be found, and which must not be there; None stands for all."""
+    allowed = known if allowed is None else allowed
+    return known & allowed, known - allowed if disallowed is None else disallowed
 
 
 def _check(text: str | bytes, banned: frozenset[str]) -> None:

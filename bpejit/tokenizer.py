@@ -253,7 +253,7 @@ class Tokenizer:
     def _choose(
         self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
     ) -> Splitter:
-        return self._encoder.splitter_for(allowed_tokens(self.special_tokens, allowed, disallowed, texts))
+        return self._encoder.splitter_for(allowed_tokens(self._encoder.special_tokens, allowed, disallowed, texts))
 
     def encode_segments(self, segments: Segments) -> list[int]:
         """Return the ids of a text whose parts are trusted or not: only in trusted ones are special tokens found.
