@@ -283,6 +283,17 @@ class Encoder:
         np.cumsum([ids.size for ids in encoded], out=starts[1:])
         return EncodedBatch(_join(encoded), starts)
 
+    def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
+        """Return the ids of each of some pre-tokens: what the merges make of these bytes, whatever they are."""
+        if not pieces:
+            return []
+        strings = ByteStrings.from_list(list(pieces))
+        workspace.progress[kernels.N_OUT] = 0
+        out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+        out = self._encode_spans(workspace, _padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+        ids = self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
+        return np.split(ids, np.searchsorted(np.cumsum(self.token_lengths(ids)), strings.starts[1:-1], side="right"))
+
     def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:
         """Return the ids of a chunk of a text (see `bpejit.corpus.chunks`) as uint32 [tokens].
 

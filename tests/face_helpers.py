@@ -87,12 +87,15 @@ def tiktoken_named(name: str) -> Any:
 
 NAMES = ["small", *PUBLISHED]
 
+settled = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=40)
+"""Text without characters that a later Unicode may have assigned: each tool has the tables of another version."""
+
 PIECES = [*CHAT, "<|endofprompt|>", "<|", "|>", "<|im", "endoftext", "<|im_", "start|>", "don't", "é", "漢字", "😀"]
 
 pieces = st.one_of(
     st.sampled_from([*PIECES, " ", "\n", "  "]),
     st.sampled_from(["\ud83d", "\ude00", "\udc80", "\ud800"]),
-    st.text(max_size=8),
+    st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=8),
 )
 
 texts = st.lists(pieces, max_size=12).map("".join)

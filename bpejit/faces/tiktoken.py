@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.encoding import text_to_bytes
 from bpejit.errors import TokenIdError, UnsupportedError
+from bpejit.faces.unstable import encode_with_unstable
 from bpejit.model import pattern_source
 from bpejit.offsets import character_starts
 
@@ -38,8 +40,8 @@ class TokenKindError(TokenIdError, TypeError):
 class Encoding:
     """A tokenizer with the methods of `tiktoken.Encoding`; made by `Tokenizer.as_tiktoken`.
 
-    Signatures, results and kinds of errors are those of tiktoken 0.14, but for these: `encode_with_unstable` is not there;
-    `encode_to_numpy` takes lone surrogates, as `encode` does, and its array may be written to; `num_threads` changes nothing.
+    Signatures, results and kinds of errors are those of tiktoken 0.14, but for these: all methods take lone
+    surrogates, as `encode` does there; the array of `encode_to_numpy` may be written to; `num_threads` changes nothing.
 
     Parameters
     ----------
@@ -100,6 +102,21 @@ class Encoding:
         batch = self._tokenizer.encode_batch(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
         return [ids.tolist() for ids in batch]
 
+    def encode_with_unstable(
+        self,
+        text: str,
+        *,
+        allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> tuple[list[int], list[list[int]]]:
+        """Return the ids of a text that stay if it goes on, and what the rest of it may become."""
+        tokenizer = self._tokenizer
+        splitter = tokenizer._choose(allowed_special, disallowed_special, [text])
+        with tokenizer._workspace() as workspace:
+            data = text_to_bytes(text)
+            stable, completions = encode_with_unstable(tokenizer._encoder, data, splitter, self._sorted_tokens, workspace)
+        return stable, [list(completion) for completion in completions]
+
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of one token, ordinary or special; KeyError if there is none."""
         data = text_or_bytes.encode("utf-8") if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
@@ -152,6 +169,10 @@ class Encoding:
 
     def token_byte_values(self) -> list[bytes]:
         """Return the bytes of all ordinary tokens, sorted."""
+        return list(self._sorted_tokens)
+
+    @cached_property
+    def _sorted_tokens(self) -> list[bytes]:
         return sorted(self._mergeable_ranks)
 
     @property
