@@ -626,7 +626,7 @@ def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         raise TokenizerFormatError(
             f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
         )
-    internal, (lefts, rights, made, ranks) = _ranked_rules(model) if model.ranked else _listed_rules(model)
+    internal, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
     n_ranks = int(ranks.max(initial=-1)) + 1
     if n_ranks > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -668,10 +668,10 @@ def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
     return list(internal), (lefts[known], rights[known], made[known], ranks)
 
 
-def _ranked_rules(model: Model) -> tuple[list[bytes], _Rules]:
+def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], _Rules]:
     """Return the internal tokens and rules of a ranked model: all ways to make a token of two have its rank."""
     internal = [bytes([byte]) for byte in range(256)]
-    internal += [token for _, token in sorted(model.tokens.items()) if len(token) > 1]
+    internal += [token for _, token in sorted(tokens.items()) if len(token) > 1]
     strings = ByteStrings.from_list(internal)
     slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
     room = strings.pool.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import EncodeJob
 from bpejit.files import OutputFile, replacing
-from bpejit.formats.folder import load_folder, save_folder
+from bpejit.formats.export import save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
+from bpejit.formats.recognise import load_model
 from bpejit.model import Model
 from bpejit.offsets import TokenOffsets, token_offsets
 from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
@@ -449,26 +450,72 @@ class Tokenizer:
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> str | None:
-        """Save as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format cannot say.
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "bpejit",  # noqa: A002 - it is the word for it
+        legacy_merges: bool = False,
+    ) -> str | None:
+        """Save the tokenizer, by default as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format
+        cannot say.
+
+        Parameters
+        ----------
+        path : path
+            A folder; for `tiktoken` a file, `NAME.tiktoken`.
+        format : str
+            `bpejit`; `hf`, the same, but refused where Hugging Face would give other ids; `tiktoken`, a rank file and the
+            lines of Python that make a `tiktoken.Encoding` of it; `gpt2`, `vocab.json` and `merges.txt`.
+        legacy_merges : bool
+            Whether the merges in `tokenizer.json` are written as `"a b"`, for readers that know no pairs.
 
         Returns
         -------
         str, optional
-            Why other tools cannot read the folder, where the split pattern cannot be said in their dialect.
+            For `bpejit`: why other tools cannot read the folder, where they cannot.
+
+        Raises
+        ------
+        TokenizerFormatError
+            If the format cannot say what the tokenizer is, or its readers would give other ids.
+        OutputError
+            If a file cannot be written, or one is there that bpejit did not write.
         """
-        return save_folder(self._model, path)
+        return save_model(self._model, path, format=format, legacy_merges=legacy_merges)
 
 
-def load(path: str | os.PathLike[str]) -> Tokenizer:
-    """Load a tokenizer that `Tokenizer.save` or `bpejit train` has written.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+) -> Tokenizer:
+    """Load a tokenizer.
+
+    Parameters
+    ----------
+    path : path
+        A folder that `Tokenizer.save` or `bpejit train` has written; a rank file of tiktoken, `NAME.tiktoken`; Mistral's
+        `tekken.json`; GPT-2's `vocab.json` with `merges.txt` beside it; a folder with one of these; or
+        `hf:ORGANISATION/NAME` or `hf:ORGANISATION/NAME@REVISION` for a repository on the Hugging Face Hub.
+    pattern : str or tuple of str, optional
+        The split pattern, a preset's name or a regular expression, where the files do not say it. tiktoken's published
+        files are known by name and content.
+    special_tokens : dict of str to int, optional
+        Text and id of each special token, where the files do not say them; for GPT-2's pair a list is enough.
 
     Raises
     ------
     TokenizerFormatError
-        If the folder is missing, broken, or of another format.
+        If it is missing, broken, of no known format, or does not say what is needed.
+
+    Examples
+    --------
+    >>> tokenizer = bpejit.load("cl100k_base.tiktoken")  # doctest: +SKIP
+    >>> tokenizer = bpejit.load("my.tiktoken", pattern="o200k", special_tokens={"<|end|>": 200_000})  # doctest: +SKIP
     """
-    return Tokenizer.from_model(load_folder(path))
+    return Tokenizer.from_model(load_model(path, pattern=pattern, special_tokens=special_tokens))
 
 
 def _as_integers(ids: Array) -> Iterator[int]:

@@ -399,6 +399,21 @@ def build_joints(tokens: list[bytes]) -> set[tuple[bytes, bytes] | tuple[int, in
     return joints
 
 
+def recover_splits(tokens: list[bytes]) -> list[tuple[int, int]]:
+    """For each token the two parts that the ranks below its own make of it, or (-1, -1); tokens are in order of rank."""
+    ranks = {token: number for number, token in enumerate(tokens) if number >= 256}
+    found = []
+    for number, token in enumerate(tokens):
+        parts = [token[place : place + 1] for place in range(len(token))]
+        while len(parts) > 2:
+            best = min(range(len(parts) - 1), key=lambda place: ranks.get(parts[place] + parts[place + 1], number))
+            if ranks.get(parts[best] + parts[best + 1], number) >= number:
+                break
+            parts[best : best + 2] = [parts[best] + parts[best + 1]]
+        found.append((tokens.index(parts[0]), tokens.index(parts[1])) if len(parts) == 2 else (-1, -1))
+    return found
+
+
 def merge_window(data: bytes, rules: Rules) -> list[int]:
     """Merge the pair of lowest rank, the leftmost of equals, until none is left."""
     tokens = list(data)

@@ -15,6 +15,8 @@ pattern
     applied one after the other.
 shared_ids
     Ids of special tokens that are ordinary tokens too.
+ranked, ignore_merges
+    How tokens merge (see `Model`). For a ranked model the merges of `tokenizer_file` are for other tools.
 tie_break, merge_counts
     How the tokenizer was trained: the tie rule, and how often each merge's pair occurred.
 vocab_size, token_lengths
@@ -29,7 +31,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,8 @@ from bpejit.split.presets import Pattern
 
 FORMAT = "bpejit tokenizer"
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 has `ranked` and `ignore_merges`. What has neither is written as version 1."""
 
 OWN_FILE = "bpejit.json"
 
@@ -55,13 +59,17 @@ PRIVATE_FILE = "model.json"
 """Holds the same as `tokenizer.json` where other tools would read that differently; they do not look for this name."""
 
 
-def save_folder(model: Model, path: StrPath) -> str | None:
+def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, must_be_public: bool = False) -> str | None:
     """Save a model as a folder; it is made if need be, and a tokenizer that bpejit saved there before is replaced.
 
     Parameters
     ----------
     model : Model
     path : path
+    legacy_merges : bool
+        Whether merges are written as `"a b"` (see `tokenizer_json`).
+    must_be_public : bool
+        Whether a folder that other tools cannot read is an error.
 
     Returns
     -------
@@ -72,17 +80,23 @@ def save_folder(model: Model, path: StrPath) -> str | None:
     ------
     OutputError
         If a file cannot be written, or the folder holds a tokenizer that bpejit did not write. What was there is unchanged.
+    TokenizerFormatError
+        If other tools cannot read the folder, and `must_be_public`.
     """
     folder = Path(path)
     check_folder(folder)
     source = pattern_source(model.pattern)
     split_pattern, obstacle = _exported_pattern(source)
     obstacle = obstacle or special_token_obstacle(model)
-    written = tokenizer_json(model, split_pattern)
+    if obstacle and must_be_public:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected one that it reads with equal ids: "
+            "save it in bpejit's own format"
+        )
+    written = tokenizer_json(model, split_pattern, legacy_merges=legacy_merges)
     name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
     own = _own_json(model, source, name, written, obstacle)
-    made = _make_folder(folder)
-    try:
+    with made_folder(folder):
         if obstacle:
             stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
             with replacing_all([folder / PRIVATE_FILE, folder / OWN_FILE], remove=stale) as (tokenizer_file, own_file):
@@ -94,10 +108,6 @@ def save_folder(model: Model, path: StrPath) -> str | None:
                 tokenizer_file.write(written)
                 config_file.write(tokenizer_config_json(model))
                 own_file.write(own)
-    except BaseException:
-        for new in made:
-            _remove_empty(new)
-        raise
     return obstacle
 
 
@@ -143,6 +153,24 @@ def _exported_pattern(source: Pattern) -> tuple[Pattern, str | None]:
     return translated, None
 
 
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it where they are missing; if the block fails, those that are still empty go away.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be made.
+    """
+    made = _make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        for new in made:
+            _remove_empty(new)
+        raise
+
+
 def _make_folder(folder: Path) -> list[Path]:
     """Make a folder and those above it; return the new ones, innermost first."""
     missing = []
@@ -167,7 +195,7 @@ def _remove_empty(folder: Path) -> None:
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
     fields = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if model.ranked or model.ignore_merges else 1,
         "bpejit_version": __version__,
         "tokenizer_file": name,
         "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
@@ -178,6 +206,8 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
             "source": source,
         },
         "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
+        "ranked": model.ranked,
+        "ignore_merges": model.ignore_merges,
         "tie_break": model.tie_break,
         "training": model.training,
         "vocab_size": model.vocab_size,
@@ -240,7 +270,10 @@ def load_folder(path: StrPath) -> Model:
     preset = _field(pattern, "name", (str, type(None)), own_path)
     source = _pattern_source(pattern, own_path)
     shared_ids = _numbers(own, "shared_ids", own_path)
+    ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
     tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(shared_ids))
+    if ranked:
+        merges = []
     merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
     try:
         model = Model(
@@ -252,6 +285,8 @@ def load_folder(path: StrPath) -> Model:
             tie_break=_field(own, "tie_break", (str, type(None)), own_path),
             merge_counts=merge_counts,
             training=_field(own, "training", dict, own_path),
+            ranked=ranked,
+            ignore_merges=ignore_merges,
         )
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -328,7 +363,9 @@ def _parse_tokenizer(
         tokens[token_id] = by_text[text] = token
     pairs = _field(model, "merges", list, path)
     try:
-        return tokens, [(by_text[left], by_text[right]) for left, right in pairs], specials
+        # No byte's character is a space, so a pair in one string has one.
+        split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
+        return tokens, [(by_text[left], by_text[right]) for left, right in split], specials
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
         raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
@@ -345,6 +382,7 @@ def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:
 
 
 def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
+    value = value.split(" ") if isinstance(value, str) else value
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
 
 
@@ -363,6 +401,14 @@ def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = " or ".join(_JSON_NAMES[one] for one in kinds)
         raise _bad_field(path, key, value, names)
+    return value
+
+
+def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:
+    """Return a flag; version 1 has none."""
+    value = fields.get(key, False)
+    if not isinstance(value, bool):
+        raise _bad_field(path, key, value, "true or false")
     return value
 
 

@@ -1,21 +1,32 @@
 """GPT-2's pair of files: `vocab.json`, token text -> id, and `merges.txt`, one merge a line in order.
 
-Bytes are written as `bpejit.formats.bytemap` describes; a special token is written as its plain text.
+Bytes are written as `bpejit.formats.bytemap` describes; a special token is written as its plain text. The pair says neither
+which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar of one that
+bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern, whatever the pair.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, SupportsIndex
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
-from bpejit.model import Model, special_bytes
-from bpejit.split.presets import Pattern
+from bpejit.formats.published import GPT2_VOCAB, Published
+from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
+from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.split.presets import PRESETS, Pattern
+
+VOCAB_FILE = "vocab.json"
+
+MERGES_FILE = "merges.txt"
 
 VERSION_LINE = "#version: 0.2"
 """The first line of GPT-2's merges file; only a first line is a comment, since `#` is also the text of a byte."""
@@ -139,6 +150,51 @@ def read_gpt2_pair(
         raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
 
 
+def load_gpt2_pair(
+    vocab_path: StrPath, *, pattern: Pattern | None = None, special_tokens: Mapping[str, int] | Iterable[str] | None = None
+) -> Model:
+    """Read `vocab.json`, and `merges.txt` in the same folder.
+
+    Parameters
+    ----------
+    vocab_path : path
+    pattern : str or tuple of str, optional
+        Must be given unless the pair is the published one, or bpejit wrote it.
+    special_tokens : dict of str to int, or list of str, optional
+        In place of those that are known. One that the vocabulary lacks is appended to it, if no id is given.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a file is missing or broken, the pattern is not known, or a special token has another id in the vocabulary.
+    """
+    data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
+    known: Sidecar | Published | None = read_sidecar(vocab_path, data)
+    if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256:
+        known = GPT2_VOCAB
+    if known is None and pattern is None:
+        raise TokenizerFormatError(
+            f"`{vocab_path}` does not say how text is split; expected GPT-2's own file, or one that bpejit wrote, with its "
+            "sidecar: say `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+        )
+    if known is not None:
+        pattern = known.pattern if pattern is None else pattern
+        special_tokens = known.special_tokens if special_tokens is None else special_tokens
+    assert pattern is not None
+    merges_path = Path(vocab_path).with_name(MERGES_FILE)
+    model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern)
+    if not isinstance(special_tokens, Mapping):
+        return model
+    specials = dict(special_tokens)
+    for text, token_id in model.special_tokens.items():
+        if token_id != specials[text] and special_bytes(text) in read_gpt2_pair(vocab_path, merges_path).ids:
+            raise TokenizerFormatError(
+                f"`{vocab_path}` has the token {text!r} with id {token_id}, not {specials[text]}; "
+                "expected the ids of the vocabulary: correct `special_tokens=`"
+            )
+    return replace(model, special_tokens=specials)
+
+
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:
     """Read a vocabulary. Text that can stand for bytes does so; other text was added to the vocabulary as it stands."""
     entries = parse_json(
@@ -219,6 +275,61 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> 
     OutputError
         If a file cannot be written; both are then as they were.
     """
+    vocab, merges = _pair(model, vocab_path)
+    with replacing_all([merges_path, vocab_path]) as (merges_file, vocab_file):
+        merges_file.write(merges)
+        vocab_file.write(vocab)
+
+
+def save_gpt2_pair(model: Model, folder: StrPath) -> None:
+    """Write `vocab.json` and `merges.txt`, with a sidecar, to a folder that exists.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the format cannot say what the model is, or other tools would read it with other ids.
+    OutputError
+        If a file cannot be written, or one is there that bpejit did not write. What was there is unchanged.
+    """
+    vocab_path, merges_path = Path(folder) / VOCAB_FILE, Path(folder) / MERGES_FILE
+    obstacle = _obstacle(model)
+    if obstacle:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected one to which other tools give "
+            "equal ids: save it in another format"
+        )
+    vocab, merges = _pair(model, vocab_path)
+    sidecar = sidecar_path(vocab_path)
+    check_targets(sidecar, [vocab_path, merges_path])
+    with replacing_all([merges_path, vocab_path, sidecar]) as (merges_file, vocab_file, sidecar_file):
+        merges_file.write(merges)
+        vocab_file.write(vocab)
+        sidecar_file.write(sidecar_json(model, vocab))
+
+
+def _obstacle(model: Model) -> str | None:
+    """Return why those who read the pair would give other ids; None if they would not."""
+    # `r50k` is another spelling, which splits alike.
+    if pattern_source(model.pattern) not in (PRESETS["gpt2"], PRESETS["r50k"]):
+        return "it does not split by the pattern `gpt2`, which is what readers of the pair take"
+    if model.ranked or model.ignore_merges:
+        from bpejit.formats.ranks import recover_merges  # it loads kernels
+
+        _, unreachable = recover_merges(model.tokens)
+        if unreachable:
+            return (
+                f"it leaves whole tokens whole, such as {unreachable[0]!r}, which merges do not make; the pair cannot say that"
+            )
+    return None
+
+
+def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
+    """Return the content of the two files."""
+    merge_list = model.merges
+    if model.ranked:
+        from bpejit.formats.ranks import as_merge_list  # it loads kernels
+
+        merge_list = as_merge_list(model)
     texts = {token_id: bytes_to_text(token) for token_id, token in model.tokens.items()}
     taken = set(texts.values())
     for text, token_id in model.special_tokens.items():
@@ -234,10 +345,8 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> 
         texts[token_id] = text if _is_plain(text) else written
     lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
     vocab = "{" + ", ".join(lines) + "}"
-    merges = "".join(f"{bytes_to_text(left)} {bytes_to_text(right)}\n" for left, right in model.merges)
-    with replacing_all([merges_path, vocab_path]) as (merges_file, vocab_file):
-        merges_file.write(f"{VERSION_LINE}\n{merges}".encode())
-        vocab_file.write(vocab.encode())
+    merges = "".join(f"{bytes_to_text(left)} {bytes_to_text(right)}\n" for left, right in merge_list)
+    return vocab.encode(), f"{VERSION_LINE}\n{merges}".encode()
 
 
 def _is_plain(text: str) -> bool:

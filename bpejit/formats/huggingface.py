@@ -1,18 +1,20 @@
 """Hugging Face's `tokenizer.json`: written in its canonical byte-level form.
 
 In that form text is split by one regular expression or by several in turn, each piece is written with GPT-2's byte
-characters, and merges follow in order. `tokenizers` then gives the ids that bpejit gives, special tokens included: both find
-these first, the leftmost, and of several that begin at one place the longest.
+characters, and merges follow in order; those of a ranked model as a list that gives the same ids (see
+`bpejit.formats.ranks`), with `ignore_merges`, which leaves whole tokens whole. `tokenizers` then gives the ids that bpejit
+gives, special tokens included: both find these first, the leftmost, and of several that begin at one place the longest.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from json.encoder import encode_basestring
 from typing import Any
 
-from bpejit.formats.bytemap import bytes_to_text
-from bpejit.model import Model
+from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
+from bpejit.model import Model, special_bytes
 from bpejit.split.presets import Pattern
 
 END_OF_TEXT = "<|endoftext|>"
@@ -21,7 +23,8 @@ END_OF_TEXT = "<|endoftext|>"
 def special_token_obstacle(model: Model) -> str | None:
     """Return why the special tokens cannot be said in `tokenizer.json`, or None if they can.
 
-    One dict holds the byte characters of ordinary tokens and the plain text of special ones, and a key has one id.
+    One dict holds the byte characters of ordinary tokens and the plain text of special ones, and a key has one id. Where
+    whole pre-tokens are looked up in it, a special token must not be found for other bytes than its own.
     """
     ordinary = {bytes_to_text(token): token_id for token_id, token in model.tokens.items()}
     for text, token_id in model.special_tokens.items():
@@ -29,10 +32,15 @@ def special_token_obstacle(model: Model) -> str | None:
             return f"the special token {text!r} is not valid UTF-8"
         if ordinary.get(text, token_id) != token_id:
             return f"the special token {text!r} is written like the ordinary token {model.tokens[ordinary[text]]!r}"
+        if (model.ranked or model.ignore_merges) and text not in ordinary:
+            with suppress(UnicodeEncodeError):
+                meant = text_to_bytes(text)
+                if meant != special_bytes(text):
+                    return f"the special token {text!r} is written like the bytes {meant!r}"
     return None
 
 
-def tokenizer_json(model: Model, split_pattern: Pattern) -> bytes:
+def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool = False) -> bytes:
     """Write a model as `tokenizer.json`.
 
     Parameters
@@ -41,7 +49,14 @@ def tokenizer_json(model: Model, split_pattern: Pattern) -> bytes:
     split_pattern : str or tuple of str
         The model's pattern in the dialect of Hugging Face's `Split` (see `bpejit.split.translate`); of a sequence, each
         expression is a step of its own.
+    legacy_merges : bool
+        Whether merges are written as `"a b"`, as before 2024, and not as `["a", "b"]`: for readers that know nothing else.
     """
+    merges = model.merges
+    if model.ranked:
+        from bpejit.formats.ranks import as_merge_list  # it loads kernels, which trained models need not
+
+        merges = as_merge_list(model)
     texts = {token: bytes_to_text(token) for token in model.tokens.values()}
     vocab = {texts[token]: token_id for token_id, token in sorted(model.tokens.items())}
     for text, token_id in model.special_tokens.items():
@@ -79,12 +94,16 @@ def tokenizer_json(model: Model, split_pattern: Pattern) -> bytes:
         "end_of_word_suffix": None,
         "fuse_unk": False,
         "byte_fallback": False,
-        "ignore_merges": False,
+        "ignore_merges": model.ranked or model.ignore_merges,
     }
     # Written by hand, one token and one merge a line: readable, and ten times as fast as json's own indentation.
     entries = [f"{_string(text)}: {token_id}" for text, token_id in sorted(vocab.items(), key=lambda item: item[1])]
     quoted = {token: encode_basestring(text) for token, text in texts.items()}  # each is in many merges
-    pairs = [f"[{quoted[left]}, {quoted[right]}]" for left, right in model.merges]
+    form = "[{}, {}]".format
+    if legacy_merges:
+        quoted = {token: text[1:-1] for token, text in quoted.items()}
+        form = '"{} {}"'.format
+    pairs = [form(quoted[left], quoted[right]) for left, right in merges]
     fields = [*_fields(options), f'"vocab": {_block("{}", entries, 2)}', f'"merges": {_block("[]", pairs, 2)}']
     return _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
 

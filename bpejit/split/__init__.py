@@ -8,7 +8,7 @@
 - `pattern`: all of these, `compile_pattern`
 - `presets`: published patterns by name
 - `splitter`: a pattern and special tokens, `Splitter`
-- `translate`: a pattern in the dialect of other tools, `to_oniguruma`
+- `translate`: a pattern in the dialect of other tools, `to_oniguruma` and `to_fancy_regex`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bpejit.split.pattern import SplitPattern, compile_pattern
     from bpejit.split.presets import PRESETS, Pattern
     from bpejit.split.splitter import Splitter, check_chunk
-    from bpejit.split.translate import to_oniguruma
+    from bpejit.split.translate import to_fancy_regex, to_oniguruma
 
 # Resolved on first use, so that the presets can be had without regex and NumPy.
 _HOMES = {
@@ -30,10 +30,11 @@ _HOMES = {
     "Splitter": "splitter",
     "check_chunk": "splitter",
     "compile_pattern": "pattern",
+    "to_fancy_regex": "translate",
     "to_oniguruma": "translate",
 }
 
-__all__ = ["PRESETS", "Pattern", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_oniguruma"]
+__all__ = ["PRESETS", "Pattern", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_fancy_regex", "to_oniguruma"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,10 @@ is left as it is, letter for letter: some readers of `tokenizer.json` know patte
 - `\w` has some more characters there (`²`), and of `\p{..}` only part of the names is known: the rest is spelled out.
   So are sets of which others are taken away, `[a-z--[aeiou]]`, which Oniguruma has not.
 
+`to_fancy_regex` writes for tiktoken, which runs Rust's fancy-regex. It knows possessive quantifiers and `$`, so less is
+changed; the rest is spelled out as above. What a pattern does not match is lost there, while it is a piece of its own
+here and in `Split`: such a pattern gets one more alternative.
+
 Tables of Unicode differ with its version: a letter of a script that was added later is a letter only to the newer tool.
 """
 
@@ -20,8 +24,8 @@ from __future__ import annotations
 import re
 
 from bpejit.errors import PatternError
-from bpejit.split.automaton import make_dfa
-from bpejit.split.classes import set_borders
+from bpejit.split.automaton import DEAD, Dfa, make_dfa
+from bpejit.split.classes import END_CLASS, set_borders
 from bpejit.split.parse import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks
 from bpejit.split.pattern import compile_pattern
 
@@ -56,11 +60,55 @@ def to_oniguruma(source: str) -> str:
     >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}|\s+\z|.
     """
+    return _rewrite(source, rust=False)[0]
+
+
+def to_fancy_regex(source: str) -> str:
+    r"""Return an equal pattern in the dialect of tiktoken.
+
+    Parameters
+    ----------
+    source : str
+        A regular expression in the syntax of the `regex` package.
+
+    Raises
+    ------
+    PatternError
+        If the pattern does not compile, or is outside the dialect of split patterns: then equality cannot be proven.
+
+    Examples
+    --------
+    >>> print(to_fancy_regex(r"\p{N}{1,3}+|\s+$|."))
+    \p{N}{1,3}+|\s+$|.|(?:(?!\p{N}{1,3}+|\s+$|.)[\s\S])++
+    """
+    translated, dfa = _rewrite(source, rust=True)
+    return rf"{translated}|(?:(?!{translated})[\s\S])++" if _leaves_gaps(dfa) else translated
+
+
+def _leaves_gaps(dfa: Dfa) -> bool:
+    """Whether there may be text of which the pattern matches no beginning; never denied without proof."""
+    seen = {0}
+    waiting = [0]
+    while waiting:
+        state = waiting.pop()
+        if state and not dfa.accepts[state, END_CLASS]:
+            return True
+        for move in dfa.moves[state, 1:][~dfa.accepts[state, 1:]].tolist():
+            if move == DEAD:
+                return True
+            if move not in seen:
+                seen.add(move)
+                waiting.append(move)
+    return False
+
+
+def _rewrite(source: str, *, rust: bool) -> tuple[str, Dfa]:
+    """Return a pattern in the dialect of Oniguruma or of Rust's fancy-regex, and its automaton."""
     compile_pattern(source)
     try:
         tree, marks = parse_with_marks(source)
         # Building the automaton proves that possessive quantifiers are greedy ones, and that no match is empty.
-        make_dfa(tree)
+        dfa = make_dfa(tree)
     except OutsideDialectError as error:
         raise PatternError(
             f"the split pattern {source!r} cannot be translated because {error}; expected a pattern that bpejit runs as an "
@@ -72,20 +120,20 @@ def to_oniguruma(source: str) -> str:
     for mark in marks:
         if mark.start < at:
             continue
-        out += source[at : mark.start], _translate(mark, source, list_letters)
+        out += source[at : mark.start], _translate(mark, source, list_letters, rust)
         at = mark.end
     out.append(source[at:])
     translated = "".join(out)
-    return translated + ")" if source.startswith("(?i)") else translated
+    return translated + ")" if source.startswith("(?i)") else translated, dfa
 
 
-def _translate(mark: Mark, source: str, list_letters: bool) -> str:
+def _translate(mark: Mark, source: str, list_letters: bool, rust: bool) -> str:
     text = source[mark.start : mark.end]
     match mark.piece:
         case End():
-            return r"\z"
+            return text if rust and text == "$" else r"\z"
         case Repeat():
-            return _quantifier(mark.piece, text)
+            return text.replace("{,", "{0,") if rust else _quantifier(mark.piece, text)
         case Chars() as chars if chars.ignore_case:
             return _set(_ranges(chars)) if list_letters else text
         case Chars():

@@ -1,0 +1,100 @@
+"""Published vocabularies whose files do not say their split pattern and special tokens, known by name and content."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from bpejit.errors import TokenizerFormatError
+from bpejit.files import StrPath
+
+END_OF_TEXT = "<|endoftext|>"
+
+_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+
+_END_OF_PROMPT = "<|endofprompt|>"
+
+_CL100K = {END_OF_TEXT: 100257, **dict(zip(_FIM, range(100258, 100261), strict=True)), _END_OF_PROMPT: 100276}
+_O200K = {END_OF_TEXT: 199999, _END_OF_PROMPT: 200018}
+_HARMONY = {
+    "<|startoftext|>": 199998,
+    END_OF_TEXT: 199999,
+    **{f"<|reserved_{number}|>": number for number in range(200000, 201088)},
+}
+for _name, _number in {
+    "<|return|>": 200002,
+    "<|constrain|>": 200003,
+    "<|channel|>": 200005,
+    "<|start|>": 200006,
+    "<|end|>": 200007,
+    "<|message|>": 200008,
+    "<|call|>": 200012,
+}.items():
+    del _HARMONY[f"<|reserved_{_number}|>"]
+    _HARMONY[_name] = _number
+_HARMONY[_END_OF_PROMPT] = 200018
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published file.
+
+    Parameters
+    ----------
+    sha256 : str
+        Of the file.
+    pattern : str
+        Name of a preset.
+    special_tokens : dict of str to int
+    """
+
+    sha256: str
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+_R50K_SHA256 = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
+_P50K_SHA256 = "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
+_CL100K_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+_O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+RANK_FILES: dict[str, Published] = {
+    "r50k_base": Published(_R50K_SHA256, "r50k", {END_OF_TEXT: 50256}),
+    "p50k_base": Published(_P50K_SHA256, "p50k", {END_OF_TEXT: 50256}),
+    "p50k_edit": Published(_P50K_SHA256, "p50k", {END_OF_TEXT: 50256, **dict(zip(_FIM, range(50281, 50284), strict=True))}),
+    "cl100k_base": Published(_CL100K_SHA256, "cl100k", _CL100K),
+    "o200k_base": Published(_O200K_SHA256, "o200k", _O200K),
+    "o200k_harmony": Published(_O200K_SHA256, "o200k", _HARMONY),
+}
+"""The rank files that tiktoken knows, by the name before `.tiktoken`. Some share their content; the name tells them apart."""
+
+GPT2_VOCAB = Published("196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", "gpt2", {END_OF_TEXT: 50256})
+"""GPT-2's `vocab.json` (OpenAI's `encoder.json`)."""
+
+
+def find_rank_file(path: StrPath, data: bytes) -> Published | None:
+    """Return what is known of a rank file by its name; None if it has another.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If its name is that of a published file and its content is not.
+    """
+    name = Path(path).name.removesuffix(".tiktoken")
+    published = RANK_FILES.get(name)
+    if published is None:
+        return None
+    found = hashlib.sha256(data).hexdigest()
+    if found != published.sha256:
+        raise TokenizerFormatError(
+            f"`{path}` has the name of the published {name}, but another content: its SHA-256 is {found}, expected "
+            f"{published.sha256}; get the file again, or say what it is with `pattern=` and `special_tokens=`"
+        )
+    return published
+
+
+def names_of_content(data: bytes) -> list[str]:
+    """Return the names of the published rank files that have this content."""
+    found = hashlib.sha256(data).hexdigest()
+    return [name for name, published in RANK_FILES.items() if published.sha256 == found]

@@ -1,0 +1,149 @@
+"""Which format a tokenizer's file or folder is of, told by name and content, and the model read from it.
+
+Nothing is guessed: what a format does not say has to be given, and the error names the option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from bpejit.errors import TokenizerFormatError
+from bpejit.files import StrPath, parse_json, read_file
+from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
+from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
+from bpejit.formats.hub import SCHEME, download
+from bpejit.formats.tekken import read_tekken
+from bpejit.formats.tiktoken import SUFFIX, looks_like_ranks, read_tiktoken
+from bpejit.model import Model
+from bpejit.split.presets import Pattern
+
+TEKKEN_FILE = "tekken.json"
+
+Kind = Literal["bpejit", "huggingface", "tiktoken", "tekken", "gpt2"]
+
+_EXPECTED = (
+    f"a folder that bpejit wrote, a rank file (`NAME{SUFFIX}`), Mistral's `{TEKKEN_FILE}`, or GPT-2's `{VOCAB_FILE}` with "
+    f"`{MERGES_FILE}` beside it"
+)
+
+
+def load_model(
+    path: StrPath,
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+) -> Model:
+    """Read a tokenizer of any format that is known.
+
+    Parameters
+    ----------
+    path : path
+        A file or a folder, or `hf:ORGANISATION/NAME` or `hf:ORGANISATION/NAME@REVISION` for a repository on the Hugging
+        Face Hub (see `bpejit.formats.hub`).
+    pattern : str or tuple of str, optional
+        The split pattern, a preset's name or a regular expression, for a format that does not say it.
+    special_tokens : dict of str to int, optional
+        Text and id of each special token, for a format that does not say them; for GPT-2's pair a list is enough.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file is missing, broken or of no known format, if it does not say what is needed, or if an option is given
+        though the file says it.
+    """
+    kind, place = recognise(download(path) if isinstance(path, str) and path.startswith(SCHEME) else path)
+    if kind == "gpt2":
+        return load_gpt2_pair(place, pattern=pattern, special_tokens=special_tokens)
+    if kind == "tiktoken":
+        if special_tokens is not None and not isinstance(special_tokens, Mapping):
+            raise TokenizerFormatError(
+                f"`{place}` does not say the ids of special tokens; expected `special_tokens=` with them: give a dict"
+            )
+        return read_tiktoken(place, pattern=pattern, special_tokens=special_tokens)
+    for name, value in (("pattern", pattern), ("special_tokens", special_tokens)):
+        if value is not None:
+            raise TokenizerFormatError(
+                f"`{place}` says its own pattern and special tokens; expected no `{name}=`: leave it out"
+            )
+    if kind == "tekken":
+        return read_tekken(place)
+    return load_folder(place) if kind == "bpejit" else _read_hugging_face(place)
+
+
+def _read_hugging_face(path: Path) -> Model:
+    raise TokenizerFormatError(
+        f"`{path}` has no {OWN_FILE} beside it, so bpejit did not write it; this version reads only "
+        "its own folders, not yet other Hugging Face tokenizers: give a folder that `bpejit train` has written"
+    )
+
+
+def recognise(path: StrPath) -> tuple[Kind, Path]:
+    """Return the format of a file or folder, and the path that its reader takes.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If there is no such file, it is of no known format, or a folder holds several tokenizers.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _recognise_folder(place)
+    if not place.exists():
+        return "bpejit", place  # whose reader says best what is missing
+    name = place.name
+    if name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE) and (place.parent / OWN_FILE).exists():
+        return "bpejit", place.parent
+    if name.endswith(SUFFIX):
+        return "tiktoken", place
+    if name == TEKKEN_FILE:
+        return "tekken", place
+    if name == VOCAB_FILE:
+        return "gpt2", place
+    if name == TOKENIZER_FILE:
+        return "huggingface", place
+    if name == MERGES_FILE:
+        raise TokenizerFormatError(
+            f"`{place}` is half of GPT-2's pair; expected `{VOCAB_FILE}`, which lies beside it: give that"
+        )
+    data = read_file(place, error=TokenizerFormatError, what="tokenizer file")
+    if looks_like_ranks(data):
+        return "tiktoken", place
+    kind = _kind_of_json(parse_json(data, place, error=TokenizerFormatError)) if data[:64].lstrip()[:1] == b"{" else None
+    if kind is None:
+        raise TokenizerFormatError(f"`{place}` is of no known format; expected {_EXPECTED}: give such a path")
+    return kind, place
+
+
+def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
+    if (folder / OWN_FILE).exists():
+        return "bpejit", folder
+    found: list[tuple[Kind, Path]] = []
+    if (folder / TOKENIZER_FILE).exists():
+        found.append(("huggingface", folder / TOKENIZER_FILE))
+    elif (folder / VOCAB_FILE).exists() and (folder / MERGES_FILE).exists():
+        # Beside a tokenizer.json the pair is the same tokenizer in its older form, which says less.
+        found.append(("gpt2", folder / VOCAB_FILE))
+    if (folder / TEKKEN_FILE).exists():
+        found.append(("tekken", folder / TEKKEN_FILE))
+    found += [("tiktoken", file) for file in sorted(folder.glob(f"*{SUFFIX}"))]
+    if len(found) > 1:
+        names = ", ".join(f"`{place.name}`" for _, place in found)
+        raise TokenizerFormatError(
+            f"`{folder}` holds several tokenizers ({names}); expected one: give the path of the one that you mean"
+        )
+    if not found:
+        raise TokenizerFormatError(f"`{folder}` holds no tokenizer; expected {_EXPECTED}: check the path")
+    return found[0]
+
+
+def _kind_of_json(content: Any) -> Kind | None:
+    """Return the format of JSON in a file of no known name."""
+    if not isinstance(content, dict):
+        return None
+    if isinstance(content.get("config"), dict) and isinstance(content.get("vocab"), list):
+        return "tekken"
+    if isinstance(content.get("model"), dict):
+        return "huggingface"
+    return "gpt2" if content and all(type(value) is int for value in content.values()) else None

@@ -1,0 +1,118 @@
+"""What a file of another format cannot say, in a file beside it: `NAME.bpejit.json` beside `NAME`.
+
+format, format_version, bpejit_version
+    What the file is, and who wrote it.
+sha256
+    Of the file that it is about: one that was changed is not read.
+pattern
+    The regular expression of the split pattern as bpejit reads it, or the name of a preset.
+special_tokens
+    Text and id of each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bpejit import __version__
+from bpejit.errors import OutputError, TokenizerFormatError
+from bpejit.files import StrPath, parse_json, read_file
+from bpejit.model import Model
+
+FORMAT = "bpejit sidecar"
+
+FORMAT_VERSION = 1
+
+SUFFIX = ".bpejit.json"
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """Split pattern and special tokens of a tokenizer file."""
+
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+def sidecar_path(path: StrPath) -> Path:
+    """Return the name of the sidecar of a file."""
+    return Path(path).with_name(Path(path).name + SUFFIX)
+
+
+def sidecar_json(model: Model, data: bytes) -> bytes:
+    """Write the sidecar of a file with this content."""
+    fields = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "bpejit_version": __version__,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "pattern": model.pattern,
+        "special_tokens": model.special_tokens,
+    }
+    return json.dumps(fields, indent=2).encode("ascii") + b"\n"
+
+
+def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
+    """Read the sidecar of a file with this content; None if there is none.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If it is broken, or the file was changed after it was written.
+    """
+    beside = sidecar_path(path)
+    if not beside.exists():
+        return None
+    fields = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise TokenizerFormatError(
+            f"`{beside}` is no {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
+        )
+    version = fields.get("format_version")
+    if version != FORMAT_VERSION:
+        raise TokenizerFormatError(
+            f"`{beside}` has format version {version!r}, and bpejit {__version__} reads {FORMAT_VERSION}; "
+            f"it was written by bpejit {fields.get('bpejit_version')}: install that or a later one"
+        )
+    pattern = _checked(beside, fields, "pattern", str, "a string")
+    specials = _checked(beside, fields, "special_tokens", dict, "an object")
+    for text, number in specials.items():
+        if type(number) is not int:
+            raise TokenizerFormatError(f"`{beside}`: the special token {text!r} has the id {number!r}; expected a whole number")
+    found = hashlib.sha256(data).hexdigest()
+    expected = _checked(beside, fields, "sha256", str, "a string")
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, and `{beside}` says {expected}; "
+            "restore the file, or remove the sidecar and say the pattern yourself"
+        )
+    return Sidecar(pattern, specials)
+
+
+def _checked(path: Path, fields: dict[str, Any], key: str, kind: type, name: str) -> Any:
+    value = fields.get(key)
+    if not isinstance(value, kind):
+        raise TokenizerFormatError(f"`{path}`: {key} is {value!r:.80}; expected {name}: restore the file, or export again")
+    return value
+
+
+def check_targets(sidecar: StrPath, targets: Iterable[Path]) -> None:
+    """Raise if one of the files to be written is there, and was not written together with this sidecar.
+
+    Raises
+    ------
+    OutputError
+    """
+    if Path(sidecar).exists():
+        return
+    for target in targets:
+        if target.exists():
+            raise OutputError(
+                f"cannot write `{target}`: a file of that name is there, was not written by bpejit, and would be lost; "
+                "expected a free name: choose another, or remove the file"
+            )

@@ -1,0 +1,207 @@
+"""tiktoken's rank files: a line for each token, its bytes in base64 and its rank, in order of rank.
+
+The rank is the id. The file says neither split pattern nor special tokens: they are known for the published files, stand
+in the sidecar of a file that bpejit wrote (see `bpejit.formats.sidecar`), or have to be said.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from bpejit.errors import PatternError, TokenizerFormatError
+from bpejit.files import StrPath, read_file, replacing_all
+from bpejit.formats.published import find_rank_file, names_of_content
+from bpejit.formats.sidecar import check_targets, read_sidecar, sidecar_json, sidecar_path
+from bpejit.model import Model, pattern_source
+from bpejit.split.presets import Pattern
+
+SUFFIX = ".tiktoken"
+
+MAX_RANK = (1 << 24) - 1
+
+MAX_TOKEN_BYTES = 1 << 16
+"""Longest token that is read: finding the merges that make a token takes time in the square of its length."""
+
+_LINE = re.compile(rb"([A-Za-z0-9+/]+={0,2}) ([0-9]{1,8})")
+
+
+def read_tiktoken(path: StrPath, *, pattern: Pattern | None = None, special_tokens: Mapping[str, int] | None = None) -> Model:
+    """Read a rank file.
+
+    Parameters
+    ----------
+    path : path
+    pattern : str or tuple of str, optional
+        Name of a preset or a regular expression; must be given unless the file is a published one by name and content, or
+        bpejit wrote it.
+    special_tokens : dict of str to int, optional
+        Text and id of each; in place of those that are known.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file is missing or broken, or its pattern is not known.
+    """
+    data = read_file(path, error=TokenizerFormatError, what="rank file")
+    tokens = parse_ranks(data, path)
+    if pattern is None or special_tokens is None:
+        known = read_sidecar(path, data) or (find_rank_file(path, data) if pattern is None else None)
+        if known is None and pattern is None:
+            raise TokenizerFormatError(f"`{path}` {_unknown(data)}")
+        if known is not None:
+            pattern = known.pattern if pattern is None else pattern
+            special_tokens = known.special_tokens if special_tokens is None else special_tokens
+    assert pattern is not None
+    try:
+        return Model(tokens=tokens, merges=[], special_tokens=dict(special_tokens or {}), pattern=pattern, ranked=True)
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"`{path}`: {error}") from error
+
+
+def _unknown(data: bytes) -> str:
+    names = names_of_content(data)
+    if names:
+        return (
+            f"has the content of the published {' and '.join(names)}, but another name; expected {names[0]}{SUFFIX}: "
+            "rename it, or say `pattern=` and `special_tokens=`"
+        )
+    return (
+        "does not say how text is split; expected a file that tiktoken publishes, by its name, or one that bpejit wrote, with "
+        "its sidecar: say `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+    )
+
+
+def parse_ranks(data: bytes, path: StrPath) -> dict[int, bytes]:
+    """Return the tokens of a rank file by rank.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a line is broken, or a rank or token is there twice; the message names the line.
+    """
+    tokens: dict[int, bytes] = {}
+    lines: dict[bytes, int] = {}
+    last = -1
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        line = line.removesuffix(b"\r")
+        if not line:
+            continue
+        found = _LINE.fullmatch(line)
+        try:
+            token = binascii.a2b_base64(found[1]) if found else b""
+        except binascii.Error:
+            token = b""
+        if not found or not token:
+            raise _broken_line(path, number, line, "a token in base64, a space, and its rank")
+        rank = int(found[2])
+        if rank <= last:
+            raise _broken_line(path, number, line, f"a rank above {last}, that of the line before")
+        if rank > MAX_RANK:
+            raise _broken_line(path, number, line, f"a rank of at most {MAX_RANK}")
+        if len(token) > MAX_TOKEN_BYTES:
+            raise _broken_line(path, number, line, f"a token of at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
+        if token in lines:
+            raise _broken_line(path, number, line, f"each token only once (this one is in line {lines[token]})")
+        tokens[rank] = token
+        lines[token] = number
+        last = rank
+    return tokens
+
+
+def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
+    shown = line[:60].decode("utf-8", "backslashreplace") + ("..." if len(line) > 60 else "")
+    return TokenizerFormatError(
+        f"`{path}`, line {number} is broken: {shown!r}; expected {expected}: correct the line or get the file again"
+    )
+
+
+def looks_like_ranks(data: bytes) -> bool:
+    """Whether the first line is one of a rank file."""
+    return _LINE.fullmatch(data[: 1 << 10].split(b"\n")[0].removesuffix(b"\r")) is not None
+
+
+def write_tiktoken(model: Model, path: StrPath) -> None:
+    """Write `NAME.tiktoken`, its sidecar, and `NAME_encoding.py`, which makes a `tiktoken.Encoding` of it.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If tiktoken would give other ids.
+    OutputError
+        If a file cannot be written, or one is there that bpejit did not write. What was there is unchanged.
+    """
+    path = Path(path)
+    if path.suffix != SUFFIX:
+        raise TokenizerFormatError(f"`{path}` is no name for a rank file; expected one that ends in {SUFFIX}: add it")
+    obstacle = _obstacle(model)
+    pattern = _translated(model)
+    if obstacle:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for tiktoken: {obstacle}; expected one to which tiktoken gives equal ids: "
+            "save it in another format"
+        )
+    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
+    script = path.with_name(f"{path.stem}_encoding.py")
+    sidecar = sidecar_path(path)
+    check_targets(sidecar, [path, script])
+    with replacing_all([path, script, sidecar]) as (ranks_file, script_file, sidecar_file):
+        ranks_file.write(ranks)
+        script_file.write(_script(model, path, pattern))
+        sidecar_file.write(sidecar_json(model, ranks))
+
+
+def _obstacle(model: Model) -> str | None:
+    """Return why tiktoken would give other ids, the split pattern apart; None if it would not."""
+    from bpejit.formats.ranks import rank_obstacle  # it loads kernels
+
+    texts = sorted(model.special_tokens)
+    for text in texts:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return f"the special token {text!r} is not valid UTF-8"
+    for first, second in pairwise(texts):
+        # In order, what begins with a text follows it.
+        if second.startswith(first):
+            return f"the special token {second!r} begins with {first!r}, and tiktoken may find either"
+    return rank_obstacle(model)
+
+
+def _translated(model: Model) -> str:
+    from bpejit.split.translate import to_fancy_regex
+
+    source = pattern_source(model.pattern)
+    if not isinstance(source, str):
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for tiktoken: it splits by {len(source)} patterns one after the other; "
+            "tiktoken has one: save it in another format"
+        )
+    try:
+        translated = to_fancy_regex(source)
+        translated.encode("utf-8")
+    except (PatternError, UnicodeEncodeError) as cause:
+        raise TokenizerFormatError(f"the tokenizer cannot be written for tiktoken: {cause}") from cause
+    return translated
+
+
+def _script(model: Model, path: Path, pattern: str) -> bytes:
+    specials = "".join(f"        {text!a}: {number},\n" for text, number in model.special_tokens.items())
+    return f'''"""A `tiktoken.Encoding` of the ranks beside this file. Written by bpejit."""
+
+import base64
+from pathlib import Path
+
+import tiktoken
+
+lines = Path(__file__).with_name({path.name!a}).read_bytes().splitlines()
+encoding = tiktoken.Encoding(
+    name={path.stem!a},
+    pat_str={pattern!a},
+    mergeable_ranks={{base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}},
+    special_tokens={{
+{specials}    }},
+)
+'''.encode("ascii")
