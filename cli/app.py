@@ -11,6 +11,7 @@ from bpejit.errors import BpejitError
 
 from .cmd_decode import decode
 from .cmd_encode import encode
+from .cmd_export import export
 from .cmd_info import info
 from .cmd_split import split
 from .cmd_subword import subword
@@ -80,5 +81,5 @@ def program() -> None:
     """
 
 
-for command in (train, encode, decode, info, split, subword, warmup):
+for command in (train, encode, decode, info, split, export, subword, warmup):
     program.add_command(command)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from .options import debug_option, dtype_option, quiet_option, tokenizer_option
+from .options import debug_option, dtype_option, quiet_option, read_tokenizer, tokenizer_option
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 
@@ -17,7 +17,16 @@ from .progress import format_bytes, format_rate, format_seconds, watch
 @dtype_option
 @quiet_option
 @debug_option
-def decode(*, tokens: str, tokenizer_path: str, out: str | None, dtype: str | None, quiet: bool) -> None:
+def decode(
+    *,
+    tokens: str,
+    tokenizer_path: str,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
+    out: str | None,
+    dtype: str | None,
+    quiet: bool,
+) -> None:
     """Turn a file of token ids back into the bytes it was made from.
 
     \b
@@ -25,10 +34,8 @@ def decode(*, tokens: str, tokenizer_path: str, out: str | None, dtype: str | No
         bpejit decode tokens.bin --out back.txt
         bpejit decode tokens.bin | head
     """
-    import bpejit
-
     with watch(quiet=quiet) as progress:
-        tokenizer = bpejit.load(tokenizer_path)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens)
         begun = progress.seconds
         target = sys.stdout.buffer if out is None else out
         written = tokenizer.decode_file(tokens, target, dtype=dtype, progress=progress)

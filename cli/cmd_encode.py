@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import debug_option, input_argument, quiet_option, spread_options, tokenizer_option
+from .options import debug_option, input_argument, quiet_option, read_tokenizer, spread_options, tokenizer_option
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 
@@ -29,6 +29,8 @@ def encode(
     inputs: tuple[str, ...],
     out: str,
     tokenizer_path: str,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
     dtype: str,
     workers: int | None,
     engine: str,
@@ -44,10 +46,8 @@ def encode(
         bpejit encode corpus.txt --out tokens.bin
         gunzip -c corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
     """
-    import bpejit
-
     with watch(quiet=quiet) as progress:
-        tokenizer = bpejit.load(tokenizer_path)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens)
         report = tokenizer.encode_files(inputs, out, dtype=dtype, workers=workers, engine=engine, progress=progress)
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
     progress.say(

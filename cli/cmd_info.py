@@ -10,9 +10,10 @@ import click
 
 from bpejit.errors import BpejitError
 
-from .options import debug_option
+from .options import debug_option, pattern_options, read_tokenizer
 
 if TYPE_CHECKING:
+    from bpejit import Tokenizer
     from bpejit.model import Model
 
 SHOWN = 5
@@ -23,32 +24,53 @@ FIRST_IDS = 10
 
 @click.command()
 @click.argument("path", metavar="TOKENIZER|TOKENS")
+@pattern_options
 @debug_option
-def info(*, path: str) -> None:
-    """Say what a tokenizer folder or a token file holds.
+def info(*, path: str, pattern: str | None, special_tokens: dict[str, int] | None) -> None:
+    """Say what a tokenizer or a token file holds.
 
     \b
     Example:
         bpejit info tokenizer
         bpejit info tokens.bin
     """
-    if not Path(path).exists():
-        raise BpejitError(f"there is no `{path}`; expected a tokenizer's folder or a token file: check the path")
-    for name, value in _tokenizer_lines(path) if Path(path).is_dir() else _token_file_lines(path):
+    if not path.startswith("hf:") and not Path(path).exists():
+        raise BpejitError(f"there is no `{path}`; expected a tokenizer or a token file: check the path")
+    lines = (
+        _token_file_lines(path)
+        if _is_token_file(path)
+        else _tokenizer_lines(read_tokenizer(path, pattern, special_tokens), path)
+    )
+    for name, value in lines:
         click.echo(f"{name:<16}{value}")
 
 
-def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
-    import bpejit
+def _is_token_file(path: str) -> bool:
+    """Whether a path is a file with the description of a token file, or of no tokenizer format."""
+    from bpejit.errors import TokenizerFormatError
+    from bpejit.formats.recognise import recognise
+    from bpejit.tokenfiles.flat import sidecar_path
+
+    if path.startswith("hf:") or Path(path).is_dir():
+        return False
+    if sidecar_path(path).exists():
+        return True
+    try:
+        recognise(path)
+    except TokenizerFormatError:
+        return Path(path).suffix != ".json"
+    return False
+
+
+def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str]]:
     from bpejit.split import compile_pattern
 
-    tokenizer = bpejit.load(path)
     model = tokenizer.model
     yield "tokenizer", path
     specials = len(model.special_tokens)
     yield (
         "vocab size",
-        f"{model.vocab_size:,} ({len(model.merges):,} merges, {specials} special token{'' if specials == 1 else 's'})",
+        f"{model.vocab_size:,} ({_count_merges(model)}, {specials} special token{'' if specials == 1 else 's'})",
     )
     yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
     pattern = compile_pattern(model.pattern)
@@ -66,6 +88,10 @@ def _tokenizer_lines(path: str) -> Iterator[tuple[str, str]]:
     if rest:
         yield "training", rest
     yield "sha256", model.sha256
+
+
+def _count_merges(model: Model) -> str:
+    return "merged by rank" if model.ranked else f"{len(model.merges):,} merges"
 
 
 def _merge_lines(model: Model) -> Iterator[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from bpejit import Tokenizer
 
 from bpejit.split.presets import PRESETS
 
@@ -49,9 +52,42 @@ def tokenizer_option(function: Command) -> Command:
         "tokenizer_path",
         default="tokenizer",
         show_default=True,
-        metavar="FOLDER",
-        help="The folder that `bpejit train` wrote.",
-    )(function)
+        metavar="PATH",
+        help="What `bpejit train` wrote, or a tokenizer of another tool: see `bpejit export --help`.",
+    )(pattern_options(function))
+
+
+def pattern_options(function: Command) -> Command:
+    """Add `--pattern` and `--special`, for tokenizer files that do not say these."""
+    pattern = click.option(
+        "--pattern", metavar="NAME|REGEX", help="The split pattern of a tokenizer file that does not say it."
+    )
+    special = click.option(
+        "--special",
+        "special_tokens",
+        multiple=True,
+        metavar="TEXT=ID",
+        callback=_parse_specials,
+        help="A special token of a tokenizer file that does not say it; may be repeated.",
+    )
+    return pattern(special(function))
+
+
+def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
+    specials: dict[str, int] = {}
+    for value in values:
+        text, _, number = value.rpartition("=")
+        if not text or not (number.isascii() and number.isdigit()):
+            raise click.BadParameter(f"{value!r}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
+        specials[text] = int(number)
+    return specials or None
+
+
+def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int] | None) -> Tokenizer:
+    """Load the tokenizer that these options name."""
+    import bpejit
+
+    return bpejit.load(path, pattern=pattern, special_tokens=special_tokens)
 
 
 def dtype_option(function: Command) -> Command:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from bpejit.errors import OutputError, TokenizerFormatError
 from bpejit.formats.folder import check_folder, load_folder, save_folder
 from bpejit.formats.gpt2 import read_gpt2_pair
 from bpejit.formats.huggingface import special_token_obstacle
-from bpejit.model import Model
+from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.split.presets import PRESETS, Pattern
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
@@ -338,7 +339,7 @@ def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
     [
         (("format",), "other", "format is 'other'; expected 'bpejit tokenizer'"),
         (("format",), ..., "format is None"),
-        (("format_version",), 2, r"format version 2, and bpejit .* reads up to 1; it was written by bpejit 0\.1\.0: install"),
+        (("format_version",), 3, r"format version 3, and bpejit .* reads up to 2; it was written by bpejit 0\.1\.0: install"),
         (("format_version",), 0, "format_version is 0"),
         (("format_version",), "1", "format_version is '1'; expected a whole number"),
         (("format_version",), True, "format_version is True"),
@@ -400,7 +401,7 @@ def test_a_bpejit_json_that_is_cut(tmp_path: Path, data: bytes) -> None:
         (("model", "merges"), {}, "merges is {}; expected a list"),
         (("model", "merges", 1), ["h", "e", "x"], r"merge 2 is \['h', 'e', 'x'\]; expected two tokens of the vocabulary"),
         (("model", "merges", 1), ["h"], r"merge 2 is \['h'\]; expected two tokens of the vocabulary"),
-        (("model", "merges", 1), "h e", "merge 2 is 'h e'; expected two tokens of the vocabulary"),
+        (("model", "merges", 1), "h  e", "merge 2 is 'h  e'; expected two tokens of the vocabulary"),
         (("model", "merges", 1), 5, "merge 2 is 5; expected two tokens of the vocabulary"),
         (("model", "merges", 1), [["h"], "e"], r"merge 2 is \[\['h'\], 'e'\]; expected two tokens"),
         (("model", "merges", 1), ["h", "zzz"], r"merge 2 is \['h', 'zzz'\]; expected two tokens of the vocabulary"),
@@ -512,3 +513,80 @@ def test_special_tokens_that_share_an_ordinary_tokens_id_can_be_exported() -> No
     assert special_token_obstacle(MODEL) is None
     spaced = Model(tokens=MODEL.tokens, merges=MODEL.merges, special_tokens={" t": 256})
     assert special_token_obstacle(spaced) is None
+
+
+# ---- how tokens merge
+
+
+LACKING = {number: token for number, token in BYTES.items() if number not in NEVER_IN_UTF8}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(BYTES | {256: b" t", 257: b"he", 258: b" the"}, [], {END: 300}, ranked=True, training={"note": 1}),
+        Model(BYTES | {256: b"the"}, [], {END: 300}, ranked=True, pattern=PRESETS["starcoder"]),
+        Model(LACKING | {256: b"ab"}, [], ranked=True, ignore_merges=True),
+        Model(LACKING | {256: b"ab"}, [(b"a", b"b")]),
+        Model(BYTES | {256: b"ab", 257: b"xyz"}, [(b"a", b"b")], ignore_merges=True, merge_counts=[7]),
+        Model(BYTES, [], {"Ġt": 256}, ranked=True),
+    ],
+)
+@pytest.mark.parametrize("legacy_merges", [False, True])
+def test_how_tokens_merge_is_kept(tmp_path: Path, model: Model, legacy_merges: bool) -> None:
+    obstacle = save_folder(model, tmp_path, legacy_merges=legacy_merges)
+    loaded = load_folder(tmp_path)
+    assert loaded == model
+    assert loaded.sha256 == model.sha256
+    text = "the t the  ab xyz é日 12 the1"
+    if obstacle is None:
+        assert hugging_face(tmp_path)(text) == Encoder(model).encode(text.encode()).tolist()
+    else:
+        assert obstacle == "the special token 'Ġt' is written like the bytes b' t'"
+
+
+def test_whole_tokens_are_not_taken_for_special_ones(tmp_path: Path) -> None:
+    """Without `ignore_merges` nothing is looked up as a whole, and the same special token is no obstacle."""
+    model = Model(BYTES, [], {"Ġt": 256})
+    assert save_folder(model, tmp_path) is None
+    assert hugging_face(tmp_path)(" t Ġt") == Encoder(model).encode(" t Ġt".encode()).tolist()
+
+
+def test_what_version_1_can_say_is_written_as_version_1(tmp_path: Path) -> None:
+    versions = {}
+    for name, kind in (("plain", {}), ("ranked", {"ranked": True}), ("whole", {"ignore_merges": True})):
+        save_folder(Model(BYTES, [], **kind), tmp_path / name)
+        versions[name] = json.loads((tmp_path / name / "bpejit.json").read_bytes())["format_version"]
+    assert versions == {"plain": 1, "ranked": 2, "whole": 2}
+
+
+def test_a_folder_of_version_1_without_the_new_keys(tmp_path: Path) -> None:
+    save_folder(MODEL, tmp_path)
+    own = json.loads((tmp_path / "bpejit.json").read_bytes())
+    (tmp_path / "bpejit.json").write_text(json.dumps(changed(changed(own, ("ranked",), ...), ("ignore_merges",), ...)))
+    assert load_folder(tmp_path) == MODEL
+    (tmp_path / "bpejit.json").write_text(json.dumps(changed(own, ("ranked",), 1)))
+    with pytest.raises(TokenizerFormatError, match=r"bpejit.json`: ranked is 1; expected true or false"):
+        load_folder(tmp_path)
+
+
+def test_a_folder_that_must_be_public(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerFormatError, match=r"cannot be written for Hugging Face: .*cannot be translated because"):
+        save_folder(Model(tokens=BYTES, merges=[], pattern=UNTRANSLATABLE), tmp_path / "new", must_be_public=True)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("ranked", [False, True])
+def test_transformers(tmp_path: Path, ranked: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers = pytest.importorskip("transformers")
+        merges = [] if ranked else MODEL.merges
+        model = Model(MODEL.tokens, merges, {END: 259, "<pad>": 260}, "cl100k", ranked=ranked)
+        assert save_folder(model, tmp_path, must_be_public=True) is None
+        theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+        text = f"the  then\n\n 12345 don't 日本{END}{END} x"
+        assert theirs.encode(text, add_special_tokens=False) == Encoder(model).encode(text.encode()).tolist()
+        assert theirs.decode(theirs.encode(text, add_special_tokens=False)) == text
+        assert theirs.eos_token_id == 259

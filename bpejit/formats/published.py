@@ -22,6 +22,7 @@ _HARMONY = {
     END_OF_TEXT: 199999,
     **{f"<|reserved_{number}|>": number for number in range(200000, 201088)},
 }
+# tiktoken has `<|reserved_200018|>` besides, another name of an id that has one; here each id has one name.
 for _name, _number in {
     "<|return|>": 200002,
     "<|constrain|>": 200003,
@@ -30,10 +31,10 @@ for _name, _number in {
     "<|end|>": 200007,
     "<|message|>": 200008,
     "<|call|>": 200012,
+    _END_OF_PROMPT: 200018,
 }.items():
     del _HARMONY[f"<|reserved_{_number}|>"]
     _HARMONY[_name] = _number
-_HARMONY[_END_OF_PROMPT] = 200018
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath, parse_json, read_file
+from bpejit.files import StrPath, parse_json, read_error, read_file
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
 from bpejit.formats.hub import SCHEME, download
@@ -20,6 +20,8 @@ from bpejit.model import Model
 from bpejit.split.presets import Pattern
 
 TEKKEN_FILE = "tekken.json"
+
+HEAD_BYTES = 1 << 10
 
 Kind = Literal["bpejit", "huggingface", "tiktoken", "tekken", "gpt2"]
 
@@ -107,13 +109,25 @@ def recognise(path: StrPath) -> tuple[Kind, Path]:
         raise TokenizerFormatError(
             f"`{place}` is half of GPT-2's pair; expected `{VOCAB_FILE}`, which lies beside it: give that"
         )
-    data = read_file(place, error=TokenizerFormatError, what="tokenizer file")
-    if looks_like_ranks(data):
+    head = _read_head(place)
+    if looks_like_ranks(head):
         return "tiktoken", place
-    kind = _kind_of_json(parse_json(data, place, error=TokenizerFormatError)) if data[:64].lstrip()[:1] == b"{" else None
+    kind: Kind | None = None
+    if head.lstrip()[:1] == b"{":
+        data = read_file(place, error=TokenizerFormatError, what="tokenizer file")
+        kind = _kind_of_json(parse_json(data, place, error=TokenizerFormatError))
     if kind is None:
         raise TokenizerFormatError(f"`{place}` is of no known format; expected {_EXPECTED}: give such a path")
     return kind, place
+
+
+def _read_head(path: Path) -> bytes:
+    """Read the first bytes only: it may be a file of many gigabytes that is no tokenizer."""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenizerFormatError, what="tokenizer file") from cause
 
 
 def _recognise_folder(folder: Path) -> tuple[Kind, Path]:

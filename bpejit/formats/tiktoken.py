@@ -122,7 +122,7 @@ def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> Toke
 
 def looks_like_ranks(data: bytes) -> bool:
     """Whether the first line is one of a rank file."""
-    return _LINE.fullmatch(data[: 1 << 10].split(b"\n")[0].removesuffix(b"\r")) is not None
+    return _LINE.fullmatch(data.split(b"\n")[0].removesuffix(b"\r")) is not None
 
 
 def write_tiktoken(model: Model, path: StrPath) -> None:
