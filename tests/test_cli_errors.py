@@ -279,7 +279,7 @@ def test_unexpected_errors_are_one_line_too(work, monkeypatch):
     message = fails(work, "encode", "corpus.txt", "--out", "x.bin")
     assert "KeyError" in message
     assert "--debug" in message
-    monkeypatch.setattr(bpejit, "load", lambda path: (_ for _ in ()).throw(MemoryError()), raising=False)
+    monkeypatch.setattr(bpejit, "load", lambda path, **_options: (_ for _ in ()).throw(MemoryError()), raising=False)
     assert "not enough memory" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
 
 
