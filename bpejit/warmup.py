@@ -7,6 +7,7 @@ import time
 from bpejit.arrays import padded_text
 from bpejit.counting import PretokenCounter, merge_tables
 from bpejit.encoding import Encoder
+from bpejit.formats.ranks import recover_merges
 from bpejit.kernels._jit import KERNELS
 from bpejit.model import Model
 from bpejit.split import Splitter
@@ -44,6 +45,7 @@ def warmup() -> tuple[int, float]:
     pairs = [(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)]
     encoder = Encoder(Model(dict(enumerate(tokens)), pairs, {"<|endoftext|>": len(tokens)}), splitter)
     encoder.decode(encoder.encode(_TEXT))
+    recover_merges(dict(enumerate(tokens)))
     stream = encoder.stream()
     stream.feed(_TEXT[:100])
     stream.finish()
