@@ -22,7 +22,11 @@ from bpejit.kernels.records import EncoderMemory, EncoderTables, addresses_of
 from bpejit.kernels.splitting import STATE_SIZE, shift_state
 from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, special_bytes
+from bpejit.preparation import Preparer, TokenFlags
 from bpejit.split import Splitter, check_chunk
+
+AnySplitter: TypeAlias = "Splitter | Preparer"
+"""What divides text into spans; a Preparer changes it as well."""
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 
@@ -167,7 +171,7 @@ class Encoder:
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
         self.model = model
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
-        self.splitter = splitter or Splitter(model.pattern, specials)
+        self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
         self.tables = _make_tables(model, specials)
         if model.ranked or model.ignore_merges:
             unreachable = self._find_unreachable()
@@ -236,12 +240,18 @@ class Encoder:
                     waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
         return unreachable
 
-    def splitter_for(self, special_tokens: frozenset[str]) -> Splitter:
+    def _make_splitter(self, special_tokens: frozenset[str]) -> AnySplitter:
+        model = self.model
+        known = [text for text in model.special_tokens if text in special_tokens]
+        if model.preparation is not None:
+            return Preparer(model.preparation, {text: model.token_flags.get(text, TokenFlags()) for text in known})
+        return Splitter(model.pattern, map(special_bytes, known))
+
+    def splitter_for(self, special_tokens: frozenset[str]) -> AnySplitter:
         """Return a splitter that finds only these of the model's special tokens; the text of the others is ordinary."""
         found = self._splitters.get(special_tokens)
         if found is None:
-            known = [special_bytes(text) for text in self.model.special_tokens if text in special_tokens]
-            found = Splitter(self.splitter.pattern, known)
+            found = self._make_splitter(special_tokens)
             if len(self._splitters) > MOST_SPLITTERS:
                 self._splitters = {self.special_tokens: self.splitter}
             self._splitters[special_tokens] = found
@@ -249,7 +259,11 @@ class Encoder:
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
-    def encode(self, data: BytesLike, workspace: Workspace | None = None, splitter: Splitter | None = None) -> Array:
+    def leaves(self, data: BytesLike) -> bool:
+        """Whether the tokens of a text certainly stand for its own bytes: nothing is done to it but splitting and merging."""
+        return not isinstance(self.splitter, Preparer) or self.splitter.leaves(bytes(data))
+
+    def encode(self, data: BytesLike, workspace: Workspace | None = None, splitter: AnySplitter | None = None) -> Array:
         """Return the ids of a text as uint32 [tokens].
 
         Parameters
@@ -263,7 +277,11 @@ class Encoder:
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         n_bytes = len(data)
-        if n_bytes <= workspace.text_bytes and splitter.automaton is not None:
+        if (
+            n_bytes <= workspace.text_bytes
+            and splitter.automaton is not None
+            and (self.model.preparation is None or self.leaves(data))
+        ):
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[kernels.N_OUT] = 0
             places = splitter.addresses
@@ -274,7 +292,7 @@ class Encoder:
         return EncodeStream(self, workspace, grows=True, splitter=splitter).encode_rest(data)
 
     def encode_batch(
-        self, texts: Sequence[BytesLike], workspace: Workspace | None = None, splitter: Splitter | None = None
+        self, texts: Sequence[BytesLike], workspace: Workspace | None = None, splitter: AnySplitter | None = None
     ) -> EncodedBatch:
         """Return the ids of many texts, flat, with their starts."""
         workspace = workspace or self.new_workspace()
@@ -315,7 +333,9 @@ class Encoder:
         workspace.grow_cache()
         workspace.progress[kernels.N_OUT] = 0
         out = workspace.chunk_out
-        if self.splitter.automaton is None:
+        if isinstance(self.splitter, Preparer):
+            out = self._encode_prepared(workspace, self.splitter, text, cut, stop, final, out)
+        elif self.splitter.automaton is None:
             out = self._encode_spans(workspace, text, self.splitter.split(text, cut), out)
         else:
             out = self._encode_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
@@ -345,6 +365,16 @@ class Encoder:
                 return out
             fresh = False
             out = self._make_room(workspace, status, out, limit)
+
+    def _encode_prepared(
+        self, workspace: Workspace, preparer: Preparer, text: Array, cut: int, stop: int, final: bool, out: Array
+    ) -> Array:
+        """Encode a text up to a cut, or whole; return `out`, or a larger array that took its place."""
+        data = text[:stop].tobytes()
+        if preparer.leaves(data):
+            return self._encode_text(workspace, preparer.addresses, text, cut, stop, final, True, out)
+        prepared, ends = preparer.prepare(data, None if final else cut)
+        return self._encode_spans(workspace, prepared, ends, out)
 
     def _encode_spans(self, workspace: Workspace, text: Array, ends: Array, out: Array) -> Array:
         """Run `kernels.encode_spans` on spans from byte 0 until it is done; return `out`, or what took its place."""
@@ -391,7 +421,9 @@ class Encoder:
     def without_special(self, ids: Iterable[int] | Array) -> Array:
         """Return ids without those of special tokens, as int64."""
         array = self._as_ids(ids, 0)
-        return array[~np.isin(array, list(self.model.special_tokens.values()))]
+        flags = self.model.token_flags
+        special = [number for text, number in self.model.special_tokens.items() if text not in flags or flags[text].special]
+        return array[~np.isin(array, special)]
 
     def decode(self, ids: Iterable[int] | Array, *, offset: int = 0) -> bytes:
         """Return the bytes of ids.
@@ -464,7 +496,7 @@ class EncodeStream:
     """
 
     def __init__(
-        self, encoder: Encoder, workspace: Workspace, *, grows: bool = False, splitter: Splitter | None = None
+        self, encoder: Encoder, workspace: Workspace, *, grows: bool = False, splitter: AnySplitter | None = None
     ) -> None:
         self._grows = grows
         self._encoder = encoder
@@ -577,6 +609,14 @@ class EncodeStream:
         if self._grows:
             workspace.grow_cache()
         filled = self._filled
+        if isinstance(self._splitter, Preparer):
+            first = int(workspace.progress[kernels.FIRST])
+            cut = filled if last else self._splitter.find_last_cut(workspace.text, first, filled)
+            if cut > first:
+                stop = self._splitter.margin_behind(cut, filled) - first
+                out = encoder._encode_prepared(workspace, self._splitter, workspace.text[first:], cut - first, stop, last, out)
+            workspace.progress[kernels.FIRST] = cut
+            return out
         if self._splitter.automaton is not None:
             out = encoder._encode_text(
                 workspace, self._splitter.addresses, workspace.text, filled, filled, last, self._fresh, out

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError
+from bpejit.preparation.checking import canonical
+from bpejit.preparation.record import Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 from bpejit.split.presets import pattern_source as pattern_source
+
+if TYPE_CHECKING:
+    from bpejit.preparation.template import Template
 
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that no valid UTF-8 has. Vocabularies that were trained on characters lack them."""
@@ -46,6 +52,14 @@ class Model:
         Whether a pre-token that is a token as a whole becomes that token, even if no merges lead to it. Every ranked model
         does so.
 
+    preparation : Preparation, optional
+        What is done to text first, where that is more than finding special tokens and splitting by `pattern`. The pattern is
+        then that of the preparation, if there is one.
+    token_flags : dict of str to TokenFlags
+        What is particular about special tokens, for those that are not plain. Without a preparation it decides no ids.
+    post_processor : str
+        JSON of what `tokenizer.json` says stands around the ids of a text, `null` if nothing (see `template`).
+
     Raises
     ------
     TokenizerFormatError
@@ -62,6 +76,9 @@ class Model:
     training: dict[str, Any] = field(default_factory=dict)
     ranked: bool = False
     ignore_merges: bool = False
+    preparation: Preparation | None = None
+    token_flags: dict[str, TokenFlags] = field(default_factory=dict)
+    post_processor: str = "null"
 
     def __post_init__(self) -> None:
         ids = self.ids
@@ -118,6 +135,19 @@ class Model:
                     "each id must have one meaning: choose another id"
                 )
 
+        unknown = self.token_flags.keys() - self.special_tokens.keys()
+        if unknown:
+            raise TokenizerFormatError(
+                f"there are flags for {min(unknown)!r}, which is no special token; expected only flags of those: remove them"
+            )
+
+    @cached_property
+    def template(self) -> Template | None:
+        """What stands around the ids of a text for models that want it; None if nothing does."""
+        from bpejit.preparation.template import make_template
+
+        return make_template(json.loads(self.post_processor))
+
     @cached_property
     def ids(self) -> dict[bytes, int]:
         """Id of each ordinary token, by its bytes."""
@@ -165,6 +195,12 @@ class Model:
         for name in ("ranked", "ignore_merges"):
             if getattr(self, name):
                 digest.update(f" {name}".encode())
+        if self.preparation is not None:
+            flags = {text: {**flags.as_dict, "special": True} for text, flags in self.token_flags.items()}
+            usual = TokenFlags().as_dict
+            parts = [self.preparation.normalizer, self.preparation.pre_tokenizer]
+            decisive = {text: found for text, found in flags.items() if found != usual}
+            digest.update(f" preparation {canonical([*parts, decisive])}".encode())
         return digest.hexdigest()
 
 

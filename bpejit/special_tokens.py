@@ -16,9 +16,10 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding import Encoder, Workspace, text_to_bytes
-from bpejit.errors import SpecialTokenError
+from bpejit.errors import SpecialTokenError, UnsupportedError
 from bpejit.model import special_bytes
 from bpejit.offsets import TokenOffsets, token_offsets
+from bpejit.preparation import Preparer
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
 """Special tokens by name, or all that there are."""
@@ -101,6 +102,12 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     ordinary text that is left is joined, across borders as well, and encoded as it would be in the whole text: so the ids are
     those of the whole wherever it has no special tokens but those.
     """
+    splitter = encoder.splitter
+    if isinstance(splitter, Preparer):
+        raise UnsupportedError(
+            "this tokenizer changes text before it splits it, so parts of a text cannot be told apart in what it encodes; "
+            "expected one that encodes text as it is: encode the parts one by one with `encode`"
+        )
     ordinary = encoder.splitter_for(frozenset())
     numbers = {special_bytes(text): number for text, number in encoder.model.special_tokens.items()}
     parts: list[Array] = []
@@ -113,7 +120,7 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
 
     for data, trusted in _checked(segments):
         start = 0
-        for begin, end in encoder.splitter.special_spans(data) if trusted else ():
+        for begin, end in splitter.special_spans(data) if trusted else ():
             pieces.append(data[start:begin])
             flush()
             parts.append(np.array([numbers[data[begin:end]]], dtype=np.uint32))

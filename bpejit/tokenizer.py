@@ -15,10 +15,11 @@ import numpy as np
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.sources import Inputs, find_sources, total_bytes
-from bpejit.encoding import Encoder, Workspace, text_to_bytes
+from bpejit.encoding import AnySplitter, Encoder, Workspace, text_to_bytes
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import EncodeJob
+from bpejit.errors import UnsupportedError
 from bpejit.files import OutputFile, replacing
 from bpejit.formats.export import save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
@@ -26,7 +27,7 @@ from bpejit.formats.recognise import load_model
 from bpejit.model import Model
 from bpejit.offsets import TokenOffsets, token_offsets
 from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
-from bpejit.split import Pattern, Splitter
+from bpejit.split import Pattern
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 
@@ -253,7 +254,7 @@ class Tokenizer:
 
     def _choose(
         self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
-    ) -> Splitter:
+    ) -> AnySplitter:
         return self._encoder.splitter_for(allowed_tokens(self._encoder.special_tokens, allowed, disallowed, texts))
 
     def encode_segments(self, segments: Segments) -> list[int]:
@@ -291,6 +292,11 @@ class Tokenizer:
     ) -> TokenOffsets:
         """Return the ids of a text, and where each token lies in it; the options are those of `encode`."""
         ids = self.encode_array(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        if self._model.preparation and not self._encoder.leaves(text_to_bytes(text) if isinstance(text, str) else text):
+            raise UnsupportedError(
+                "this tokenizer changes the text before it splits it (see `model.preparation`), so its tokens have no certain "
+                "places in it; expected text that stays as it is: use `encode`"
+            )
         return token_offsets(ids, self._encoder.token_lengths(ids), [text])
 
     def encode_segments_with_offsets(self, segments: Segments) -> tuple[TokenOffsets, Array]:

@@ -16,6 +16,7 @@ from bpejit.arrays import Array, padded_text
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.kernels._constants import TEXT_PADDING
+from bpejit.preparation import Preparer
 from bpejit.split import Splitter
 
 CHUNK_BYTES = 1 << 20
@@ -66,7 +67,7 @@ class Chunker:
 
     Parameters
     ----------
-    splitter : Splitter
+    splitter : Splitter or Preparer
         Decides where a cut is safe.
     chunk_bytes : int
         The size to aim at. The chunks' sizes never change a result.
@@ -74,7 +75,9 @@ class Chunker:
         Whether readers will turn CR LF and CR into LF: then no cut is made next to a CR.
     """
 
-    def __init__(self, splitter: Splitter, *, chunk_bytes: int = CHUNK_BYTES, normalize_newlines: bool = False) -> None:
+    def __init__(
+        self, splitter: Splitter | Preparer, *, chunk_bytes: int = CHUNK_BYTES, normalize_newlines: bool = False
+    ) -> None:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {chunk_bytes}, expected at least 1")
         self._splitter = splitter

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.encoding import Encoder, Workspace
+from bpejit.encoding import AnySplitter, Encoder, Workspace
+from bpejit.errors import UnsupportedError
 from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG
+from bpejit.preparation import Preparer
 from bpejit.split import Splitter
 
 _SPACES = b" \n\t"
@@ -24,7 +26,7 @@ _NOT_RUST = "\x1c\x1d\x1e\x1f"
 
 
 def encode_with_unstable(
-    encoder: Encoder, data: bytes, splitter: Splitter, tokens: list[bytes], workspace: Workspace
+    encoder: Encoder, data: bytes, splitter: AnySplitter, tokens: list[bytes], workspace: Workspace
 ) -> tuple[list[int], set[tuple[int, ...]]]:
     """Return the stable ids of a text, and the completions of the rest.
 
@@ -33,12 +35,17 @@ def encode_with_unstable(
     encoder : Encoder
     data : bytes
         The text.
-    splitter : Splitter
+    splitter : Splitter or Preparer
         Finds the special tokens that are allowed.
     tokens : list of bytes
         The ordinary tokens, sorted.
     workspace : Workspace
     """
+    if isinstance(splitter, Preparer):
+        raise UnsupportedError(
+            "this tokenizer changes text before it splits it, so what follows a text may change all of it; "
+            "expected one that encodes text as it is: use `encode`"
+        )
     ids = encoder.encode(data, workspace, splitter).tolist()
     count = _count_unstable(encoder, ids, _last_length(data, splitter))
     if not count:

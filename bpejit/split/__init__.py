@@ -9,6 +9,7 @@
 - `presets`: published patterns by name
 - `splitter`: a pattern and special tokens, `Splitter`
 - `translate`: a pattern in the dialect of other tools, `to_oniguruma` and `to_fancy_regex`
+- `oniguruma`: the way back, `from_oniguruma`
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.split.pattern import SplitPattern, compile_pattern
+    from bpejit.split.oniguruma import from_oniguruma
+    from bpejit.split.pattern import SplitPattern, compile_pattern, everything_matches
     from bpejit.split.presets import PRESETS, Pattern
     from bpejit.split.splitter import Splitter, check_chunk
     from bpejit.split.translate import to_fancy_regex, to_oniguruma
@@ -30,11 +32,24 @@ _HOMES = {
     "Splitter": "splitter",
     "check_chunk": "splitter",
     "compile_pattern": "pattern",
+    "everything_matches": "pattern",
+    "from_oniguruma": "oniguruma",
     "to_fancy_regex": "translate",
     "to_oniguruma": "translate",
 }
 
-__all__ = ["PRESETS", "Pattern", "SplitPattern", "Splitter", "check_chunk", "compile_pattern", "to_fancy_regex", "to_oniguruma"]
+__all__ = [
+    "PRESETS",
+    "Pattern",
+    "SplitPattern",
+    "Splitter",
+    "check_chunk",
+    "compile_pattern",
+    "everything_matches",
+    "from_oniguruma",
+    "to_fancy_regex",
+    "to_oniguruma",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -279,3 +279,14 @@ def _compose(dfas: list[Dfa]) -> Transducer:
         gate = make_transducer(whole, gate)
     assert gate is not None
     return gate
+
+
+def everything_matches(source: str) -> bool:
+    """Whether it is proven that the matches of a regular expression leave out no character of any text."""
+    try:
+        tree = parse_with_marks(source)[0]
+        dfa = make_dfa(tree, partition(sets_of(tree)))
+    except OutsideDialectError:
+        return False
+    seconds = dfa.moves[0, 1:]
+    return bool((seconds != DEAD).all() and dfa.accepts[seconds].all())

@@ -218,10 +218,10 @@ def _ignoring_case_differs(marks: list[Mark]) -> bool:
             if text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum():
                 return True
             letters += text
-    return len(letters) > 1 and any(joined in letters.lower() for joined in _joined_letters())
+    return len(letters) > 1 and any(joined in letters.lower() for joined in joined_letters())
 
 
-def _joined_letters() -> set[str]:
+def joined_letters() -> set[str]:
     """Strings of several letters that are one character apart from case, such as `ss`; all lie in these three blocks."""
     blocks = (range(0x80, 0x600), range(0x1E00, 0x2000), range(0xFB00, 0xFB20))
     return {folded for block in blocks for point in block if len(folded := chr(point).casefold()) > 1}

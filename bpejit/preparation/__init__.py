@@ -1,0 +1,43 @@
+"""What other tools do to text before a tokenizer splits and merges it: Hugging Face's normalizers and pre-tokenizers.
+
+A model of bpejit's own needs none of this. One that was read from `tokenizer.json` may change the text first (`NFC`), put
+a space before it, swallow the spaces around its added tokens, or cut it in steps; it then has a `Preparation`.
+
+- `record`: `Preparation` and `TokenFlags`, what a model knows of it
+- `checking`: reading JSON objects key by key
+- `patterns`: the patterns of components
+- `normalizers`: text -> text; `unicode_forms`, the tables in which Unicode's versions differ
+- `pretokenizers`: text -> pieces
+- `added_tokens`: finding added tokens, with their flags
+- `preparer`: all of these, `Preparer`
+- `template`: what stands around the ids of a text for a model, `Template`
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bpejit.preparation.preparer import Preparer
+    from bpejit.preparation.record import Preparation, TokenFlags
+    from bpejit.preparation.template import Piece, Template
+
+# Resolved on first use, so that a model can be had without regex and NumPy.
+_HOMES = {
+    "Piece": "template",
+    "Preparation": "record",
+    "Preparer": "preparer",
+    "Template": "template",
+    "TokenFlags": "record",
+}
+
+__all__ = ["Piece", "Preparation", "Preparer", "Template", "TokenFlags"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bpejit.preparation' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"bpejit.preparation.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

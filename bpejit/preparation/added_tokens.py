@@ -1,0 +1,90 @@
+"""Finding added tokens in text, with the flags that Hugging Face tokenizers have for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import regex
+
+from bpejit.preparation.normalizers import WHITE_SPACE
+from bpejit.preparation.record import TokenFlags
+
+_WORD = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]"
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """An added token to find.
+
+    Parameters
+    ----------
+    content : str
+        What is looked for.
+    data : bytes
+        What the token is known by: the bytes of its text.
+    flags : TokenFlags
+    """
+
+    content: str
+    data: bytes
+    flags: TokenFlags
+
+
+class TokenFinder:
+    """Finds some added tokens, leftmost first, the longest where several begin, the first of those that are alike."""
+
+    def __init__(self, tokens: Iterable[AddedToken]) -> None:
+        self._tokens: dict[str, AddedToken] = {}
+        for token in tokens:
+            self._tokens.setdefault(token.content, token)
+        longest_first = sorted(self._tokens, key=len, reverse=True)
+        self._regex = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def divide(self, text: str) -> list[str | bytes]:
+        """Return the text in parts: added tokens as what they are known by, ordinary text as str."""
+        if self._regex is None:
+            return [text] if text else []
+        parts: list[str | bytes] = []
+        done = 0
+        for found in self._regex.finditer(text):
+            start, end = found.span()
+            token = self._tokens[found[0]]
+            flags = token.flags
+            if flags.single_word and (is_word(text[max(start - 1, 0) : start]) or is_word(text[end : end + 1])):
+                continue
+            if flags.lstrip:
+                while start > done and text[start - 1] in WHITE_SPACE:
+                    start -= 1
+            if flags.rstrip:
+                while end < len(text) and text[end] in WHITE_SPACE:
+                    end += 1
+            if done < start:
+                parts.append(text[done:start])
+            parts.append(token.data)
+            # Not the furthest place reached: a token of white space within what another has swallowed is found again.
+            done = end
+        if done != len(text):
+            parts.append(text[done:])
+        return parts
+
+
+@cache
+def is_word(character: str) -> bool:
+    """Whether a character, or nothing, is part of a word."""
+    return regex.match(_WORD, character) is not None
+
+
+def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Whether some string of the one kind may stand in a text such that it shares characters with one of the other kind."""
+    others = list(second)
+    return any(_overlap(one, other) for one in first for other in others)
+
+
+def _overlap(one: str, other: str) -> bool:
+    if one in other or other in one:
+        return True
+    shared = range(1, min(len(one), len(other)))
+    return any(one.endswith(other[:size]) or other.endswith(one[:size]) for size in shared)

@@ -1,0 +1,265 @@
+"""A model's preparation as data, and what applies it: bytes of text to pieces of prepared text.
+
+The order is that of Hugging Face tokenizers: added tokens that are not normalized are found in the raw text; each part
+between them is normalized; the other added tokens are found in what that gives; the rest is pre-tokenized. Bytes that are
+not UTF-8, which those tools cannot be given, go through all this as characters that no step changes, by
+`surrogateescape`.
+
+Where nothing would be changed, as in English text under NFC, text goes through the automaton as for any other model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from bpejit.arrays import Array, padded_text
+from bpejit.bytemap import text_to_bytes
+from bpejit.errors import TokenizerFormatError
+from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG
+from bpejit.kernels.records import SplitAutomaton
+from bpejit.preparation.added_tokens import AddedToken, TokenFinder, is_word, overlap
+from bpejit.preparation.normalizers import make_normalizer
+from bpejit.preparation.pretokenizers import make_pretokenizer
+from bpejit.preparation.record import Preparation, TokenFlags
+from bpejit.preparation.unicode_forms import STARTS
+from bpejit.split import Pattern, Splitter
+
+_LAST_CUT_WINDOW = 1 << 10
+
+
+class Preparer:
+    """Applies a preparation; immutable, so that threads may share one.
+
+    Parameters
+    ----------
+    preparation : Preparation
+    added_tokens : mapping of str to TokenFlags
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a component is broken or not supported, or the added tokens cannot be told apart.
+
+    Attributes
+    ----------
+    special_tokens : tuple of bytes
+        The tokens that keep a cut away, for the size of the windows in which one is looked for.
+    direct : Splitter, optional
+        Splits text that the preparation leaves as it is; None if no such text can be told from other text.
+    """
+
+    def __init__(self, preparation: Preparation, added_tokens: Mapping[str, TokenFlags]) -> None:
+        self._normalizer = make_normalizer(json.loads(preparation.normalizer))
+        self._pretokenizer = make_pretokenizer(json.loads(preparation.pre_tokenizer), mapped=self._normalizer.maps_bytes)
+        first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
+        later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
+        self._raw = TokenFinder(AddedToken(text, _bytes(text), flags) for text, flags in first.items())
+        contents = {text: self._normalizer(text) for text in later}
+        _check_contents(contents)
+        self._normalized = TokenFinder(AddedToken(contents[text], _bytes(text), flags) for text, flags in later.items())
+        patterns = self._pretokenizer.patterns
+        self._splitter = None if patterns is None else Splitter(patterns)
+        self.direct: Splitter | None = None
+        plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
+        if (
+            self._splitter is not None
+            and self._splitter.automaton is not None
+            and not self._pretokenizer.prefix
+            and plain
+            and self._normalizer.forms is not None
+            and all(contents[text] == text for text in later)
+            and not overlap(first, later)
+        ):
+            self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens])
+        self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
+        self._longest = max(map(len, self.special_tokens), default=0)
+        self._margin = max(4, self._longest)
+        self._cut_behind = self._find_cut_tokens(first)
+        self._any_raw = _any_of(self.special_tokens)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a model needs no preparation at all for what this one does."""
+        return self.direct is not None and not self._normalizer.changes
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The split pattern that the pre-tokenizer comes to, if there is one."""
+        found = self._splitter.pattern if self._splitter is not None else None
+        return (found.name or found.source) if found is not None else None
+
+    @property
+    def automaton(self) -> SplitAutomaton | None:
+        """The automaton for text that stays as it is."""
+        return self.direct.automaton if self.direct is not None else None
+
+    @property
+    def addresses(self) -> Array:
+        """Where the automaton's arrays are, if there is one."""
+        assert self.direct is not None
+        return self.direct.addresses
+
+    @staticmethod
+    def _find_cut_tokens(first: Mapping[str, TokenFlags]) -> frozenset[bytes]:
+        """Return the tokens behind which a text begins anew."""
+        words = any(flags.single_word for flags in first.values())
+        return frozenset(
+            _bytes(text)
+            for text, flags in first.items()
+            if not (flags.single_word or flags.rstrip or (words and is_word(text[-1])))
+        )
+
+    # ---- preparing ---------------------------------------------------------------------------------------------------
+
+    def leaves(self, data: bytes) -> bool:
+        """Whether text certainly stays as it is, so that `direct` splits it."""
+        if self.direct is None:
+            return False
+        return data.isascii() or self._normalizer.leaves(data.decode("utf-8", "surrogateescape"))
+
+    def prepare(self, data: bytes, cut: int | None = None) -> tuple[Array, Array]:
+        """Prepare and split a text.
+
+        Parameters
+        ----------
+        data : bytes
+        cut : int, optional
+            Where to stop, at a place that `find_cut` gave; what is behind it only finishes the last piece.
+
+        Returns
+        -------
+        text : uint8[:]
+            The prepared text, padded. Added tokens stand in it as they are written.
+        ends : uint32[:]
+            Where each span of it ends, with the special flag if the span is an added token.
+        """
+        ahead = 0 if cut is None or self.direct is None else len(data) - cut
+        if cut is not None and self.direct is None:
+            data = data[:cut]
+        out: list[bytes] = []
+        ends: list[Array] = []
+        done = 0
+        for raw in self._raw.divide(data.decode("utf-8", "surrogateescape")):
+            for part in [raw] if isinstance(raw, bytes) else self._normalized.divide(self._normalizer(raw)):
+                if isinstance(part, bytes):
+                    out.append(part)
+                    done += len(part)
+                    ends.append(np.array([done | SPECIAL_FLAG], dtype=np.uint32))
+                    continue
+                piece, piece_ends = self._pieces(part)
+                out.append(piece)
+                ends.append(piece_ends + np.uint32(done))
+                done += len(piece)
+        every = np.concatenate([*ends, np.zeros(0, dtype=np.uint32)]).astype(np.uint32)
+        # What is ahead of the cut is as it was, so in what was prepared it is as long as before.
+        every = every[: np.searchsorted(every & np.uint32(POSITION_MASK), done - ahead, side="right")]
+        return padded_text(b"".join(out))[0], every
+
+    def _pieces(self, text: str) -> tuple[bytes, Array]:
+        """Return a part without added tokens as bytes, and where its pieces end."""
+        if self._splitter is not None:
+            if self._pretokenizer.prefix and not text.startswith(" "):
+                text = " " + text
+            data = text.encode("utf-8", "surrogateescape")
+            return data, self._splitter.split(*padded_text(data))
+        # Written with GPT-2's characters, one for each byte.
+        pieces = self._pretokenizer.pieces(text)
+        return text_to_bytes("".join(pieces)), np.cumsum([len(piece) for piece in pieces], dtype=np.uint32)
+
+    # ---- cutting -----------------------------------------------------------------------------------------------------
+
+    def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
+        if self.direct is None:
+            return self._find_cut_behind_token(text, lo, hi, stop)
+        while lo <= hi:
+            cut = self.direct.find_cut(text, lo, hi, stop)
+            if cut < 0 or self._unchanged_around(text, cut, stop):
+                return cut
+            lo = cut + 1
+        return -1
+
+    def _unchanged_around(self, text: Array, cut: int, stop: int) -> bool:
+        """Whether the text on both sides of a place is normalized, so far that no added token that arises reaches over it."""
+        if cut + self._margin > stop:
+            return False
+        after = text[cut : cut + self._margin].tobytes()
+        before = text[max(cut - self._margin - 4, 0) : cut].tobytes()
+        if before.isascii() and after.isascii():
+            return True
+        while before and before[0] & 0xC0 == 0x80:
+            before = before[1:]
+        try:
+            window, following = before.decode() + after.decode(), after.decode()
+        except UnicodeDecodeError:
+            return False
+        return STARTS.match(following) is not None and self._normalizer.leaves(window)
+
+    def _find_cut_behind_token(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        if self._any_raw is None:
+            return -1
+        base = max(0, lo - 2 * self._longest)
+        data = text[base : min(stop, hi + self._longest)].tobytes()
+        found = [(match.start(), match.start() + len(match[1])) for match in self._any_raw.finditer(data)]
+        for begin, end in found:
+            # Found for certain if no other occurrence reaches into it or out of it, and none that more text would make.
+            alone = all(b >= end or e <= begin or (begin <= b and e <= end) for b, e in found)
+            if lo <= base + end <= hi and base + end + self._longest <= stop and alone and data[begin:end] in self._cut_behind:
+                return base + end
+        return -1
+
+    def find_last_cut(self, text: Array, first: int, filled: int) -> int:
+        """Return the last place of `text[first:filled]` where it may be cut, as far as more text cannot change it, or `first`.
+
+        Parameters
+        ----------
+        text : uint8[:]
+        first : int
+            Where a text begins, or an earlier cut.
+        filled : int
+        """
+        hi = filled - self._margin
+        window = _LAST_CUT_WINDOW
+        while hi > first:
+            lo = max(first + 1, hi - window)
+            cut = self.find_cut(text[first:], lo - first, hi - first, filled - first)
+            if cut >= 0:
+                return first + cut
+            hi = lo - 1
+            window *= 4
+        return first
+
+    def margin_behind(self, cut: int, filled: int) -> int:
+        """Return where the text ends that must be known to prepare what is before a cut."""
+        return min(cut + self._margin, filled)
+
+
+def _check_contents(contents: Mapping[str, str]) -> None:
+    """Refuse added tokens that normalizing leaves nothing of, or does not leave apart."""
+    seen: dict[str, str] = {}
+    for text, content in contents.items():
+        if not content:
+            raise TokenizerFormatError(
+                f"normalizing leaves nothing of the added token {text!r}; expected text that can be found: remove the token"
+            )
+        if content in seen:
+            raise TokenizerFormatError(
+                f"the added tokens {seen[content]!r} and {text!r} are the same when normalized; expected different ones: "
+                "remove one"
+            )
+        seen[content] = text
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _any_of(tokens: tuple[bytes, ...]) -> re.Pattern[bytes] | None:
+    """Return a pattern that finds the longest token at each place, overlapping ones too."""
+    if not tokens:
+        return None
+    return re.compile(b"(?=(" + b"|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True)) + b"))")

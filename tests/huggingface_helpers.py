@@ -1,0 +1,167 @@
+"""Making pipelines of Hugging Face tokenizers for tests, as `tokenizer.json`."""
+
+# ruff: noqa: RUF001 (look-alikes are wanted here)
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+from bpejit.bytemap import bytes_to_text
+
+PAIRED = " ab1-\n.Asé<"
+"""Characters of which any two bytes side by side merge, so that ids show where text was split."""
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+GPT2_LEVEL = {**BYTE_LEVEL, "use_regex": True}
+
+
+def vocabulary() -> tuple[dict[str, int], list[list[str]]]:
+    """Vocabulary and merges: all bytes, and the pairs of some of them."""
+    vocab = {bytes_to_text(bytes([byte])): number for number, byte in enumerate(reversed(range(256)))}
+    merges = []
+    for left, right in product(sorted(set(PAIRED.encode())), repeat=2):
+        pair = [bytes_to_text(bytes([byte])) for byte in (left, right)]
+        merges.append(pair)
+        vocab["".join(pair)] = len(vocab)
+    return vocab, merges
+
+
+def split(pattern: str, behavior: str = "Isolated", *, invert: bool = False, regex: bool = True) -> dict[str, Any]:
+    """A `Split` pre-tokenizer."""
+    return {
+        "type": "Split",
+        "pattern": {"Regex" if regex else "String": pattern},
+        "behavior": behavior,
+        "invert": invert,
+    }
+
+
+def sequence(*parts: dict[str, Any]) -> dict[str, Any]:
+    """A `Sequence` of pre-tokenizers."""
+    return {"type": "Sequence", "pretokenizers": list(parts)}
+
+
+def added_token(content: str, **flags: bool) -> dict[str, Any]:
+    """An added token; its id is set by `tokenizer_json`."""
+    usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"id": 0, "content": content, **usual, **flags}
+
+
+def tokenizer_json(
+    *,
+    added: tuple[dict[str, Any], ...] = (),
+    normalizer: dict[str, Any] | None = None,
+    pre_tokenizer: dict[str, Any] | None = None,
+    post_processor: dict[str, Any] | None = None,
+    **model: Any,
+) -> dict[str, Any]:
+    """The content of a `tokenizer.json`."""
+    vocab, merges = vocabulary()
+    following = len(vocab)
+    tokens = []
+    for token in added:
+        tokens.append({**token, "id": vocab.get(token["content"], following)})
+        following += token["content"] not in vocab
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": tokens,
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer if pre_tokenizer is not None else GPT2_LEVEL,
+        "post_processor": post_processor,
+        "decoder": GPT2_LEVEL,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": merges,
+            **model,
+        },
+    }
+
+
+def dumped(content: dict[str, Any]) -> str:
+    """The text of the file."""
+    return json.dumps(content, ensure_ascii=False)
+
+
+NORMALIZERS: dict[str, Any] = {
+    "none": None,
+    **{form: {"type": form} for form in ("NFC", "NFD", "NFKC", "NFKD")},
+    "lower": {"type": "Lowercase"},
+    "prepend": {"type": "Prepend", "prepend": "a "},
+    "replace": {"type": "Replace", "pattern": {"String": " "}, "content": "_"},
+    "replace-regex": {"type": "Replace", "pattern": {"Regex": "[ab]{2}+|^-"}, "content": "<a>"},
+    "strip": {"type": "Strip", "strip_left": True, "strip_right": True},
+    "strip-left": {"type": "Strip", "strip_left": True, "strip_right": False},
+    "sequence": {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "NFD"},
+            {"type": "Lowercase"},
+            {"type": "Replace", "pattern": {"Regex": r"\p{M}"}, "content": ""},
+        ],
+    },
+}
+
+DEEPSEEK = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+
+PRE_TOKENIZERS: dict[str, Any] = {
+    "gpt2": GPT2_LEVEL,
+    "whole": BYTE_LEVEL,
+    "space": {**GPT2_LEVEL, "add_prefix_space": True},
+    "space-whole": {**BYTE_LEVEL, "add_prefix_space": True},
+    "llama3": sequence(split(LLAMA3), BYTE_LEVEL),
+    "llama3-removed": sequence(split(LLAMA3, "Removed", invert=True), BYTE_LEVEL),
+    "starcoder": sequence({"type": "Digits", "individual_digits": True}, GPT2_LEVEL),
+    "digits-space": sequence({"type": "Digits", "individual_digits": False}, {**GPT2_LEVEL, "add_prefix_space": True}),
+    "falcon": sequence(
+        {"type": "Punctuation", "behavior": "Contiguous"},
+        GPT2_LEVEL,
+        {"type": "Digits", "individual_digits": False},
+        split("[0-9][0-9][0-9]"),
+    ),
+    "superbpe": sequence(split(r"\p{N}+"), split(r"(?=(\d{3})+(?!\d))"), BYTE_LEVEL),
+    "deepseek": sequence(split(r"\p{N}{1,3}"), split("[一-龥\u3040-ゟ゠-ヿ]+"), split(DEEPSEEK), BYTE_LEVEL),
+    **{
+        f"{behavior}{'-inverted' if invert else ''}": sequence(split(r"-|a+|(?=b)|\s", behavior, invert=invert), BYTE_LEVEL)
+        for behavior, invert in product(BEHAVIORS, (False, True))
+    },
+    **{f"string-{behavior}": sequence(split(" a", behavior, regex=False, invert=True), BYTE_LEVEL) for behavior in BEHAVIORS},
+    **{
+        f"punctuation-{behavior}": sequence({"type": "Punctuation", "behavior": behavior}, BYTE_LEVEL) for behavior in BEHAVIORS
+    },
+}
+
+ADDED: dict[str, tuple[dict[str, Any], ...]] = {
+    "none": (),
+    "plain": (added_token("<a>"), added_token("ab", special=False)),
+    "normalized": (
+        added_token("<a>"),
+        added_token("AB", normalized=True, special=False),
+        added_token(" a ", normalized=True),
+        added_token("éa", normalized=True),
+    ),
+    "stripping": (
+        added_token("<a>", lstrip=True),
+        added_token("<b>", rstrip=True),
+        added_token("ab", single_word=True),
+        added_token("A", single_word=True, normalized=True, rstrip=True, lstrip=True),
+        added_token(" \n"),
+    ),
+    "overlapping": (added_token("a-"), added_token("-b", normalized=True)),
+}

@@ -1,0 +1,102 @@
+"""The parts of a preparation, against those of `tokenizers`."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+
+import pytest
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.preparation.added_tokens import is_word, overlap
+from bpejit.preparation.normalizers import WHITE_SPACE
+from bpejit.preparation.pretokenizers import make_pretokenizer
+from bpejit.preparation.unicode_forms import FORMS, STARTS, is_normalized, lowered, normalized
+
+tokenizers = pytest.importorskip("tokenizers")
+
+EVERY = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+SOME = EVERY[:: small(1, 97)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_normal_forms_of_every_character(form):
+    theirs = getattr(tokenizers.normalizers, form)()
+    assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != normalized(form, chr(point))] == []
+
+
+@pytest.fixture(scope="module")
+def combining() -> list[str]:
+    """Characters that move, combine or decompose, in Python's Unicode or a later one."""
+    found = [chr(point) for point in EVERY if unicodedata.combining(chr(point)) or unicodedata.decomposition(chr(point))]
+    later = "\u0898\u1ac1\u0c3c\u1df9\U00011935\U00011930\U00011938\U000105d2\U000113c2\U0001611e\U00016d67\U0001e030\ua7f2"
+    return [*found, *later, *("".join(found[::50]) * 3), *map(chr, range(0x1100, 0x1200))]
+
+
+def test_normal_forms_of_sequences(combining):
+    generator = random.Random(7)
+    theirs = {form: getattr(tokenizers.normalizers, form)() for form in FORMS}
+    for _ in range(small(8000, 500)):
+        text = "".join(generator.choices(combining, k=generator.randrange(1, 7))) + generator.choice("abc\u0345\u0334\u0301")
+        for form, normalizer in theirs.items():
+            assert normalized(FORMS[form], text) == normalizer.normalize_str(text), text.encode("unicode_escape")
+            assert not is_normalized(FORMS[form], text) or normalized(FORMS[form], text) == text
+
+
+def test_lower_case_of_every_character():
+    theirs = tokenizers.normalizers.Lowercase()
+    assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != lowered(chr(point))] == []
+    assert lowered("ΑΣ ΑΣ\u0130") == theirs.normalize_str("ΑΣ ΑΣ\u0130")
+
+
+def test_white_space():
+    theirs = tokenizers.normalizers.Strip()
+    assert {chr(point) for point in SOME if not theirs.normalize_str(chr(point))} == {chr(point) for point in SOME} & set(
+        WHITE_SPACE
+    )
+
+
+def test_characters_that_start_anew():
+    seconds = {
+        unicodedata.normalize("NFD", chr(point))[1:2]
+        for point in EVERY
+        if unicodedata.decomposition(chr(point))[:1] not in ("", "<")
+    }
+    for point in EVERY:
+        if STARTS.match(chr(point)):
+            assert chr(point) not in seconds
+            assert not unicodedata.combining(chr(point))
+
+
+def test_words_around_single_words():
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE({"x": 0}, []))
+    theirs.add_tokens([tokenizers.AddedToken("<>", single_word=True)])
+    # What Python does not know yet may be a letter to one and nothing to the other.
+    known = [chr(point) for point in SOME[:: small(7, 1)] if unicodedata.category(chr(point)) != "Cn"]
+    assert [hex(ord(one)) for one in known if is_word(one) == bool(theirs.encode(f"{one}<>").ids)] == []
+
+
+@pytest.mark.parametrize("component", ["punctuation", "digits"])
+def test_sets_of_characters(component):
+    theirs, ours = {
+        "punctuation": (tokenizers.pre_tokenizers.Punctuation("isolated"), {"type": "Punctuation"}),
+        "digits": (tokenizers.pre_tokenizers.Digits(True), {"type": "Digits", "individual_digits": True}),
+    }[component]
+    split = make_pretokenizer(ours, mapped=True).pieces
+    points = [point for point in SOME if unicodedata.category(chr(point)) != "Cn"]
+    text = "".join(f"\ue000{chr(point)}" for point in points)
+    assert split(text) == [piece for piece, _ in theirs.pre_tokenize_str(text)]
+
+
+@given(one=st.text("ab-", min_size=1, max_size=4), other=st.text("ab-", min_size=1, max_size=4))
+def test_overlap(one, other):
+    joined = {
+        one[: len(one) - size] + other for size in range(len(one) + 1) if one.endswith(other[:size]) and size <= len(other)
+    }
+    joined |= {
+        other[: len(other) - size] + one for size in range(len(other) + 1) if other.endswith(one[:size]) and size <= len(one)
+    }
+    shorter = min(len(text) for text in joined)
+    assert overlap([one], [other]) == (shorter < len(one) + len(other) or one in other or other in one)
