@@ -502,7 +502,8 @@ def load(
     Parameters
     ----------
     path : path
-        A folder that `Tokenizer.save` or `bpejit train` has written; a rank file of tiktoken, `NAME.tiktoken`; Mistral's
+        A folder that `Tokenizer.save` or `bpejit train` has written; Hugging Face's `tokenizer.json`; a rank file of tiktoken,
+        `NAME.tiktoken`; Mistral's
         `tekken.json`; GPT-2's `vocab.json` with `merges.txt` beside it; a folder with one of these; or
         `hf:ORGANISATION/NAME` or `hf:ORGANISATION/NAME@REVISION` for a repository on the Hugging Face Hub.
     pattern : str or tuple of str, optional

@@ -29,8 +29,8 @@ def export(
 ) -> None:
     """Write a tokenizer in the format of another tool, with equal ids.
 
-    TOKENIZER is a folder that bpejit wrote, a file NAME.tiktoken, tekken.json, GPT-2's vocab.json with merges.txt
-    beside it, or hf:ORGANISATION/NAME.
+    TOKENIZER is a folder that bpejit wrote, Hugging Face's tokenizer.json, a file NAME.tiktoken, tekken.json,
+    GPT-2's vocab.json with merges.txt beside it, a folder with one of these, or hf:ORGANISATION/NAME.
     What the format cannot say, or the tool would read otherwise, is refused with the reason.
     llama.cpp knows split patterns by a hash of what they do: it refuses a tokenizer with a pattern of your own.
 

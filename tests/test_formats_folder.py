@@ -311,7 +311,7 @@ def test_another_tools_tokenizer(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path)
     (tmp_path / "bpejit.json").unlink()
     with pytest.raises(
-        TokenizerFormatError, match=r"tokenizer.json` has no bpejit.json beside it.* not yet other Hugging Face"
+        TokenizerFormatError, match=r"tokenizer.json` has no bpejit.json beside it.* read this one with `bpejit.load`"
     ):
         load_folder(tmp_path)
 

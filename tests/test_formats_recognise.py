@@ -156,7 +156,7 @@ def test_files_that_are_no_tokenizers(tmp_path: Path, name: str, data: bytes, me
 
 
 def test_an_empty_folder_and_none_at_all(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerFormatError, match=r"holds no tokenizer; expected a folder that bpejit wrote, a rank file"):
+    with pytest.raises(TokenizerFormatError, match=r"holds no tokenizer; expected a folder that bpejit wrote, Hugging Face"):
         load_model(tmp_path)
     with pytest.raises(TokenizerFormatError, match="there is no tokenizer"):
         load_model(tmp_path / "nothing")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from conftest import data_text, read_shared, small
 from encoding_helpers import ranked_models
-from formats_helpers import TEXT, models
+from formats_helpers import TEXT, changed, models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import awkward_bytes
@@ -20,6 +22,8 @@ from bpejit.errors import BpejitError, TokenizerFormatError
 from bpejit.formats.export import FORMATS, save_model
 from bpejit.formats.recognise import load_model
 from bpejit.model import Model
+from bpejit.preparation import Preparation, TokenFlags
+from bpejit.preparation.checking import canonical
 
 
 def place(folder: Path, form: str) -> Path:
@@ -120,3 +124,70 @@ def test_trained_tokenizers(tmp_path: Path, pattern: str) -> None:
             continue
         assert original.save(path, format=form) is None
         assert [bpejit.load(path).encode_array(text).tolist() for text in texts] == expected, form
+
+
+# ---- tokenizers of Hugging Face, with what they do to text first
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["gpt2", "olmo2_dolma2", "olmo_gpt-neox-dolma-v1_5"])
+def test_tokenizers_of_hugging_face(tmp_path: Path, name: str) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    source = tmp_path / "tokenizer.json"
+    source.write_bytes(read_shared(f"vocabs/{name}.tokenizer.json"))
+    original = bpejit.load(source)
+    texts = [read_shared(f"corpora/{corpus}.txt")[:60_000].decode("utf-8", "ignore") for corpus in CORPORA]
+    texts.append("e\u0301 \u212b  <|endoftext|>   x |||IP_ADDRESS|||\n    indented" + " " * 30)
+    expected = [original.encode(text) for text in texts]
+    for form in ("bpejit", "hf"):
+        assert original.save(tmp_path / form, format=form) is None
+        again = bpejit.load(tmp_path / form)
+        assert again.model == original.model
+        assert again.sha256 == original.sha256
+        assert [again.encode(text) for text in texts] == expected
+    # What was written is read alike by the package, and by us without our own file.
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "hf" / "tokenizer.json"))
+    assert [theirs.encode(text, add_special_tokens=False).ids for text in texts] == expected
+    (tmp_path / "hf" / "bpejit.json").unlink()
+    assert bpejit.load(tmp_path / "hf").sha256 == original.sha256
+    if original.model.preparation is not None:
+        with pytest.raises(TokenizerFormatError, match="cannot be written for tiktoken: it changes text before"):
+            original.save(tmp_path / "mine.tiktoken", format="tiktoken")
+    elif name == "olmo2_dolma2":
+        original.save(tmp_path / "mine.tiktoken", format="tiktoken")
+        assert [bpejit.load(tmp_path / "mine.tiktoken").encode(text) for text in texts] == expected
+
+
+def test_preparation_flags_and_template_are_kept(tmp_path: Path) -> None:
+    flags = {"<a>": TokenFlags(special=False, lstrip=True), "<b>": TokenFlags(normalized=True, single_word=True)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    model = Model(
+        {byte: bytes([byte]) for byte in range(256)},
+        [],
+        {"<a>": 256, "<b>": 257, "<c>": 258},
+        preparation=Preparation(canonical({"type": "NFC"}), canonical(byte_level)),
+        token_flags=flags,
+        post_processor=canonical({**byte_level, "add_prefix_space": False}),
+    )
+    assert save_model(model, tmp_path / "own") is None
+    loaded = load_model(tmp_path / "own")
+    assert loaded == model
+    assert loaded.sha256 == model.sha256
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "own" / "tokenizer.json"))
+    for text in ("e\u0301 <a> x<b>y <b> <c>", "", " x"):
+        assert theirs.encode(text, add_special_tokens=False).ids == ids_of(loaded, text.encode())
+    own = json.loads((tmp_path / "own" / "bpejit.json").read_bytes())
+    assert own["format_version"] == 2
+    for path, new, message in (
+        (("preparation",), 5, "preparation is 5; expected null, or an object of normalizer and pre_tokenizer"),
+        (("preparation", "normalizer"), ..., "preparation is {'pre_tokenizer'"),
+        (("token_flags",), [], "token_flags is []; expected an object"),
+        (("token_flags", "<a>"), {}, "token_flags of '<a>' is {}"),
+        (("token_flags", "<a>", "lstrip"), 1, "token_flags of '<a>' is"),
+        (("token_flags", "<z>"), flags["<a>"].as_dict, "which is no special token"),
+        (("preparation", "normalizer"), {"type": "NFD"}, "was changed after bpejit wrote it"),
+    ):
+        (tmp_path / "own" / "bpejit.json").write_text(json.dumps(changed(own, path, new)))
+        with pytest.raises(TokenizerFormatError, match=re.escape(message)):
+            load_model(tmp_path / "own")

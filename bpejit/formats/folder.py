@@ -15,6 +15,8 @@ pattern
     applied one after the other.
 shared_ids
     Ids of special tokens that are ordinary tokens too.
+preparation, token_flags, post_processor
+    As `tokenizer.json` has them (see `Model`), where the tokenizer was read from one.
 ranked, ignore_merges
     How tokens merge (see `Model`). For a ranked model the merges of `tokenizer_file` are for other tools.
 tie_break, merge_counts
@@ -42,12 +44,17 @@ from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.formats.huggingface import special_token_obstacle, tokenizer_config_json, tokenizer_json
 from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.preparation.checking import canonical
+from bpejit.preparation.record import Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 
 FORMAT = "bpejit tokenizer"
 
 FORMAT_VERSION = 2
-"""Version 2 has `ranked` and `ignore_merges`. What has neither is written as version 1."""
+"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`. What has none of them is written
+as version 1."""
+
+_STEPS = ("normalizer", "pre_tokenizer")
 
 OWN_FILE = "bpejit.json"
 
@@ -86,7 +93,8 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
     folder = Path(path)
     check_folder(folder)
     source = pattern_source(model.pattern)
-    split_pattern, obstacle = _exported_pattern(source)
+    # A preparation is written as it was read.
+    split_pattern, obstacle = _exported_pattern(source) if model.preparation is None else ("", None)
     obstacle = obstacle or special_token_obstacle(model)
     if obstacle and must_be_public:
         raise TokenizerFormatError(
@@ -195,7 +203,7 @@ def _remove_empty(folder: Path) -> None:
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
     fields = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if model.ranked or model.ignore_merges else 1,
+        "format_version": 1 if _fits_version_1(model) else FORMAT_VERSION,
         "bpejit_version": __version__,
         "tokenizer_file": name,
         "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
@@ -208,6 +216,9 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
         "ranked": model.ranked,
         "ignore_merges": model.ignore_merges,
+        "preparation": _preparation_fields(model),
+        "token_flags": {text: flags.as_dict for text, flags in model.token_flags.items()},
+        "post_processor": json.loads(model.post_processor),
         "tie_break": model.tie_break,
         "training": model.training,
         "vocab_size": model.vocab_size,
@@ -217,6 +228,17 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
     # ASCII: file names in the notes may hold bytes that are no UTF-8.
     lines = (f"  {json.dumps(key)}: {json.dumps(value, default=_plain_value)}" for key, value in fields.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _fits_version_1(model: Model) -> bool:
+    plain = not (model.ranked or model.ignore_merges or model.preparation or model.token_flags)
+    return plain and model.post_processor == "null"
+
+
+def _preparation_fields(model: Model) -> dict[str, Any] | None:
+    if model.preparation is None:
+        return None
+    return {name: json.loads(getattr(model.preparation, name)) for name in _STEPS}
 
 
 def _plain_value(value: Any) -> Any:
@@ -287,6 +309,9 @@ def load_folder(path: StrPath) -> Model:
             training=_field(own, "training", dict, own_path),
             ranked=ranked,
             ignore_merges=ignore_merges,
+            preparation=_preparation(own, own_path),
+            token_flags=_token_flags(own, own_path),
+            post_processor=canonical(own.get("post_processor")),
         )
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -312,8 +337,8 @@ def _not_ours(folder: Path) -> TokenizerFormatError:
         )
     if (folder / TOKENIZER_FILE).exists():
         return TokenizerFormatError(
-            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; this version reads only "
-            "its own folders, not yet other Hugging Face tokenizers: give a folder that `bpejit train` has written"
+            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; expected a folder that "
+            "`bpejit train` has written: read this one with `bpejit.load`, or `read_tokenizer_json`"
         )
     return TokenizerFormatError(
         f"`{folder}` holds no tokenizer: there is no {OWN_FILE}; expected a folder that `bpejit train` has written: "
@@ -402,6 +427,24 @@ def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path
         names = " or ".join(_JSON_NAMES[one] for one in kinds)
         raise _bad_field(path, key, value, names)
     return value
+
+
+def _preparation(fields: dict[str, Any], path: Path) -> Preparation | None:
+    value = fields.get("preparation")
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != set(_STEPS):
+        raise _bad_field(path, "preparation", value, f"null, or an object of {' and '.join(_STEPS)}")
+    return Preparation(**{name: canonical(value[name]) for name in _STEPS})
+
+
+def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
+    found = {}
+    for text, flags in _field({"token_flags": {}, **fields}, "token_flags", dict, path).items():
+        if not isinstance(flags, dict) or set(flags) != set(TokenFlags().as_dict) or set(map(type, flags.values())) != {bool}:
+            raise _bad_field(path, f"token_flags of {text!r}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}")
+        found[text] = TokenFlags(**flags)
+    return found
 
 
 def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:

@@ -309,6 +309,8 @@ def save_gpt2_pair(model: Model, folder: StrPath) -> None:
 
 def _obstacle(model: Model) -> str | None:
     """Return why those who read the pair would give other ids; None if they would not."""
+    if model.preparation is not None:
+        return "it changes text before it splits it, or cuts it in steps (see `Model.preparation`)"
     # `r50k` is another spelling, which splits alike.
     if pattern_source(model.pattern) not in (PRESETS["gpt2"], PRESETS["r50k"]):
         return "it does not split by the pattern `gpt2`, which is what readers of the pair take"

@@ -15,9 +15,12 @@ from typing import Any
 
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.model import Model, special_bytes
+from bpejit.preparation.record import TokenFlags
 from bpejit.split.presets import Pattern
 
 END_OF_TEXT = "<|endoftext|>"
+
+_FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def special_token_obstacle(model: Model) -> str | None:
@@ -48,7 +51,7 @@ def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool 
     model : Model
     split_pattern : str or tuple of str
         The model's pattern in the dialect of Hugging Face's `Split` (see `bpejit.split.translate`); of a sequence, each
-        expression is a step of its own.
+        expression is a step of its own. A model with a preparation has its own steps instead.
     legacy_merges : bool
         Whether merges are written as `"a b"`, as before 2024, and not as `["a", "b"]`: for readers that know nothing else.
     """
@@ -61,29 +64,25 @@ def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool 
     vocab = {texts[token]: token_id for token_id, token in sorted(model.tokens.items())}
     for text, token_id in model.special_tokens.items():
         vocab.setdefault(text, token_id)
-    added = [
-        {
-            "id": token_id,
-            "content": text,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1])
-    ]
+    added = []
+    for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
+        flags = model.token_flags.get(text, TokenFlags()).as_dict
+        added.append({"id": token_id, "content": text, **{name: flags[name] for name in _FLAG_ORDER}})
     stages = (split_pattern,) if isinstance(split_pattern, str) else split_pattern
     splits = [{"type": "Split", "pattern": {"Regex": stage}, "behavior": "Isolated", "invert": False} for stage in stages]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    normalizer, pre_tokenizer = None, {"type": "Sequence", "pretokenizers": [*splits, byte_level]}
+    if model.preparation is not None:
+        normalizer = json.loads(model.preparation.normalizer)
+        pre_tokenizer = json.loads(model.preparation.pre_tokenizer)
     head = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": added,
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "post_processor": None,
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": json.loads(model.post_processor),
         "decoder": byte_level,
     }
     options = {

@@ -14,6 +14,7 @@ from bpejit.files import StrPath, parse_json, read_error, read_file
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
 from bpejit.formats.hub import SCHEME, download
+from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.formats.tekken import read_tekken
 from bpejit.formats.tiktoken import SUFFIX, looks_like_ranks, read_tiktoken
 from bpejit.model import Model
@@ -26,8 +27,8 @@ HEAD_BYTES = 1 << 10
 Kind = Literal["bpejit", "huggingface", "tiktoken", "tekken", "gpt2"]
 
 _EXPECTED = (
-    f"a folder that bpejit wrote, a rank file (`NAME{SUFFIX}`), Mistral's `{TEKKEN_FILE}`, or GPT-2's `{VOCAB_FILE}` with "
-    f"`{MERGES_FILE}` beside it"
+    f"a folder that bpejit wrote, Hugging Face's `{TOKENIZER_FILE}`, a rank file (`NAME{SUFFIX}`), Mistral's `{TEKKEN_FILE}`, "
+    f"or GPT-2's `{VOCAB_FILE}` with `{MERGES_FILE}` beside it"
 )
 
 
@@ -71,14 +72,7 @@ def load_model(
             )
     if kind == "tekken":
         return read_tekken(place)
-    return load_folder(place) if kind == "bpejit" else _read_hugging_face(place)
-
-
-def _read_hugging_face(path: Path) -> Model:
-    raise TokenizerFormatError(
-        f"`{path}` has no {OWN_FILE} beside it, so bpejit did not write it; this version reads only "
-        "its own folders, not yet other Hugging Face tokenizers: give a folder that `bpejit train` has written"
-    )
+    return load_folder(place) if kind == "bpejit" else read_tokenizer_json(place)
 
 
 def recognise(path: StrPath) -> tuple[Kind, Path]:

@@ -159,6 +159,8 @@ def _obstacle(model: Model) -> str | None:
     """Return why tiktoken would give other ids, the split pattern apart; None if it would not."""
     from bpejit.formats.ranks import rank_obstacle  # it loads kernels
 
+    if model.preparation is not None:
+        return "it changes text before it splits it, or cuts it in steps (see `Model.preparation`)"
     texts = sorted(model.special_tokens)
     for text in texts:
         if any("\ud800" <= character <= "\udfff" for character in text):
