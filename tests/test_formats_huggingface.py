@@ -23,9 +23,10 @@ from strategies import PIECES, awkward_bytes
 from bpejit.arrays import padded_text
 from bpejit.encoding import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
+from bpejit.formats.folder import load_folder, save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.preparation import Preparer, TokenFlags
-from bpejit.tokenizer import Tokenizer
+from bpejit.tokenizer import Tokenizer, load
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -476,3 +477,62 @@ def test_some_special_tokens_only():
     assert tokenizer.encode(text, allowed_special={"<a>"}, disallowed_special=()) == fewer.encode(text)
     assert tokenizer.encode(text) != fewer.encode(text)
     assert tokenizer.decode(tokenizer.encode("AB<a>"), skip_special_tokens=True) == "AB"
+
+
+# ---- saving ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("normalizer", "pre_tokenizer", "added"), [*MIXED, ("none", "llama3", "plain")])
+def test_saved_folders_give_the_model_back_and_equal_ids_elsewhere(normalizer, pre_tokenizer, added, tmp_path):
+    content = hf.tokenizer_json(
+        added=hf.ADDED[added],
+        normalizer=hf.NORMALIZERS[normalizer],
+        pre_tokenizer=hf.PRE_TOKENIZERS[pre_tokenizer],
+        post_processor={"type": "BertProcessing", "sep": ["</s>", 4], "cls": ["<s>", 5]},
+    )
+    model = model_from_json(content)
+    assert save_folder(model, tmp_path) is None
+    assert load_folder(tmp_path) == model
+    assert load_folder(tmp_path).sha256 == model.sha256
+    again = read_tokenizer_json(tmp_path)
+    assert (again.sha256, again.token_flags, again.template) == (model.sha256, model.token_flags, model.template)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    encoder, generator = Encoder(model), random.Random(3)
+    workspace = encoder.new_workspace()
+    for _ in range(small(60, 5)):
+        text = "".join(generator.choices(SMALL_PIECES, k=generator.randrange(14)))
+        assert encoder.encode(text.encode(), workspace).tolist() == their_ids(theirs, text)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_published_tokenizers_are_loaded_and_saved(published, tmp_path, name):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "tokenizer.json").write_bytes(published[name].read_bytes())
+    tokenizer = load(tmp_path / "in")
+    assert tokenizer.save(tmp_path / "out") is None
+    assert load(tmp_path / "out").model == tokenizer.model
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    text = read_shared("corpora/hard.txt")[: small(100_000, 300)].decode("utf-8", "ignore")
+    assert tokenizer.encode(text) == their_ids(theirs, text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("preparation", {"normaliser": None}), ("token_flags", {"<a>": {"x": 1}}), ("token_flags", 5)],
+)
+def test_a_broken_preparation_in_a_folder(tmp_path, key, value):
+    content = hf.tokenizer_json(added=hf.ADDED["normalized"], normalizer=hf.NORMALIZERS["NFC"])
+    save_folder(model_from_json(content), tmp_path)
+    own = json.loads((tmp_path / "bpejit.json").read_text())
+    (tmp_path / "bpejit.json").write_text(json.dumps({**own, key: value}))
+    with pytest.raises(TokenizerFormatError, match=key):
+        load_folder(tmp_path)
+
+
+def test_a_single_word_that_a_folder_cannot_say(tmp_path):
+    content = hf.tokenizer_json(added=(hf.added_token("<x>", single_word=True),), ignore_merges=True)
+    model = model_from_json(content)
+    obstacle = save_folder(model, tmp_path)
+    assert obstacle is not None
+    assert "'<x>'" in obstacle
+    assert load_folder(tmp_path) == model

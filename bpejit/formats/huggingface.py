@@ -35,6 +35,8 @@ def special_token_obstacle(model: Model) -> str | None:
             return f"the special token {text!r} is not valid UTF-8"
         if ordinary.get(text, token_id) != token_id:
             return f"the special token {text!r} is written like the ordinary token {model.tokens[ordinary[text]]!r}"
+        if model.ignore_merges and text not in ordinary and model.token_flags.get(text, TokenFlags()).single_word:
+            return f"the special token {text!r} would be found beside words too, where it is a pre-token"
         if (model.ranked or model.ignore_merges) and text not in ordinary:
             with suppress(UnicodeEncodeError):
                 meant = text_to_bytes(text)
