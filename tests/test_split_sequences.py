@@ -94,6 +94,16 @@ def test_a_border_is_the_end_of_the_text_for_the_next_pattern() -> None:
     assert split_whole(Splitter(("b", r"a{1,2}|\s")), b"aaabaa") == [2, 3, 4, 6]
 
 
+def test_a_border_is_no_cut_where_the_earlier_pattern_counts_on() -> None:
+    # There is a border between a and b in any text, but what follows depends on how far the threes have come.
+    splitter = Splitter((r"[ab]{1,3}", r"a|b+|\s+"))
+    assert splitter.pattern.kind == "transducer"
+    for text in (b"abbbb", b"abbbb aabbbbb babab", b"abbbbabbbbaabbab " * 200):
+        check(splitter, text)
+    text, n_bytes = padded_text(b"abbbb a")
+    assert splitter.find_cut(text, 1, n_bytes, n_bytes) == 5
+
+
 def test_a_sequence_of_one_is_that_pattern() -> None:
     assert compile_pattern((PRESETS["gpt2"],)).source == PRESETS["gpt2"]
     assert compile_pattern((PRESETS["gpt2"],)).name == "gpt2"

@@ -12,7 +12,7 @@ from split_helpers import split_whole
 from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 
 from bpejit.errors import PatternError
-from bpejit.split import PRESETS, Pattern, Splitter, to_oniguruma
+from bpejit.split import PRESETS, Pattern, Splitter, compile_pattern, to_oniguruma
 from bpejit.split.classes import set_borders
 from bpejit.split.parse import Chars
 from bpejit.split.translate import _PROPERTIES
@@ -89,16 +89,18 @@ def test_presets(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("file", ["prose.txt", "code.txt", "cjk.txt"])
 def test_presets_on_real_text(name: str, file: str) -> None:
-    text = stable(data_text(file)[: small(300_000, 3_000)].decode(errors="ignore"))
+    text = stable(data_text(file)[: small(100_000, 3_000)].decode(errors="ignore"))
     assert split_by_tokenizers(translated(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [name for name in PRESETS if compile_pattern(name).name == name])
 @pytest.mark.parametrize("corpus", ["english", "code", "multilingual", "hard"])
 def test_presets_on_corpora(name: str, corpus: str) -> None:
-    text = stable(read_shared(f"corpora/{corpus}.txt")[:1_500_000].decode(errors="ignore"))
+    # One of each family goes through more text than the others, to keep the time in check.
+    n_bytes = 1_500_000 if name in ("gpt2", "cl100k", "o200k", "deepseek-v3") else 300_000
+    text = stable(read_shared(f"corpora/{corpus}.txt")[:n_bytes].decode(errors="ignore"))
     assert split_by_tokenizers(translated(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
 
 
@@ -132,6 +134,36 @@ SETS = [
     ),
     *(r"[\f\v\a]", r"[\x41-\u0062\U00010400]", r"[-a\].^]", r"[\]\[\\^-]", r"\xe9", r"é", r"[é-ü]"),
 ]
+
+
+STAGES = [
+    *(r"\p{N}", r"\p{N}{1,3}", r"[ab]+", r"\s", "a|b", r"[^\s]+", r"\p{L}+", "a{2}", "[as1]{1,2}", r"[\r\n]+", r"\p{L}+$"),
+    *(r"[a-zA-Z&&[^as]]+", r"[\w--[a-k]]", "a+(?=b)", r"\s?\p{L}+", r"\s+(?!\S)", PRESETS["gpt2"], PRESETS["llama3"]),
+]
+
+
+@given(
+    st.lists(st.sampled_from(STAGES), min_size=1, max_size=3).map(tuple),
+    st.lists(st.text(alphabet=PATTERN_ALPHABET, max_size=14), max_size=5),
+    awkward_text(10),
+)
+def test_sequences(pattern: tuple[str, ...], texts: list[str], text: str) -> None:
+    for one in (*texts, stable(text)):
+        assert split_by_tokenizers(translated(pattern), one) == split_by_us(pattern, one)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("source", [r"\p{L}", r"\p{N}", r"\p{M}", r"\p{P}", r"\p{S}", r"\s", r"\p{Ll}", r"\p{Lo}", r"\p{Han}"])
+def test_where_the_tables_of_the_two_differ(source: str) -> None:
+    # In what only one of them has assigned, and in one letter that changed its category: in nothing else.
+    every = "".join(chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
+
+    def ours(wanted: str) -> set[str]:
+        return set("".join(regex.findall(f"{wanted}+", every)))
+
+    differ = ours(source) ^ contained(source, every)
+    assert differ <= (ours(UNASSIGNED) ^ contained(UNASSIGNED, every)) | {"\u0295"}
 
 
 OPERATIONS = [
