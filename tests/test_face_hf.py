@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 
 import bpejit
 from bpejit.faces.huggingface import HuggingFaceTokenizer
-from bpejit.faces.template import Template, apply_template, surround
+from bpejit.faces.template import added_ids, apply_template, surround
+from bpejit.formats.huggingface_reading import read_tokenizer_json
+from bpejit.preparation.template import Piece, Template
 
 NAMES = {"bos_token": "<s>", "eos_token": END, "pad_token": "<|im_end|>"}
 
@@ -375,25 +377,60 @@ def test_the_default_end_token() -> None:
 
 
 def test_template() -> None:
-    ids = {"<s>": 7, "</s>": 8}
-    template = Template(single=(("<s>", 0), ("A", 0), ("</s>", 2)), pair=(("A", 0), ("<s>", 1), ("B", 1)))
-    first, second = ([1, 2], [(0, 1), (1, 3)]), ([3], [(0, 4)])
-    assert apply_template(template, ids, first)._asdict() == {
-        "ids": [7, 1, 2, 8],
-        "types": [0, 0, 0, 2],
-        "special": [1, 0, 0, 1],
-        "offsets": [(0, 0), (0, 1), (1, 3), (0, 0)],
+    bos, eos, first, second = Piece((7,)), Piece((8, 9), type_id=2), Piece(text="A"), Piece(text="B", type_id=1)
+    template = Template((bos, first, eos), (first, bos, second))
+    one, two = ([1, 2], [(0, 1), (1, 3)]), ([3], [(0, 4)])
+    assert apply_template(template, one)._asdict() == {
+        "ids": [7, 1, 2, 8, 9],
+        "types": [0, 0, 0, 2, 2],
+        "special": [1, 0, 0, 1, 1],
+        "offsets": [(0, 0), (0, 1), (1, 3), (0, 0), (0, 0)],
     }
-    assert apply_template(template, ids, first, second).ids == [1, 2, 7, 3]
-    assert (template.added(pair=False), template.added(pair=True)) == (2, 1)
-    assert surround(bos="<s>", eos=None) == Template((("<s>", 0), ("A", 0)), (("<s>", 0), ("A", 0), ("<s>", 1), ("B", 1)))
-    face = listed_tokenizer().as_hf(template=Template(single=(("<s>", 0), ("A", 0))))
-    assert face("a").input_ids == [face.convert_tokens_to_ids("<s>"), 97]
-    assert face("a", add_special_tokens=False).input_ids == [97]
+    assert apply_template(template, one, two).ids == [1, 2, 7, 3]
+    assert (added_ids(template), added_ids(template, pair=True)) == ([7, 8, 9], [7])
+    assert surround(bos=7, eos=None) == Template((bos, first), (bos, first, Piece((7,), type_id=1), second))
+    number = listed_tokenizer().special_tokens["<s>"]
+    face = listed_tokenizer().as_hf(template=Template((Piece((number,)), first), None))
+    assert face("a").input_ids == [number, *listed_tokenizer().encode("a")]
+    assert face("a", add_special_tokens=False).input_ids == listed_tokenizer().encode("a")
+    with pytest.raises(bpejit.OptionError, match="no form for a pair"):
+        face("a", "b")
     with pytest.raises(bpejit.OptionError, match="both a template and add_bos_token"):
         listed_tokenizer().as_hf(template=Template(), add_bos_token=True, bos_token="<s>")
-    with pytest.raises(bpejit.SpecialTokenError, match="a token of the template is '<t>'"):
-        listed_tokenizer().as_hf(template=Template(single=(("<t>", 0), ("A", 0))))
+
+
+@pytest.fixture(scope="module", params=["template", "roberta"])
+def with_template(
+    request: pytest.FixtureRequest, transformers: Any, saved: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[HuggingFaceTokenizer, Any]:
+    """Ours and theirs of a tokenizer.json with a post-processor; one of its added tokens is not special."""
+    import tokenizers
+
+    made = tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
+    bos, eos = (("<s>", made.token_to_id("<s>")), (END, made.token_to_id(END)))
+    processors = tokenizers.processors
+    made.post_processor = (
+        processors.TemplateProcessing(single="<s>:0 $A:0", pair=f"<s>:0 $A:0 {END}:2 $B:1", special_tokens=[bos, eos])
+        if request.param == "template"
+        else processors.RobertaProcessing(eos, bos, trim_offsets=False, add_prefix_space=False)
+    )
+    made.add_tokens([tokenizers.AddedToken("don't", normalized=False)])
+    path = tmp_path_factory.mktemp(request.param) / "tokenizer.json"
+    made.save(str(path))
+    ours = bpejit.Tokenizer.from_model(read_tokenizer_json(path)).as_hf()
+    return ours, transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
+
+
+@given(text=texts, pair=st.one_of(st.none(), texts), split=st.booleans())
+def test_the_template_of_a_file(
+    text: str, pair: str | None, split: bool, with_template: tuple[HuggingFaceTokenizer, Any]
+) -> None:
+    ours, theirs = with_template
+    options = {"return_token_type_ids": True, "return_special_tokens_mask": True, "split_special_tokens": split}
+    assert plain(ours(text, pair, **options)) == plain(theirs(text, pair, **options))
+    ids = theirs.encode(text)
+    assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
+    assert ours.num_special_tokens_to_add() == theirs.num_special_tokens_to_add()
 
 
 @pytest.mark.parametrize(

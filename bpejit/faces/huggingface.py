@@ -22,8 +22,9 @@ from bpejit.faces.batches import (
     pad_columns,
 )
 from bpejit.faces.named_tokens import NamedTokens
-from bpejit.faces.template import Ids, Row, Template, apply_template, surround
+from bpejit.faces.template import Ids, Row, added_ids, apply_template, surround
 from bpejit.files import replacing
+from bpejit.preparation.template import Template
 
 if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer
@@ -50,7 +51,7 @@ class HuggingFaceTokenizer(NamedTokens):
     add_bos_token, add_eos_token : bool
         Whether `bos_token` and `eos_token` are put around each text, unless a call says `add_special_tokens=False`.
     template : Template, optional
-        What is put around texts, where it is not these two.
+        What is put around texts, where it is not these two; by default `Model.template`.
     model_max_length : int
         The length that `truncation=True` and `padding="max_length"` mean.
     padding_side, truncation_side : str
@@ -93,8 +94,6 @@ class HuggingFaceTokenizer(NamedTokens):
         self.pad_token, self.cls_token, self.mask_token = pad_token, cls_token, mask_token
         self.extra_special_tokens = [self._known(token, "an extra special token") for token in extra_special_tokens]
         self._template = template
-        for token in template.special_tokens() if template else ():
-            self._known(token, "a token of the template")
         self.add_bos_token, self.add_eos_token = add_bos_token, add_eos_token
         if template and (add_bos_token or add_eos_token):
             raise OptionError("both a template and add_bos_token or add_eos_token are given; expected one: leave out the other")
@@ -116,14 +115,14 @@ class HuggingFaceTokenizer(NamedTokens):
     @property
     def template(self) -> Template:
         """What is put around texts."""
-        if self._template is not None:
-            return self._template
-        bos = self.bos_token if self.add_bos_token else None
-        return surround(bos=bos, eos=self.eos_token if self.add_eos_token else None)
+        if self.add_bos_token or self.add_eos_token:
+            bos = self.bos_token_id if self.add_bos_token else None
+            return surround(bos=bos, eos=self.eos_token_id if self.add_eos_token else None)
+        return self._template or self._model.template or Template()
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         """Return how many tokens the template adds to a text, or to a pair."""
-        return self.template.added(pair=pair)
+        return len(added_ids(self.template, pair=pair))
 
     def __call__(
         self,
@@ -205,9 +204,11 @@ class HuggingFaceTokenizer(NamedTokens):
         encoded = self._encode(firsts, offsets, split)
         others: Sequence[Ids | None] = [None] * len(firsts) if seconds is None else self._encode(seconds, offsets, split)
         template = self.template if add else Template()
+        if seconds is not None and template.pair is None:
+            raise OptionError("the template has no form for a pair of texts; expected one text: leave text_pair out")
         room = None
         if plan.cut and plan.max_length is not None:
-            room = plan.max_length - template.added(pair=seconds is not None)
+            room = plan.max_length - len(added_ids(template, pair=seconds is not None))
             if room < 0:
                 raise OptionError(
                     f"max_length is {plan.max_length}, and {plan.max_length - room} special tokens are added to each row; "
@@ -217,17 +218,20 @@ class HuggingFaceTokenizer(NamedTokens):
         for first, second in zip(encoded, others, strict=True):
             if room is not None and plan.cut:
                 first, second = self._cut(first, second, room, plan.cut)
-            rows.append(apply_template(template, self._ids, first, second))
+            rows.append(apply_template(template, first, second))
         return rows
 
     def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> list[Ids]:
-        disallowed = () if split else None
+        choice: dict[str, Any] = {}
+        if split:
+            flags = self._model.token_flags
+            choice = {"allowed_special": {text for text in flags if not flags[text].special}, "disallowed_special": ()}
         if offsets:
-            encoded = [self._tokenizer.encode_with_offsets(text, disallowed_special=disallowed) for text in texts]
+            encoded = [self._tokenizer.encode_with_offsets(text, **choice) for text in texts]
             return [
                 (one.ids.tolist(), list(zip(one.char_starts.tolist(), one.char_ends.tolist(), strict=True))) for one in encoded
             ]
-        batch = self._tokenizer.encode_batch(texts, disallowed_special=disallowed)
+        batch = self._tokenizer.encode_batch(texts, **choice)
         return [(ids.tolist(), []) for ids in batch]
 
     def _cut(self, first: Ids, second: Ids | None, room: int, strategy: str) -> tuple[Ids, Ids | None]:
@@ -350,10 +354,11 @@ class HuggingFaceTokenizer(NamedTokens):
         OutputError
             If other tools cannot read the folder, since the split pattern cannot be said in their dialect.
         """
-        added = self.template.special_tokens()
+        added = added_ids(self.template)
         if added:
+            shown = ", ".join(self.convert_ids_to_tokens(added))
             raise UnsupportedError(
-                f"the template adds {', '.join(sorted(added))} to each text, which the saved folder does not say; "
+                f"the template adds {shown} to each text, which the saved folder does not say; "
                 "expected none: save without it, and give transformers add_bos_token=True or add_eos_token=True"
             )
         obstacle = self._tokenizer.save(save_directory)
