@@ -115,6 +115,7 @@ def test_published_vocabularies_are_lists_of_merges(name: str) -> None:
     assert rank_obstacle(Model(tokens, list_all_splits(tokens))) is None
 
 
+@pytest.mark.compiled
 def test_merges_of_gpt2() -> None:
     lines = read_shared("cs336/gpt2_merges.txt").decode().splitlines()
     published = [tuple(map(text_to_bytes, line.split(" "))) for line in lines if line and not line.startswith("#version")]

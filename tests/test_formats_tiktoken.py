@@ -70,6 +70,7 @@ def test_the_lines_of_python_run(tmp_path: Path, tiktoken) -> None:
     assert encoding.n_vocab == ours.vocab_size == 401
 
 
+@pytest.mark.compiled
 def test_a_trained_tokenizer_for_tiktoken_and_gpt2(tmp_path: Path, tiktoken) -> None:
     ours = bpejit.train(
         [Path(__file__).parent / "data" / "prose.txt"], vocab_size=small(1500, 300), special_tokens=[END], workers=1
@@ -237,6 +238,7 @@ def test_a_published_content_of_another_name(tmp_path: Path) -> None:
         read_tiktoken(path)
 
 
+@pytest.mark.compiled
 def test_gpt2s_own_pair(shared_data: Path, tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_bytes(read_shared(f"cs336/gpt2_{name}"))

@@ -33,7 +33,7 @@ def recover_splits(pool, starts, pairs, scratch, left, right):
     """
     left[:] = -1
     right[:] = -1
-    for i in range(_FIRST, starts.size - 1):
+    for i in range(256, starts.size - 1):
         start = np.uint64(starts[i])
         length = np.uint64(starts[i + 1]) - start
         limit = np.uint32(i - 256)
