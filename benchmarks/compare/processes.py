@@ -1,7 +1,8 @@
 """Jobs in fresh processes, with the memory that all their processes hold together.
 
 Memory is the proportional set size: pages that several processes share count once in all. It is sampled from outside, which
-takes time from the job; so it is asked for in a run of its own, whose time does not count.
+takes time from the job; so it is asked for in a run of its own, whose time does not count. It is sampled up to the end of the
+work: what a job does afterwards, to compare its result, is not the tool's.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def run_job(
     a file, because some tools print as they work.
     """
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        command = [sys.executable, "-m", "benchmarks.compare.worker", job, json.dumps(params), str(answer)]
-        result = run_command(command, environment=environment, memory=memory, timeout=timeout)
+        answer, worked = Path(folder) / "answer.json", Path(folder) / "worked"
+        given = json.dumps({**params, "worked": str(worked)})
+        command = [sys.executable, "-m", "benchmarks.compare.worker", job, given, str(answer)]
+        result = run_command(command, environment=environment, memory=memory, until=worked, timeout=timeout)
         if not answer.is_file():
             raise JobError(f"{job} failed with exit code {result['exit_code']}:\n{result['stderr'][-2000:]}")
         found: dict[str, Any] = json.loads(answer.read_text())
@@ -56,10 +58,11 @@ def run_command(
     *,
     environment: dict[str, str] | None = None,
     memory: bool = False,
+    until: Path | None = None,
     timeout: float | None = None,
     cwd: Path = ROOT,
 ) -> dict[str, Any]:
-    """Run a command; its output is dropped, its standard error kept."""
+    """Run a command; its output is dropped, its standard error kept. Memory is sampled until the file `until` is there."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile() as errors:
         begun = time.perf_counter()
@@ -75,7 +78,7 @@ def run_command(
         stop = threading.Timer(timeout or 3600, process.kill)
         stop.start()
         try:
-            peak = watch_memory(process) if memory else None
+            peak = watch_memory(process, until) if memory else None
             process.wait()
             seconds = time.perf_counter() - begun
         finally:
@@ -96,12 +99,12 @@ def run_command(
     return result
 
 
-def watch_memory(process: subprocess.Popen[bytes]) -> int | None:
+def watch_memory(process: subprocess.Popen[bytes], until: Path | None) -> int | None:
     """Highest sum of the memory of a process and its descendants, in bytes; None where the system does not tell it."""
     if not Path("/proc/self/smaps_rollup").exists():
         return None
     peak = 0
-    while process.poll() is None:
+    while process.poll() is None and not (until and until.exists()):
         sampled = time.perf_counter()
         peak = max(peak, sum(held_memory(one) for one in family(process.pid)))
         # Reading walks the page tables: a tenth of the time at most.

@@ -73,6 +73,7 @@ def train(params: Params) -> Params:
         kept = Path(params.get("folder") or folder)
         options = {"workers": params["workers"], "rule": params["rule"], "folder": kept}
         result, seconds = timed(lambda: tool.train(Path(params["path"]), params["vocab_size"], **options))
+        Path(params["worked"]).touch()
     rss = max_rss_mb()
     learned = tool.trained(result)
     if params.get("save"):
@@ -97,6 +98,8 @@ def encode(params: Params) -> Params:
     text = tool.text_of(data)
     gc.collect()
     result, first = timed(lambda: tool.encode(encoder, text))
+    if not params["later_passes"]:
+        Path(params["worked"]).touch()
     rss = max_rss_mb()
     ids = tool.ids_of(result, vocabulary)
     del result
