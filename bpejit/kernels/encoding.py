@@ -292,6 +292,13 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
         if end != NO_ROOM and not found:
             _remember(memory, home, word, low, high, text, start, out, n_out, end)
         return end
+    if word != home:
+        # What is used now is mostly used again: in its first slot the fast path finds it. What lay there is found from its own
+        # first slot on, since all slots between are in use.
+        for i in range(SLOT_WORDS):
+            here, there = home + np.uint64(i), word + np.uint64(i)
+            slots[here], slots[there] = slots[there], slots[here]
+        word = home
     first = slots[word + _TWO]
     second = slots[word + _THREE]
     if first < _RECORD:
