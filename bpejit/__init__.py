@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bpejit.tokenfiles.flat import open_tokens
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.trainer import train, train_bpe
+    from bpejit.verification import verify
     from bpejit.warmup import warmup
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ _HOMES = {
     "open_tokens": "bpejit.tokenfiles.flat",
     "train": "bpejit.trainer",
     "train_bpe": "bpejit.trainer",
+    "verify": "bpejit.verification",
     "warmup": "bpejit.warmup",
 }
 
@@ -74,6 +76,7 @@ __all__ = [
     "subword",
     "train",
     "train_bpe",
+    "verify",
     "warmup",
 ]
 

@@ -16,6 +16,7 @@ from .cmd_info import info
 from .cmd_split import split
 from .cmd_subword import subword
 from .cmd_train import train
+from .cmd_verify import verify
 from .cmd_warmup import warmup
 from .options import DEBUG, debug_option
 
@@ -81,5 +82,5 @@ def program() -> None:
     """
 
 
-for command in (train, encode, decode, info, split, export, subword, warmup):
+for command in (train, encode, decode, info, split, export, verify, subword, warmup):
     program.add_command(command)

@@ -79,7 +79,7 @@ def test_examples_of_the_help(shell, name):
     command = program.commands[name] if name else program
     lines = command.help.partition("Example:\n")[2].strip().splitlines()
     assert lines
-    if name in ("encode", "decode", "export", "info", "split"):
+    if name in ("encode", "decode", "export", "info", "split", "verify"):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         shell("bpejit encode corpus.txt --out tokens.bin --quiet")
     for line in lines:

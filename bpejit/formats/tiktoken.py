@@ -139,7 +139,7 @@ def write_tiktoken(model: Model, path: StrPath) -> None:
     if path.suffix != SUFFIX:
         raise TokenizerFormatError(f"`{path}` is no name for a rank file; expected one that ends in {SUFFIX}: add it")
     obstacle = _obstacle(model)
-    pattern = _translated(model)
+    pattern = tiktoken_pattern(model)
     if obstacle:
         raise TokenizerFormatError(
             f"the tokenizer cannot be written for tiktoken: {obstacle}; expected one to which tiktoken gives equal ids: "
@@ -172,7 +172,14 @@ def _obstacle(model: Model) -> str | None:
     return rank_obstacle(model)
 
 
-def _translated(model: Model) -> str:
+def tiktoken_pattern(model: Model) -> str:
+    """Return a model's split pattern in tiktoken's dialect.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If tiktoken cannot split so.
+    """
     from bpejit.split.translate import to_fancy_regex
 
     source = pattern_source(model.pattern)
