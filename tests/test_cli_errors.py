@@ -137,7 +137,8 @@ def test_tokenizer_that_is_missing_or_broken(work):
         path.write_bytes(whole[: len(whole) // 2])
         assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
         path.unlink()
-        fails(work, "encode", "corpus.txt", "--out", "x.bin")
+        if name == "tokenizer.json":  # which is a tokenizer without bpejit.json too
+            assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
         path.write_bytes(whole)
 
 
