@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import Any
 
 from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
@@ -29,19 +30,19 @@ def special_token_obstacle(model: Model) -> str | None:
     One dict holds the byte characters of ordinary tokens and the plain text of special ones, and a key has one id. Where
     whole pre-tokens are looked up in it, a special token must not be found for other bytes than its own.
     """
-    ordinary = {bytes_to_text(token): token_id for token_id, token in model.tokens.items()}
     for text, token_id in model.special_tokens.items():
         if any("\ud800" <= character <= "\udfff" for character in text):
             return f"the special token {text!r} is not valid UTF-8"
-        if ordinary.get(text, token_id) != token_id:
-            return f"the special token {text!r} is written like the ordinary token {model.tokens[ordinary[text]]!r}"
-        if model.ignore_merges and text not in ordinary and model.token_flags.get(text, TokenFlags()).single_word:
+        meant = None
+        with suppress(UnicodeEncodeError):
+            meant = text_to_bytes(text)
+        ordinary = None if meant is None else model.ids.get(meant)
+        if ordinary is not None and ordinary != token_id:
+            return f"the special token {text!r} is written like the ordinary token {meant!r}"
+        if model.ignore_merges and ordinary is None and model.token_flags.get(text, TokenFlags()).single_word:
             return f"the special token {text!r} would be found beside words too, where it is a pre-token"
-        if (model.ranked or model.ignore_merges) and text not in ordinary:
-            with suppress(UnicodeEncodeError):
-                meant = text_to_bytes(text)
-                if meant != special_bytes(text):
-                    return f"the special token {text!r} is written like the bytes {meant!r}"
+        if (model.ranked or model.ignore_merges) and ordinary is None and meant not in (None, special_bytes(text)):
+            return f"the special token {text!r} is written like the bytes {meant!r}"
     return None
 
 
@@ -62,10 +63,10 @@ def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool 
         from bpejit.formats.ranks import as_merge_list  # it loads kernels, which trained models need not
 
         merges = as_merge_list(model)
-    texts = {token: bytes_to_text(token) for token in model.tokens.values()}
-    vocab = {texts[token]: token_id for token_id, token in sorted(model.tokens.items())}
+    quoted = {token: encode_basestring(bytes_to_text(token)) for token in model.tokens.values()}  # each is in many merges
+    vocab = {quoted[token]: token_id for token_id, token in model.tokens.items()}
     for text, token_id in model.special_tokens.items():
-        vocab.setdefault(text, token_id)
+        vocab.setdefault(_string(text), token_id)
     added = []
     for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
         flags = model.token_flags.get(text, TokenFlags()).as_dict
@@ -98,8 +99,7 @@ def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool 
         "ignore_merges": model.ranked or model.ignore_merges,
     }
     # Written by hand, one token and one merge a line: readable, and ten times as fast as json's own indentation.
-    entries = [f"{_string(text)}: {token_id}" for text, token_id in sorted(vocab.items(), key=lambda item: item[1])]
-    quoted = {token: encode_basestring(text) for token, text in texts.items()}  # each is in many merges
+    entries = [f"{text}: {token_id}" for text, token_id in sorted(vocab.items(), key=itemgetter(1))]
     form = "[{}, {}]".format
     if legacy_merges:
         quoted = {token: text[1:-1] for token, text in quoted.items()}
