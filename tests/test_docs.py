@@ -61,7 +61,7 @@ def test_readme_on_the_command_line(shell):
 def test_readme_in_python(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
     examples = blocks(README, "python")
-    assert len(examples) == 2
+    assert len(examples) == 3
     names: dict[str, object] = {}
     exec(compile(examples[0], "README.md", "exec"), names)
     assert names["text"] == "hello"
@@ -70,6 +70,12 @@ def test_readme_in_python(shell, monkeypatch):
     exec(compile(examples[1], "README.md", "exec"), names)
     corpus = (shell.folder / "corpus.txt").read_bytes().decode()
     assert names["tokenizer"].decode(names["ids"]) == corpus
+    names = {}
+    exec(compile(examples[2], "README.md", "exec"), names)
+    ids = names["tokenizer"].encode(corpus[:10_000])
+    assert names["again"].encode(corpus[:10_000]) == ids
+    assert names["encoding"].encode(corpus[:10_000], allowed_special="all") == ids
+    assert names["fast"](corpus[:10_000]).input_ids == ids
 
 
 @pytest.mark.compiled
