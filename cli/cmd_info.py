@@ -77,6 +77,8 @@ def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str
     how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
     shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
     yield "split pattern", f"{shown} ({how})"
+    if model.preparation is not None:
+        yield "before that", f"normalizer {model.preparation.normalizer}, pre-tokenizer {model.preparation.pre_tokenizer}"
     yield "tie rule", model.tie_break or "not known"
     longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)

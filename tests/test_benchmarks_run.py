@@ -131,7 +131,7 @@ def test_derived_merges_of_published_vocabularies(name: str) -> None:
     assert len(merges) == len(ranks) - 256
     if name == "r50k_base":
         published = read_shared("cs336/gpt2_merges.txt").decode().splitlines()
-        from bpejit.formats.bytemap import bytes_to_text
+        from bpejit.bytemap import bytes_to_text
 
         assert [f"{bytes_to_text(left)} {bytes_to_text(right)}" for left, right in merges] == [
             line for line in published if line and not line.startswith("#version")

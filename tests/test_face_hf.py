@@ -421,6 +421,17 @@ def with_template(
     return ours, transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
 
 
+def test_save_pretrained__keeps_the_template_of_a_file(with_template: Any, tmp_path: Path) -> None:
+    import tokenizers
+
+    ours, theirs = with_template
+    ours.save_pretrained(tmp_path / "saved")
+    again = tokenizers.Tokenizer.from_file(str(tmp_path / "saved" / "tokenizer.json"))
+    text = "Hello, I don't know."
+    assert again.encode(text).ids == ours(text).input_ids == theirs(text).input_ids
+    assert ours(text).input_ids != ours(text, add_special_tokens=False).input_ids
+
+
 @given(text=texts, pair=st.one_of(st.none(), texts), split=st.booleans())
 def test_the_template_of_a_file(
     text: str, pair: str | None, split: bool, with_template: tuple[HuggingFaceTokenizer, Any]

@@ -12,8 +12,8 @@ from formats_helpers import models
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bpejit.bytemap import CHARACTERS, bytes_to_text, text_to_bytes
 from bpejit.errors import OutputError, TokenizerFormatError
-from bpejit.formats.bytemap import CHARACTERS, bytes_to_text, text_to_bytes
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair, write_gpt2_pair
 from bpejit.model import Model, special_bytes
 

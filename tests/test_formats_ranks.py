@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from strategies import awkward_text
 from test_formats_folder import hugging_face, same_class
 
+from bpejit.bytemap import text_to_bytes
 from bpejit.encoding import Encoder
-from bpejit.formats.bytemap import text_to_bytes
 from bpejit.formats.folder import load_folder, save_folder
 from bpejit.formats.ranks import as_merge_list, list_all_splits, rank_obstacle, recover_merges
 from bpejit.formats.tiktoken import parse_ranks

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
-from bpejit.formats.bytemap import text_to_bytes as unmap
+from bpejit.bytemap import text_to_bytes as unmap
 
 END = "<|endoftext|>"
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import read_shared
 
 import bpejit
-from bpejit.formats.bytemap import text_to_bytes
+from bpejit.bytemap import text_to_bytes
 from bpejit.split import PRESETS
 
 END = "<|endoftext|>"

@@ -12,7 +12,7 @@ from conftest import DATA, read_shared, small
 
 import bpejit
 from bpejit import Tokenizer
-from bpejit.formats.bytemap import bytes_to_text
+from bpejit.bytemap import bytes_to_text
 
 pytest.importorskip("tokenizers")
 tiktoken = pytest.importorskip("tiktoken")

@@ -355,7 +355,7 @@ class HuggingFaceTokenizer(NamedTokens):
             If other tools cannot read the folder, since the split pattern cannot be said in their dialect.
         """
         added = added_ids(self.template)
-        if added:
+        if added and self.template != self._model.template:
             shown = ", ".join(self.convert_ids_to_tokens(added))
             raise UnsupportedError(
                 f"the template adds {shown} to each text, which the saved folder does not say; "

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import OptionError, SpecialTokenError, UnsupportedError
-from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.model import Model
 
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")

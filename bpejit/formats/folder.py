@@ -39,9 +39,9 @@ from pathlib import Path
 from typing import Any
 
 from bpejit import __version__
+from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import OutputError, PatternError, TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
-from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.formats.huggingface import special_token_obstacle, tokenizer_config_json, tokenizer_json
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.preparation.checking import canonical

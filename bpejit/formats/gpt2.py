@@ -1,6 +1,6 @@
 """GPT-2's pair of files: `vocab.json`, token text -> id, and `merges.txt`, one merge a line in order.
 
-Bytes are written as `bpejit.formats.bytemap` describes; a special token is written as its plain text. The pair says neither
+Bytes are written as `bpejit.bytemap` describes; a special token is written as its plain text. The pair says neither
 which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar of one that
 bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern, whatever the pair.
 """
@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
-from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
 from bpejit.formats.published import GPT2_VOCAB, Published
 from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes

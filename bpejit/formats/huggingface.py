@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
-from bpejit.formats.bytemap import bytes_to_text, text_to_bytes
+from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.model import Model, special_bytes
 from bpejit.preparation.record import TokenFlags
 from bpejit.split.presets import Pattern
