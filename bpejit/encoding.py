@@ -14,43 +14,34 @@ from typing import TypeAlias
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
-from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
-from bpejit.kernels import decoding, parts, rules, windows
+from bpejit.encoder_tables import make_decoder, make_tables, make_whole, padded
+from bpejit.errors import CorpusError, TokenIdError
+from bpejit.kernels import decoding
 from bpejit.kernels import encoding as kernels
-from bpejit.kernels._constants import DONE, MAX_TEXT_BYTES, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.kernels.records import EncoderMemory, EncoderTables, addresses_of
-from bpejit.kernels.splitting import STATE_SIZE, shift_state
+from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG
+from bpejit.kernels.records import EncoderMemory, addresses_of
+from bpejit.kernels.splitting import shift_state
 from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, special_bytes
 from bpejit.preparation import Preparer, TokenFlags
 from bpejit.split import Splitter, check_chunk
+from bpejit.workspace import CACHE_BYTES, CACHE_LIMIT, TEXT_BYTES, Workspace
 
 AnySplitter: TypeAlias = "Splitter | Preparer"
 """What divides text into spans; a Preparer changes it as well."""
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 
-CACHE_BYTES = 6 << 20
-"""Memory for the cache of a workspace: holds GPT-2's vocabulary and most of what a text uses besides."""
-
-CACHE_LIMIT = 256 << 20
-"""How far the cache grows, by doubling, while long texts are encoded: to hold what they use, and no further."""
-
-TEXT_BYTES = 1 << 16
-"""Text that is copied into a workspace and encoded at a time: it stays in the cache while it is split."""
-
 LONG_TEXT_BYTES = 1 << 20
-"""The same while a text of many megabytes is encoded: 15% faster, since each part costs a call and begins with one cursor."""
+"""Text that is taken at a time from a text of many megabytes: 15% faster than TEXT_BYTES, since each part costs a call and
+begins with one cursor.
+"""
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
 
 MOST_SPLITTERS = 16
 """Sets of special tokens for which an encoder keeps a splitter, besides the one for all."""
-
-_ENDS = 1 << 14
-_SCRATCH_WORDS = windows.SCRATCH_WORDS * 4 * windows.WINDOW + windows.SCRATCH_EXTRA
-_LEAST_SLOTS = 1 << 9
 
 
 def text_to_bytes(text: str) -> bytes:
@@ -60,95 +51,6 @@ def text_to_bytes(text: str) -> bytes:
     except UnicodeEncodeError:
         # By way of UTF-16, so that two halves of a pair that stand side by side become the character that they mean.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
-
-
-class Workspace:
-    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone."""
-
-    def __init__(self, *, cache_bytes: int, cache_limit: int, text_bytes: int) -> None:
-        # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
-        slot_bytes = 8 * kernels.SLOT_WORDS
-        n_slots = _LEAST_SLOTS
-        while 2 * n_slots * slot_bytes <= cache_bytes * 3 // 4:
-            n_slots *= 2
-        self.cache_limit = cache_limit
-        self.memory = EncoderMemory(
-            slots=np.full(n_slots * kernels.SLOT_WORDS, 0, dtype=np.uint64),
-            arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
-            batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
-            scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
-            ends=np.full(_ENDS, 0, dtype=np.uint32),
-            progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
-            split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
-        )
-        self.progress = self.memory.progress
-        self.split_state = self.memory.split_state
-        self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
-        self.text_bytes = text_bytes
-        self.set_text_room(text_bytes)
-
-    @property
-    def memory(self) -> EncoderMemory:
-        """What the kernels write to."""
-        return self._memory
-
-    @memory.setter
-    def memory(self, memory: EncoderMemory) -> None:
-        self._memory = memory
-        self.addresses = addresses_of(memory)
-
-    def set_text_room(self, n_bytes: int) -> None:
-        """Make a text buffer for `n_bytes`, and one for their ids."""
-        if n_bytes > MAX_TEXT_BYTES:
-            raise CorpusError(
-                f"a pre-token has more than {n_bytes // 2} bytes; expected at most {MAX_TEXT_BYTES}: "
-                "choose a split pattern that cuts such text"
-            )
-        self.text_room = n_bytes
-        self.text = np.full(n_bytes + TEXT_PADDING, 0, dtype=np.uint8)
-        self.view = memoryview(self.text)  # type: ignore[arg-type]
-        # There is at most one id per byte.
-        self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
-
-    def copy_cache(self, memory: EncoderMemory) -> None:
-        """Take over what a cache of the same size holds."""
-        self.memory.slots[:] = memory.slots
-        self.memory.arena[:] = memory.arena
-        self.progress[:] = memory.progress
-
-    def grow_cache(self) -> None:
-        """Make the parts of the cache larger that are more than half full, as far as the limit allows.
-
-        A cache that is just large enough is faster than a large one: more of what is used lies in the processor's caches.
-        """
-        progress, memory = self.progress, self.memory
-        slots, arena = memory.slots, memory.arena
-        room = self.cache_limit - slots.nbytes - arena.nbytes
-        if (progress[kernels.WIPES] or 2 * kernels.SLOT_WORDS * progress[kernels.USED] > slots.size) and slots.nbytes <= room:
-            larger = np.zeros(2 * slots.size, dtype=np.uint64)
-            kernels.move_slots(slots, larger)
-            self.memory = memory._replace(slots=larger)
-            progress[kernels.WIPES] = 0
-            room -= slots.nbytes
-        size = arena.size - kernels.ARENA_SLACK
-        written = int(progress[kernels.WRITTEN])
-        wanted = size
-        while wanted < 2 * written and wanted - size + wanted <= room:
-            wanted *= 2
-        if wanted > size:
-            larger = np.zeros(wanted + kernels.ARENA_SLACK, dtype=np.uint8)
-            if written <= size:
-                larger[:written] = arena[:written]
-            else:
-                # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
-                progress[kernels.WRITTEN] = written + wanted + 1
-            self.memory = self.memory._replace(arena=larger)
-
-    def grow_scratch(self) -> None:
-        """Make room for merging the pre-token for which there was too little."""
-        enough = windows.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]) + windows.SCRATCH_EXTRA
-        size = min(4 * self.memory.scratch.size, enough)
-        self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
 
 
 class Encoder:
@@ -172,14 +74,14 @@ class Encoder:
         self.model = model
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
-        self.tables = _make_tables(model, specials)
+        self.tables = make_tables(model, specials)
         if model.ranked or model.ignore_merges:
             unreachable = self._find_unreachable()
             if unreachable:
-                whole, pool = _make_whole(model, unreachable)
+                whole, pool = make_whole(model, unreachable)
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
         self._addresses = addresses_of(self.tables)
-        self._pool, self._starts, self._lengths = _make_decoder(model)
+        self._pool, self._starts, self._lengths = make_decoder(model)
         self.special_tokens = frozenset(model.special_tokens)
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
@@ -210,7 +112,7 @@ class Encoder:
         # the token.
         seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // kernels.SLOT_WORDS // 2])
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        self._encode_spans(workspace, _padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
+        self._encode_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
         self.encode(b" ", workspace)
         shift_state(workspace.split_state, 0)
         # Kept for the workspaces to come: copying it takes a tenth of the time.
@@ -232,7 +134,7 @@ class Encoder:
             strings = ByteStrings.from_list(some)
             out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
             workspace.progress[kernels.N_OUT] = 0
-            self._encode_spans(workspace, _padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+            self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
             if workspace.progress[kernels.N_OUT] > len(some):
                 if len(some) == 1:
                     unreachable += some
@@ -308,7 +210,7 @@ class Encoder:
         strings = ByteStrings.from_list(list(pieces))
         workspace.progress[kernels.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        out = self._encode_spans(workspace, _padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+        out = self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
         ids = self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
         return np.split(ids, np.searchsorted(np.cumsum(self.token_lengths(ids)), strings.starts[1:-1], side="right"))
 
@@ -658,124 +560,3 @@ def _trimmed(out: Array, size: int) -> Array:
     """Give the unused end of an array back, without a copy."""
     out.resize(size, refcheck=False)
     return out
-
-
-def _make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
-    largest = max(model.vocab)
-    if largest > kernels.MAX_ID:
-        raise TokenizerFormatError(
-            f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
-        )
-    internal, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
-    n_ranks = int(ranks.max(initial=-1)) + 1
-    if n_ranks > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
-        raise TokenizerFormatError(
-            f"the vocabulary has {n_ranks} merges; expected at most {rules.MAX_TOKENS - 256}: leave out the last"
-        )
-    slots = 4
-    while slots < 2 * lefts.size:
-        slots *= 2
-    pairs = np.full(slots, rules.FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
-    strings = ByteStrings.from_list(internal)
-    byte_pairs[_inner_pairs(strings)] = rules.NO_RANK
-    merged = np.zeros(n_ranks, dtype=np.uint32)
-    rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
-    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
-    ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
-    nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    return EncoderTables(pairs, byte_pairs, merged, ids, _make_joints(strings), _make_specials(specials), *nothing)
-
-
-_Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
-"""Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
-
-
-def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
-    """Return the internal tokens and rules of a model with a list of merges."""
-    # One internal token per distinct result: two merges may make the same bytes.
-    internal = {bytes([byte]): byte for byte in range(256)}
-    merged = [left + right for left, right in model.merges]
-    for token in merged:
-        internal.setdefault(token, len(internal))
-    n = len(merged)
-    # A part that no merge makes never occurs, nor does its pair.
-    lefts = np.fromiter((internal.get(left, -1) for left, _ in model.merges), np.int32, n)
-    rights = np.fromiter((internal.get(right, -1) for _, right in model.merges), np.int32, n)
-    made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
-    known = (lefts >= 0) & (rights >= 0)
-    ranks = np.flatnonzero(known).astype(np.int32)
-    return list(internal), (lefts[known], rights[known], made[known], ranks)
-
-
-def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], _Rules]:
-    """Return the internal tokens and rules of a ranked model: all ways to make a token of two have its rank."""
-    internal = [bytes([byte]) for byte in range(256)]
-    internal += [token for _, token in sorted(tokens.items()) if len(token) > 1]
-    strings = ByteStrings.from_list(internal)
-    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
-    room = strings.pool.size
-    lefts, rights, made = (np.empty(room, dtype=np.int32) for _ in range(3))
-    n = rules.list_splits(_padded(strings.pool), strings.starts, slots, lefts, rights, made)
-    made = made[:n].copy()
-    return internal, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
-
-
-def _make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
-    """Return the table of tokens that a pre-token becomes as a whole though its merges give others (see `EncoderTables`)."""
-    strings = ByteStrings.from_list(unreachable)
-    pool = _padded(strings.pool)
-    hashes = np.zeros(len(strings), dtype=np.uint64)
-    kernels.hash_strings(pool, strings.starts, hashes)
-    n_slots = 2 << len(strings).bit_length()
-    whole = np.zeros(n_slots * kernels.WHOLE_WORDS, dtype=np.uint64)
-    for number, token in enumerate(unreachable):
-        slot = int(hashes[number]) % n_slots
-        while whole[kernels.WHOLE_WORDS * slot + 1]:
-            slot = (slot + 1) % n_slots
-        place = int(strings.starts[number]) << 32 | len(token)
-        whole[kernels.WHOLE_WORDS * slot :][: kernels.WHOLE_WORDS] = int(hashes[number]), place, model.ids[token]
-    return whole, pool
-
-
-def _make_joints(tokens: ByteStrings) -> Array:
-    """Return the places that merges may cross (see `kernels.parts`)."""
-    pool = _padded(tokens.pool)
-    n = parts.build_joints(pool, tokens.starts, np.zeros(parts.PIECE_WORDS + 1, dtype=np.uint64))
-    # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
-    joints = np.zeros(parts.PIECE_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
-    parts.build_joints(pool, tokens.starts, joints)
-    return joints
-
-
-def _inner_pairs(tokens: ByteStrings) -> Array:
-    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token, some of them often."""
-    pairs: Array = tokens.pool[:-1].astype(np.int64) << 8 | tokens.pool[1:]
-    inner = np.ones(pairs.size, dtype=bool)
-    inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
-    return pairs[inner]
-
-
-def _make_specials(specials: dict[bytes, int]) -> Array:
-    """Return hash and id of each special token."""
-    strings = ByteStrings.from_list(list(specials))
-    hashes = np.zeros(len(strings), dtype=np.uint64)
-    kernels.hash_strings(_padded(strings.pool), strings.starts, hashes)
-    if np.unique(hashes).size < hashes.size:
-        raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
-    return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
-
-
-def _make_decoder(model: Model) -> tuple[Array, Array, Array]:
-    """Return the bytes of all tokens, and start and length of each id; the length of an id without a token is -1."""
-    strings = ByteStrings.from_list(list(model.vocab.values()))
-    numbers = np.array(list(model.vocab), dtype=np.int64)
-    starts = np.zeros(model.vocab_size, dtype=np.int64)
-    lengths = np.full(model.vocab_size, -1, dtype=np.int64)
-    starts[numbers] = strings.starts[:-1]
-    lengths[numbers] = np.diff(strings.starts)
-    return _padded(strings.pool), starts, lengths
-
-
-def _padded(pool: Array) -> Array:
-    return np.concatenate([pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])

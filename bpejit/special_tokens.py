@@ -15,11 +15,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.encoding import Encoder, Workspace, text_to_bytes
+from bpejit.encoding import Encoder, text_to_bytes
 from bpejit.errors import SpecialTokenError, UnsupportedError
 from bpejit.model import special_bytes
 from bpejit.offsets import TokenOffsets, token_offsets
 from bpejit.preparation import Preparer
+from bpejit.workspace import Workspace
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
 """Special tokens by name, or all that there are."""

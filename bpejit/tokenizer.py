@@ -15,7 +15,7 @@ import numpy as np
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.sources import Inputs, find_sources, total_bytes
-from bpejit.encoding import AnySplitter, Encoder, Workspace, text_to_bytes
+from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import EncodeJob
@@ -30,6 +30,7 @@ from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encod
 from bpejit.split import Pattern
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
+from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
     from bpejit.faces.huggingface import HuggingFaceTokenizer

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.encoding import AnySplitter, Encoder, Workspace
+from bpejit.encoding import AnySplitter, Encoder
 from bpejit.errors import UnsupportedError
 from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.preparation import Preparer
 from bpejit.split import Splitter
+from bpejit.workspace import Workspace
 
 _SPACES = b" \n\t"
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.arrays import ByteStrings
-from bpejit.encoding import ranked_rules
+from bpejit.encoder_tables import ranked_rules
 from bpejit.kernels.recovering import recover_splits
 from bpejit.kernels.rules import FREE, build_pairs
 from bpejit.model import Model

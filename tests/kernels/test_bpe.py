@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.encoding import _make_tables
+from bpejit.encoder_tables import make_tables
 from bpejit.kernels import bpe, rules, windows
 from bpejit.kernels._constants import DONE, NEED_SPACE
 from bpejit.kernels.records import EncoderTables
@@ -40,7 +40,7 @@ def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_word
 def test_encode_pretoken(merges, data):
     model = make_model(merges)
     table, ids = naive_rules(model)
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     expected = naive.encode_pretoken(data, table, ids)
     assert run(bpe.encode_pretoken, data, tables, window=windows.WINDOW) == expected
     assert b"".join(model.tokens[number] for number in expected) == data
@@ -51,7 +51,7 @@ def test_merge_long__any_window(merges, data, window):
     """Ranks in any order, so that windows often disagree and are made larger."""
     model = make_model(merges)
     table, ids = naive_rules(model)
-    assert run(windows.merge_long, data, _make_tables(model, {}), window=window) == naive.merge_long(data, table, ids)
+    assert run(windows.merge_long, data, make_tables(model, {}), window=window) == naive.merge_long(data, table, ids)
 
 
 @given(merge_lists(), pretokens)
@@ -60,7 +60,7 @@ def test_merge_window(merges, data):
     table, _ = naive_rules(model)
     text, length = padded_text(data)
     scratch = np.zeros(windows.SCRATCH_WORDS * length + windows.SCRATCH_EXTRA, dtype=np.uint32)
-    windows.merge_window(text, np.uint64(0), np.uint64(length), _make_tables(model, {}), scratch)
+    windows.merge_window(text, np.uint64(0), np.uint64(length), make_tables(model, {}), scratch)
     tokens, at, before = [], 0, int(windows.NO_TOKEN)
     while at != windows.NO_TOKEN:
         token, back, after = scratch[windows.LIST + 3 * at :][:3].tolist()
@@ -75,7 +75,7 @@ def test_merge_long__runs(window):
     """All positions have one rank: the leftmost must win, across every border of a window."""
     model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8)] + [(b"aa", b"a")])
     table, ids = naive_rules(model)
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     for length in [*range(1, 40), small(1000, 100), small(1001, 101)]:
         assert run(windows.merge_long, b"a" * length, tables, window=window) == naive.merge_long(b"a" * length, table, ids)
 
@@ -85,7 +85,7 @@ def test_merge_long__a_token_longer_than_the_window():
     model = make_model(merges)
     table, ids = naive_rules(model)
     data = b"a" * 100
-    assert run(windows.merge_long, data, _make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+    assert run(windows.merge_long, data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
 
 
 def test_merge_long__a_change_that_travels_far():
@@ -96,13 +96,13 @@ def test_merge_long__a_change_that_travels_far():
     table, ids = naive_rules(model)
     for length in range(2, len(chain)):
         data = chain[:length]
-        assert run(windows.merge_long, data, _make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+        assert run(windows.merge_long, data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
 
 
 def test_encode_pretoken__asks_for_scratch_space():
     model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64)])
     table, ids = naive_rules(model)
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     data = b"a" * 300
     words = windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * 64
     assert run(bpe.encode_pretoken, data, tables, window=64, scratch_words=words) is None
@@ -111,7 +111,7 @@ def test_encode_pretoken__asks_for_scratch_space():
 
 def test_encode_pretoken__every_byte():
     model = make_model([])
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     data = bytes(range(256))
     assert run(bpe.encode_pretoken, data, tables, window=16) == [model.ids[bytes([byte])] for byte in data]
 
@@ -148,7 +148,7 @@ def test_build_pairs__refuses_a_table_that_would_fill():
 
 
 def test_byte_pairs_that_no_token_has():
-    tables = _make_tables(make_model([(b"a", b"b"), (b"ab", b"c")]), {})
+    tables = make_tables(make_model([(b"a", b"b"), (b"ab", b"c")]), {})
     assert tables.byte_pairs[ord("a") << 8 | ord("b")] == 0
     assert tables.byte_pairs[ord("b") << 8 | ord("c")] == rules.NO_RANK
     assert np.count_nonzero(tables.byte_pairs != rules.APART) == 2

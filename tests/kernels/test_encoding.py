@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.encoding import _make_tables
+from bpejit.encoder_tables import make_tables
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels import windows
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
@@ -78,7 +78,7 @@ def test_encode_spans(merges, pieces, repeats, room):
         ends.append(position | (SPECIAL_FLAG if special else 0))
     table, ids = naive_rules(model)
     memory = make_memory()
-    assert encode(data, ends, _make_tables(model, specials), memory, room) == naive.encode_spans(
+    assert encode(data, ends, make_tables(model, specials), memory, room) == naive.encode_spans(
         data, ends, table, ids, specials
     )
 
@@ -94,7 +94,7 @@ def test_encode_spans__a_cache_that_is_too_small(slots, arena):
     known = {word: naive.encode_pretoken(word, table, ids) for word in words}
     memory = make_memory(slots=slots, arena=arena)
     ends = np.cumsum([len(word) for word in order]).tolist()
-    encoded = encode(b"".join(order), ends, _make_tables(model, {}), memory)
+    encoded = encode(b"".join(order), ends, make_tables(model, {}), memory)
     assert encoded == [number for word in order for number in known[word]]
     if arena == 1 << 20:
         assert memory.progress[kernels.WIPES] > 0
@@ -110,7 +110,7 @@ def test_encode_spans__many_new_pretokens_empty_the_slots():
     ends = np.cumsum([len(word) for word in words]).tolist()
     data = b"".join(words)
     expected = naive.encode_spans(data, ends, table, ids, {})
-    assert encode(data, ends, _make_tables(model, {}), memory) == expected
+    assert encode(data, ends, make_tables(model, {}), memory) == expected
     assert memory.progress[kernels.WIPES] == 2000 // (512 * 3 // 4)
     assert memory.progress[kernels.USED] <= 512 * 3 // 4
 
@@ -118,7 +118,7 @@ def test_encode_spans__many_new_pretokens_empty_the_slots():
 def test_encode_spans__equal_hashes_are_not_equal_pretokens():
     """Another pre-token's record lies behind the hash and the length of this one: its bytes tell."""
     model = make_model([(b"a", b"b")])
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     memory = make_memory()
     data = b"ab" * 20
     expected = encode(data, [40], tables, memory)
@@ -131,7 +131,7 @@ def test_encode_spans__equal_hashes_are_not_equal_pretokens():
 def test_encode_spans__asks_for_scratch_space():
     model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)])
     table, ids = naive_rules(model)
-    tables = _make_tables(model, {})
+    tables = make_tables(model, {})
     data = b"b" + b"a" * 2000 + b"b"
     text, _ = padded_text(data)
     ends = np.array([1, 2001, 2002], np.uint32)
@@ -152,7 +152,7 @@ def test_encode_text(merges, data, cut, room):
     pattern, specials = PRESETS["gpt2"], {b"<|s|>": 1, b"ab": 2, b"aba": 3}
     model = make_model(merges)
     table, ids = naive_rules(model)
-    tables = _make_tables(model, specials)
+    tables = make_tables(model, specials)
     splitter = Splitter("gpt2", list(specials))
     text, length = padded_text(data)
     memory = make_memory(ends=MIN_ENDS)

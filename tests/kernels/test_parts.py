@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.encoding import _make_joints, _make_tables
+from bpejit.encoder_tables import make_joints, make_tables
 from bpejit.kernels import parts
 
 pieces = st.sampled_from(
@@ -50,7 +50,7 @@ def test_a_cut_is_where_no_token_has_a_joint(tokens, data):
         if (before, after) not in known and (before[-1], after[0]) not in known
     ]
     # A bit may be set by another pair, so a cut may be missing; none is ever added.
-    assert set(cuts(data, _make_joints(ByteStrings.from_list([*tokens, b"x"])))) <= set(free)
+    assert set(cuts(data, make_joints(ByteStrings.from_list([*tokens, b"x"])))) <= set(free)
     nothing = np.zeros(parts.PIECE_WORDS + 1, dtype=np.uint64)
     assert cuts(data, nothing) == [at for at, _, _ in places_between_characters(data)]
 
@@ -75,13 +75,13 @@ def test_parts_are_encoded_as_they_are_alone(merges, data):
     """The proof, tried: the ids of the parts, one after the other, are the ids of the whole."""
     model = make_model(merges)
     rules, ids = naive_rules(model)
-    borders = [0, *cuts(data, _make_tables(model, {}).joints), len(data)]
+    borders = [0, *cuts(data, make_tables(model, {}).joints), len(data)]
     alone = [naive.encode_pretoken(data[start:stop], rules, ids) for start, stop in pairwise(borders)]
     assert list(chain.from_iterable(alone)) == naive.encode_pretoken(data, rules, ids)
 
 
 def test_a_large_vocabulary_leaves_most_places_free():
     words = ["中国", "日本", "東京", "大学"]
-    joints = _make_joints(ByteStrings.from_list([word.encode() for word in words]))
+    joints = make_joints(ByteStrings.from_list([word.encode() for word in words]))
     assert cuts("中国人民".encode(), joints) == [6, 9]
     assert cuts("大学中国日本".encode(), joints) == [6, 12]

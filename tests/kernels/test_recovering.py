@@ -8,7 +8,7 @@ from encoding_helpers import ranked_models
 from hypothesis import example, given
 
 from bpejit.arrays import ByteStrings
-from bpejit.encoding import ranked_rules
+from bpejit.encoder_tables import ranked_rules
 from bpejit.kernels._constants import DONE
 from bpejit.kernels.recovering import recover_splits
 from bpejit.kernels.rules import FREE, build_pairs

@@ -1,0 +1,150 @@
+"""The tables that the encoding kernels read, made of a model: merge rules, ids, special tokens, and the bytes of tokens."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings
+from bpejit.errors import TokenizerFormatError
+from bpejit.kernels import encoding as kernels
+from bpejit.kernels import parts, rules
+from bpejit.kernels._constants import TEXT_PADDING
+from bpejit.kernels.records import EncoderTables
+from bpejit.model import Model
+
+
+def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
+    """Return the tables of a model, without `whole` (see `make_whole`).
+
+    Parameters
+    ----------
+    model : Model
+    specials : dict of bytes to int
+        Bytes and id of each special token.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the ids or merges are too many for the tables.
+    """
+    largest = max(model.vocab)
+    if largest > kernels.MAX_ID:
+        raise TokenizerFormatError(
+            f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
+        )
+    internal, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
+    n_ranks = int(ranks.max(initial=-1)) + 1
+    if n_ranks > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
+        raise TokenizerFormatError(
+            f"the vocabulary has {n_ranks} merges; expected at most {rules.MAX_TOKENS - 256}: leave out the last"
+        )
+    slots = 4
+    while slots < 2 * lefts.size:
+        slots *= 2
+    pairs = np.full(slots, rules.FREE, dtype=np.uint64)
+    byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
+    strings = ByteStrings.from_list(internal)
+    byte_pairs[_inner_pairs(strings)] = rules.NO_RANK
+    merged = np.zeros(n_ranks, dtype=np.uint32)
+    rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
+    ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
+    ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
+    nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
+    return EncoderTables(pairs, byte_pairs, merged, ids, make_joints(strings), _make_specials(specials), *nothing)
+
+
+_Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
+"""Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
+
+
+def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
+    """Return the internal tokens and rules of a model with a list of merges."""
+    # One internal token per distinct result: two merges may make the same bytes.
+    internal = {bytes([byte]): byte for byte in range(256)}
+    merged = [left + right for left, right in model.merges]
+    for token in merged:
+        internal.setdefault(token, len(internal))
+    n = len(merged)
+    # A part that no merge makes never occurs, nor does its pair.
+    lefts = np.fromiter((internal.get(left, -1) for left, _ in model.merges), np.int32, n)
+    rights = np.fromiter((internal.get(right, -1) for _, right in model.merges), np.int32, n)
+    made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
+    known = (lefts >= 0) & (rights >= 0)
+    ranks = np.flatnonzero(known).astype(np.int32)
+    return list(internal), (lefts[known], rights[known], made[known], ranks)
+
+
+def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], _Rules]:
+    """Return the internal tokens and rules of a ranked model: all ways to make a token of two have its rank."""
+    internal = [bytes([byte]) for byte in range(256)]
+    internal += [token for _, token in sorted(tokens.items()) if len(token) > 1]
+    strings = ByteStrings.from_list(internal)
+    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
+    room = strings.pool.size
+    lefts, rights, made = (np.empty(room, dtype=np.int32) for _ in range(3))
+    n = rules.list_splits(padded(strings.pool), strings.starts, slots, lefts, rights, made)
+    made = made[:n].copy()
+    return internal, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
+
+
+def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
+    """Return the table of tokens that a pre-token becomes as a whole though its merges give others (see `EncoderTables`)."""
+    strings = ByteStrings.from_list(unreachable)
+    pool = padded(strings.pool)
+    hashes = np.zeros(len(strings), dtype=np.uint64)
+    kernels.hash_strings(pool, strings.starts, hashes)
+    n_slots = 2 << len(strings).bit_length()
+    whole = np.zeros(n_slots * kernels.WHOLE_WORDS, dtype=np.uint64)
+    for number, token in enumerate(unreachable):
+        slot = int(hashes[number]) % n_slots
+        while whole[kernels.WHOLE_WORDS * slot + 1]:
+            slot = (slot + 1) % n_slots
+        place = int(strings.starts[number]) << 32 | len(token)
+        whole[kernels.WHOLE_WORDS * slot :][: kernels.WHOLE_WORDS] = int(hashes[number]), place, model.ids[token]
+    return whole, pool
+
+
+def make_joints(tokens: ByteStrings) -> Array:
+    """Return the places that merges may cross (see `kernels.parts`)."""
+    pool = padded(tokens.pool)
+    n = parts.build_joints(pool, tokens.starts, np.zeros(parts.PIECE_WORDS + 1, dtype=np.uint64))
+    # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
+    joints = np.zeros(parts.PIECE_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
+    parts.build_joints(pool, tokens.starts, joints)
+    return joints
+
+
+def _inner_pairs(tokens: ByteStrings) -> Array:
+    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token, some of them often."""
+    pairs: Array = tokens.pool[:-1].astype(np.int64) << 8 | tokens.pool[1:]
+    inner = np.ones(pairs.size, dtype=bool)
+    inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
+    return pairs[inner]
+
+
+def _make_specials(specials: dict[bytes, int]) -> Array:
+    """Return hash and id of each special token."""
+    strings = ByteStrings.from_list(list(specials))
+    hashes = np.zeros(len(strings), dtype=np.uint64)
+    kernels.hash_strings(padded(strings.pool), strings.starts, hashes)
+    if np.unique(hashes).size < hashes.size:
+        raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
+    return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
+
+
+def make_decoder(model: Model) -> tuple[Array, Array, Array]:
+    """Return the bytes of all tokens, and start and length of each id; the length of an id without a token is -1."""
+    strings = ByteStrings.from_list(list(model.vocab.values()))
+    numbers = np.array(list(model.vocab), dtype=np.int64)
+    starts = np.zeros(model.vocab_size, dtype=np.int64)
+    lengths = np.full(model.vocab_size, -1, dtype=np.int64)
+    starts[numbers] = strings.starts[:-1]
+    lengths[numbers] = np.diff(strings.starts)
+    return padded(strings.pool), starts, lengths
+
+
+def padded(pool: Array) -> Array:
+    """Return bytes with what kernels may read behind them."""
+    return np.concatenate([pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])

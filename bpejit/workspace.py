@@ -1,0 +1,115 @@
+"""The memory of one thread that encodes: the cache of pre-tokens, buffers, scratch space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.errors import CorpusError
+from bpejit.kernels import encoding as kernels
+from bpejit.kernels import windows
+from bpejit.kernels._constants import MAX_TEXT_BYTES, TEXT_PADDING
+from bpejit.kernels.records import EncoderMemory, addresses_of
+from bpejit.kernels.splitting import STATE_SIZE
+
+CACHE_BYTES = 6 << 20
+"""Memory for the cache of a workspace: holds GPT-2's vocabulary and most of what a text uses besides."""
+
+CACHE_LIMIT = 256 << 20
+"""How far the cache grows, by doubling, while long texts are encoded: to hold what they use, and no further."""
+
+TEXT_BYTES = 1 << 16
+"""Text that is copied into a workspace and encoded at a time: it stays in the cache while it is split."""
+
+_ENDS = 1 << 14
+_SCRATCH_WORDS = windows.SCRATCH_WORDS * 4 * windows.WINDOW + windows.SCRATCH_EXTRA
+_LEAST_SLOTS = 1 << 9
+
+
+class Workspace:
+    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone."""
+
+    def __init__(self, *, cache_bytes: int, cache_limit: int, text_bytes: int) -> None:
+        # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
+        slot_bytes = 8 * kernels.SLOT_WORDS
+        n_slots = _LEAST_SLOTS
+        while 2 * n_slots * slot_bytes <= cache_bytes * 3 // 4:
+            n_slots *= 2
+        self.cache_limit = cache_limit
+        self.memory = EncoderMemory(
+            slots=np.full(n_slots * kernels.SLOT_WORDS, 0, dtype=np.uint64),
+            arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
+            batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
+            scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
+            ends=np.full(_ENDS, 0, dtype=np.uint32),
+            progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
+            split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
+        )
+        self.progress = self.memory.progress
+        self.split_state = self.memory.split_state
+        self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
+        self.text_bytes = text_bytes
+        self.set_text_room(text_bytes)
+
+    @property
+    def memory(self) -> EncoderMemory:
+        """What the kernels write to."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: EncoderMemory) -> None:
+        self._memory = memory
+        self.addresses = addresses_of(memory)
+
+    def set_text_room(self, n_bytes: int) -> None:
+        """Make a text buffer for `n_bytes`, and one for their ids."""
+        if n_bytes > MAX_TEXT_BYTES:
+            raise CorpusError(
+                f"a pre-token has more than {n_bytes // 2} bytes; expected at most {MAX_TEXT_BYTES}: "
+                "choose a split pattern that cuts such text"
+            )
+        self.text_room = n_bytes
+        self.text = np.full(n_bytes + TEXT_PADDING, 0, dtype=np.uint8)
+        self.view = memoryview(self.text)  # type: ignore[arg-type]
+        # There is at most one id per byte.
+        self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
+
+    def copy_cache(self, memory: EncoderMemory) -> None:
+        """Take over what a cache of the same size holds."""
+        self.memory.slots[:] = memory.slots
+        self.memory.arena[:] = memory.arena
+        self.progress[:] = memory.progress
+
+    def grow_cache(self) -> None:
+        """Make the parts of the cache larger that are more than half full, as far as the limit allows.
+
+        A cache that is just large enough is faster than a large one: more of what is used lies in the processor's caches.
+        """
+        progress, memory = self.progress, self.memory
+        slots, arena = memory.slots, memory.arena
+        room = self.cache_limit - slots.nbytes - arena.nbytes
+        if (progress[kernels.WIPES] or 2 * kernels.SLOT_WORDS * progress[kernels.USED] > slots.size) and slots.nbytes <= room:
+            larger = np.zeros(2 * slots.size, dtype=np.uint64)
+            kernels.move_slots(slots, larger)
+            self.memory = memory._replace(slots=larger)
+            progress[kernels.WIPES] = 0
+            room -= slots.nbytes
+        size = arena.size - kernels.ARENA_SLACK
+        written = int(progress[kernels.WRITTEN])
+        wanted = size
+        while wanted < 2 * written and wanted - size + wanted <= room:
+            wanted *= 2
+        if wanted > size:
+            larger = np.zeros(wanted + kernels.ARENA_SLACK, dtype=np.uint8)
+            if written <= size:
+                larger[:written] = arena[:written]
+            else:
+                # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
+                progress[kernels.WRITTEN] = written + wanted + 1
+            self.memory = self.memory._replace(arena=larger)
+
+    def grow_scratch(self) -> None:
+        """Make room for merging the pre-token for which there was too little."""
+        enough = windows.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]) + windows.SCRATCH_EXTRA
+        size = min(4 * self.memory.scratch.size, enough)
+        self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
