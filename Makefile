@@ -33,10 +33,10 @@ fmt: $(READY) ## format the code
 	$(BIN)/ruff format .
 
 test: $(READY) ## all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## the tests that are not slow
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-nojit: $(READY) ## the tests with the kernels as plain Python, on small inputs; prints the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered

@@ -192,7 +192,10 @@ def load_gpt2_pair(
                 f"`{vocab_path}` has the token {text!r} with id {token_id}, not {specials[text]}; "
                 "expected the ids of the vocabulary: correct `special_tokens=`"
             )
-    return replace(model, special_tokens=specials)
+    try:
+        return replace(model, special_tokens=specials)
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"`{vocab_path}`, with the special tokens given for it: {error}") from error
 
 
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:
