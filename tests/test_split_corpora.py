@@ -76,7 +76,7 @@ def test_the_repository_s_texts(pattern: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "n_bytes"),
     [
-        ("corpora/hard.txt", 6_000_000),
+        ("corpora/hard.txt", 3_000_000),
         ("corpora/hard_bytes.bin", 2_000_000),
         ("corpora/multilingual.txt", 1_500_000),
         ("corpora/english.txt", 1_000_000),

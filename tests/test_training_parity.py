@@ -18,7 +18,7 @@ CORPORA = [
     "corpora/english.txt", "corpora/code.txt", "corpora/multilingual.txt", "corpora/hard.txt",
     "tinystories/tinystories_head_2M.txt",
 ]  # fmt: skip
-CORPUS_BYTES = int(os.environ.get("BPEJIT_PARITY_BYTES", 1_500_000))
+CORPUS_BYTES = int(os.environ.get("BPEJIT_PARITY_BYTES", 1_000_000))
 """How much of each corpus is used; all of them take the other trainers some minutes."""
 VOCAB_SIZE = int(os.environ.get("BPEJIT_PARITY_VOCAB", 8_000))
 NO_LIMIT = 1_000_000
