@@ -16,7 +16,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker, ChunkReader
-from bpejit.corpus.sources import Inputs, find_sources, total_bytes
+from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitError
 from bpejit.formats.export import save_model
@@ -139,7 +139,7 @@ def verify(
     documents = n_bytes = n_ids = repaired = 0
     difference = None
     tell("verify", 0, total, "bytes")
-    for batch in _batches(_documents(tokenizer, inputs, separator.encode())):
+    for batch in _batches(_documents(tokenizer, sources, separator.encode())):
         texts = [data.decode("utf-8", "replace") for _, _, data in batch]
         ours, theirs = tokenizer.encode_batch(texts), reference(texts)
         for (name, number, data), text, mine, other in zip(batch, texts, ours, theirs, strict=True):
@@ -157,11 +157,11 @@ def verify(
     return VerifyReport(tool, documents, n_bytes, n_ids, repaired, time.perf_counter() - begun, difference)
 
 
-def _documents(tokenizer: Tokenizer, inputs: Inputs, separator: bytes) -> Iterator[tuple[str, int, bytes]]:
+def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) -> Iterator[tuple[str, int, bytes]]:
     """Yield path, number and bytes of each document, with what ends it; a very long one in parts with one number."""
     splitter = Splitter(tokenizer.pattern, map(special_bytes, tokenizer.special_tokens))
     reader = ChunkReader()
-    for source in find_sources(inputs):
+    for source in sources:
         waiting = b""
         number = 1
         for chunk in Chunker(splitter).chunks([source]):
