@@ -23,6 +23,7 @@ from strategies import PIECES, awkward_bytes
 from bpejit.arrays import padded_text
 from bpejit.encoding import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
+from bpejit.faces.template import apply_template
 from bpejit.formats.folder import load_folder, save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.preparation import Preparer, TokenFlags
@@ -271,8 +272,10 @@ def test_template():
             assert template is not None
             first, second = (encoder.encode(data).tolist() for data in (b"ab", b"1 1"))
             single, both = theirs.encode("ab"), theirs.encode("ab", "1 1")
-            assert template.apply(first) == (single.ids, single.type_ids)
-            assert template.apply(first, second) == (both.ids, both.type_ids)
+            a, b = ((ids, [(0, 0)] * len(ids)) for ids in (first, second))
+            row, rows = apply_template(template, a), apply_template(template, a, b)
+            assert (row.ids, row.types) == (single.ids, single.type_ids)
+            assert (rows.ids, rows.types) == (both.ids, both.type_ids)
     assert model_from_json(hf.tokenizer_json(post_processor=hf.GPT2_LEVEL)).template is None
 
 

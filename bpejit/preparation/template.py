@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,17 +51,6 @@ class Template:
 
     single: tuple[Piece, ...] = _PLAIN_SINGLE
     pair: tuple[Piece, ...] | None = _PLAIN_PAIR
-
-    def apply(self, ids: Sequence[int], pair_ids: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
-        """Return the ids with all that belongs around them, and the number of the segment of each."""
-        out: list[int] = []
-        types: list[int] = []
-        texts = {"A": ids, "B": pair_ids if pair_ids is not None else ()}
-        for piece in self.pieces(pair=pair_ids is not None):
-            some = piece.ids if piece.text is None else texts[piece.text]
-            out += some or ()
-            types += [piece.type_id] * len(some or ())
-        return out, types
 
     def pieces(self, *, pair: bool = False) -> tuple[Piece, ...]:
         """Return the form for one text, or for two.
