@@ -19,7 +19,7 @@ DEBUG = "bpejit.debug"
 
 PATTERNS = tuple(PRESETS)
 
-# The library has these lists too, but behind numba.
+# The library has these lists too, but behind numpy.
 TIE_RULES = ("greatest-bytes", "smallest-ids", "hf")
 ENGINES = ("auto", "serial", "threads", "processes")
 

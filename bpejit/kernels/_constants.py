@@ -52,3 +52,6 @@ PAIR_SHIFT = 3
 
 PAIR_ROW_SHIFT = 9
 """Where the next row stands in an entry of `pair_table`; below it are three fields of three bits, see `kernels.automata`."""
+
+MISMATCH = -0x6B65_726E_656C_2121
+"""What compiled code returns if it is given an array of another type than it was compiled for."""

@@ -1,118 +1,273 @@
-"""The one place that decides how kernels are compiled.
+"""The one place that decides how kernels run.
 
-Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Both compile on the first
-call (an explicit signature would compile on import), release the GIL, and keep the machine code on disk.
+Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Nothing is compiled at import.
+A function runs in one of three ways:
 
-`BPEJIT_CACHE=0` turns the disk cache off; `NUMBA_DISABLE_JIT=1` turns compiling off, and the kernels run as plain
-Python, which is slow, exact, and what the coverage run uses.
+- As machine code, the usual way. The first call with arguments of some types has Numba compile it (`_compile`), and keeps
+  the machine code on disk (`_store`). A later process loads that (`_machine_code`) and never loads Numba, which would take
+  half a second and 80 MB.
+- By Numba itself, if `NUMBA_BOUNDSCHECK=1` asks for a test of every index.
+- As plain Python, if `NUMBA_DISABLE_JIT=1`: slow, exact, and what the coverage run uses.
+
+Machine code takes its arguments as 64-bit words: for a number its value, for an array the address of the array object, out
+of which it reads where the data is and how much. A record, which is a named tuple, is the words of its fields.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import hashlib
 import os
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
-import numba
-from numba.core import config
-from numba.core.caching import IndexDataCacheFile
-from numba.core.event import Listener, register
+import numpy as np
+
+from bpejit.kernels import _machine_code, _store
+from bpejit.kernels._constants import MISMATCH
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-JIT_ENABLED: bool = not config.DISABLE_JIT
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "") not in ("", "0")
+
+
+JIT_ENABLED: bool = not _is_set("NUMBA_DISABLE_JIT")
+
+_BY_NUMBA = _is_set("NUMBA_BOUNDSCHECK")
 
 KERNELS: list[Any] = []
 """Every function made with `kernel`, in order of definition."""
 
+_listeners: list[Callable[[str, float], None]] = []
 
-def _cache_wanted() -> bool:
-    value = os.environ.get("BPEJIT_CACHE", "1")
-    if value not in ("0", "1"):
-        raise ValueError(
-            f"BPEJIT_CACHE is {value!r}, expected 0 or 1: set it to 0 to compile anew in each process, or unset it"
-        )
-    return value == "1"
+_lock = threading.RLock()
 
 
-def _compile(function: Function, **options: Any) -> Function:
-    # error_model="numpy" leaves out the test for division by zero; no kernel divides by data.
-    # _nrt=False leaves out reference counting: with it, each call of a helper that has a loop and an early return costs an
-    # atomic increment and decrement per array (interning: 40 ns per pre-token instead of 4). Kernels allocate nothing, so
-    # there is nothing to count; one that does allocate fails to compile.
-    options = {"nogil": True, "error_model": "numpy", "_nrt": False, **options}
-    if _cache_wanted() and JIT_ENABLED:
-        try:
-            compiled = numba.njit(cache=True, **options)(function)
-        except RuntimeError:
-            # numba found no folder that it may write to (a read-only install without a home directory): compiling in
-            # each process is slower, and the result is the same.
-            pass
-        else:
-            _name_files_by_content(compiled)
-            return compiled  # type: ignore[no-any-return]
-    return numba.njit(**options)(function)  # type: ignore[no-any-return]
+class _Entry(NamedTuple):
+    """How the machine code for arguments of some types is called.
 
-
-@functools.cache
-def _content() -> str:
-    """Return a hash of the source of all kernels; reading it takes a millisecond."""
-    digest = hashlib.blake2b(digest_size=6)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _name_files_by_content(compiled: Any) -> None:
-    """Put a hash of all kernels into the names of a kernel's files on disk.
-
-    numba itself looks only at the file that a kernel is in. It would run old code where a function of another file was
-    edited, and fail where a record that was stored was renamed since: after an upgrade, or a change of branch.
+    Parameters
+    ----------
+    call : callable
+        Takes the bytes of all words, and returns the number that the code returns. ctypes releases the GIL meanwhile.
+    pack : callable
+        Makes bytes of the words of the arguments: to pass one string takes a third of the time that as many numbers take.
+    returns : str or tuple of str
+        See `_store.Code`.
+    n_arguments : int
+    numbers : list of (int, int)
+        Which arguments are numbers, and which words those are.
+    records : bool
+        Whether there are records among the arguments.
+    expected : bytes
+        The words behind those of the arguments: of each array its type and that of its elements, as addresses.
+    kept : list
+        What must not be freed so that these addresses remain theirs.
     """
-    cache = compiled._cache
-    base, stamp = cache._impl.filename_base, cache._impl.locator.get_source_stamp()
-    cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{base}-{_content()}", stamp)
+
+    call: Callable[[bytes], int]
+    pack: Callable[..., bytes]
+    returns: tuple[str, ...] | str
+    n_arguments: int
+    numbers: list[tuple[int, int]]
+    records: bool
+    expected: bytes
+    kept: list[Any]
+
+
+class Kernel:
+    """A function that becomes machine code for each combination of types that it is called with.
+
+    Parameters
+    ----------
+    function : callable
+    inlined : bool
+        Whether it is copied into the kernels that call it.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, inlined: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.inlined = inlined
+        self._entries: dict[str, _Entry] = {}
+        self._last: _Entry | None = None
+
+    @property
+    def signatures(self) -> list[str]:
+        """The types that the function was called with."""
+        return list(self._entries)
+
+    def __call__(self, *arguments: Any) -> Any:
+        # The types are most likely those of the last call. The machine code itself finds that out, in nanoseconds, where
+        # Python would need microseconds.
+        last = self._last
+        if last is not None and len(arguments) == last.n_arguments:
+            if last.records:
+                words: list[Any] = []
+                for argument in arguments:
+                    if isinstance(argument, tuple):
+                        words += map(id, argument)
+                    else:
+                        words.append(id(argument))
+            else:
+                words = [*map(id, arguments)]
+            try:
+                for argument_number, word_number in last.numbers:
+                    words[word_number] = arguments[argument_number]
+                result = last.call(last.pack(*words) + last.expected)
+            except (struct.error, IndexError):
+                pass  # other kinds of arguments, or a number that needs more than 63 bits
+            else:
+                if result != MISMATCH:
+                    return result if last.returns == "int" else None
+        return self._call(arguments)
+
+    def _call(self, arguments: tuple[Any, ...]) -> Any:
+        """Call the function with arguments of any types."""
+        signature = ", ".join(_describe(arguments))
+        entry = self._entries.get(signature)
+        if entry is None:
+            entry = self._load(signature, arguments)
+        if entry is None:
+            from bpejit.kernels import _compile
+
+            return _compile.dispatcher_of(self)(*arguments)
+        words, expected, _ = _flatten(arguments)
+        if isinstance(entry.returns, str):
+            if entry.returns in ("int", "none"):
+                self._last = entry
+            result = entry.call(entry.pack(*words) + expected)
+            return _RESULTS[entry.returns](result)
+        room = ctypes.create_string_buffer(8 * len(entry.returns))
+        entry.call(entry.pack(*words, ctypes.addressof(room)) + expected)
+        results = struct.unpack(f"{len(entry.returns)}q", room.raw)
+        return tuple(_RESULTS[kind](result) for kind, result in zip(entry.returns, results, strict=True))
+
+    def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
+        """Load the machine code for some arguments, and compile it if it was never compiled.
+
+        The result is None if that cannot be done with this version of Numba: then Numba has to call its own code.
+        """
+        with _lock:
+            if signature in self._entries:
+                return self._entries[signature]
+            name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
+            code = _store.load(name, signature)
+            if code is None:
+                from bpejit.kernels import _compile
+
+                code = _compile.compile_kernel(self, arguments, _listeners)
+                if code is None:
+                    return None
+                _store.save(name, signature, code)
+            words, expected, kept = _flatten(arguments)
+            several = not isinstance(code.returns, str)
+            entry = _Entry(
+                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(_machine_code.load(code.machine_code)),
+                pack=struct.Struct(f"{len(words) + several}q").pack,
+                returns=code.returns,
+                n_arguments=len(arguments),
+                numbers=[
+                    (number, len(_flatten(arguments[:number])[0]))
+                    for number, argument in enumerate(arguments)
+                    if not isinstance(argument, (tuple, np.ndarray))
+                ],
+                records=any(isinstance(argument, tuple) for argument in arguments),
+                expected=expected,
+                kept=kept,
+            )
+            self._entries[signature] = entry
+            return entry
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this object for, where a kernel that it compiles calls it."""
+        from bpejit.kernels import _compile
+
+        return _compile.type_of_kernel(self)
+
+
+_RESULTS: dict[str, Callable[[int], Any]] = {
+    "none": lambda result: None,
+    "bool": bool,
+    "int": int,
+    "uint": lambda result: result & 0xFFFF_FFFF_FFFF_FFFF,
+}
+
+
+def _flatten(arguments: Iterable[Any]) -> tuple[list[int], bytes, list[Any]]:
+    """Return the words of some arguments, what is expected of the arrays among them, and what has to be kept for that."""
+    words: list[int] = []
+    kept: list[Any] = []
+
+    def add(argument: Any) -> None:
+        if isinstance(argument, np.ndarray):
+            words.append(id(argument))
+            kept.extend((type(argument), argument.dtype))
+        elif isinstance(argument, tuple):
+            for part in argument:
+                add(part)
+        else:
+            value = int(argument)
+            words.append(value if value < 1 << 63 else value - (1 << 64))
+
+    for argument in arguments:
+        add(argument)
+    return words, struct.pack(f"{len(kept)}q", *map(id, kept)), kept
+
+
+def _describe(arguments: Iterable[Any]) -> list[str]:
+    """Return the types of some arguments as text, the same in every process."""
+    parts = []
+    for argument in arguments:
+        kind = type(argument)
+        if isinstance(argument, np.ndarray):
+            if argument.ndim != 1 or not argument.flags.c_contiguous or not argument.flags.aligned:
+                raise TypeError(
+                    f"a kernel was given an array of shape {argument.shape} with strides {argument.strides}, expected one "
+                    "dimension without gaps"
+                )
+            dtype = argument.dtype.descr if argument.dtype.names else argument.dtype.str
+            parts.append(f"{dtype}[]" if argument.flags.writeable else f"const {dtype}[]")
+        elif isinstance(argument, tuple):
+            parts.append(f"{kind.__name__}({', '.join(_describe(argument))})")
+        elif isinstance(argument, (int, np.integer, np.bool_)):
+            parts.append(kind.__name__)
+        else:
+            raise TypeError(f"a kernel was given {kind.__name__}, expected arrays, whole numbers or records of them")
+    return parts
+
+
+def _decorate(function: Function, *, inlined: bool) -> Function:
+    if not JIT_ENABLED:
+        return function
+    made = Kernel(function, inlined=inlined)
+    if _BY_NUMBA:
+        from bpejit.kernels import _compile
+
+        return _compile.dispatcher_of(made)  # type: ignore[no-any-return]
+    return made  # type: ignore[return-value]
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls."""
-    compiled = _compile(function)
-    KERNELS.append(compiled)
-    return compiled
+    made = _decorate(function, inlined=False)
+    KERNELS.append(made)
+    return made
 
 
 def inline(function: Function) -> Function:
     """Compile a small function that only kernels call; LLVM inlines it at each call."""
-    return _compile(function, forceinline=True)
-
-
-class _CompileListener(Listener):
-    """Tells a callback when compiling begins and ends; helpers compiled within a kernel belong to it."""
-
-    def __init__(self, callback: Callable[[str, float], None]) -> None:
-        self._callback = callback
-        self._depth = 0
-        self._begun = 0.0
-
-    def on_start(self, event: Any) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self._begun = time.perf_counter()
-            self._callback("start", 0.0)
-
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._callback("end", time.perf_counter() - self._begun)
+    return _decorate(function, inlined=True)
 
 
 def on_compile(callback: Callable[[str, float], None]) -> None:
     """Call `callback("start", 0.0)` when a kernel has to be compiled, and `callback("end", seconds)` when that is done.
 
-    Loading a kernel from the disk cache does not count.
+    Loading a kernel from disk does not count.
     """
-    register("numba:compile", _CompileListener(callback))
+    _listeners.append(callback)

@@ -1,138 +1,73 @@
 """The few operations on memory that plain Numba has no words for.
 
-Each is an LLVM intrinsic of a few instructions, with a plain-Python form of the same value for `NUMBA_DISABLE_JIT=1`
-(chosen once, at import). Indices are not checked. Multi-byte values are little-endian.
+Each is an LLVM intrinsic of a few instructions (`_intrinsics`); here they are in plain Python, with the same value, for
+`NUMBA_DISABLE_JIT=1` and for the reader. Indices are not checked. Multi-byte values are little-endian.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bpejit.kernels._jit import JIT_ENABLED
 
-if JIT_ENABLED:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-    from numba.np.arrayobj import populate_array
+class Intrinsic:
+    """A function that is one of `_intrinsics` where a kernel is compiled."""
 
-    def _address(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
-        """Address of `array[index]` as a byte pointer."""
-        data = context.make_array(array_type)(context, builder, array).data
-        index = context.cast(builder, index, index_type, types.uint64)
-        return builder.bitcast(builder.gep(data, [index]), ir.IntType(8).as_pointer())
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
 
-    @intrinsic
-    def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
-        """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+    def __call__(self, *arguments: Any) -> Any:
+        """Do it in plain Python."""
+        return self.function(*arguments)
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-            word = ir.IntType(64)
-            return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this object for, where a kernel that it compiles calls it."""
+        from bpejit.kernels import _intrinsics
 
-        return types.uint64(array, index), generate
+        return _intrinsics.type_of(self.function.__name__)
 
-    @intrinsic
-    def store_u64(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-        """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-            builder.store(arguments[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
-            return context.get_dummy_value()
+@Intrinsic
+def array_at(addresses: Any, number: Any, element: Any) -> Any:
+    """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+    size = int(addresses[2 * number + 1])
+    n_bytes = size * np.dtype(element).itemsize
+    return np.frombuffer((ctypes.c_char * n_bytes).from_address(int(addresses[2 * number])), dtype=element)
 
-        return types.void(array, index, types.uint64), generate
 
-    @intrinsic
-    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-        """Ask for the cache line of `array[index]`; never faults, changes nothing."""
+@Intrinsic
+def load_u64(array: Any, index: Any) -> Any:
+    """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+    at = int(index) * array.itemsize
+    return np.uint64(int.from_bytes(array.view(np.uint8)[at : at + 8].tobytes(), "little"))
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-            flag = ir.IntType(32)
-            function = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(ir.VoidType(), [pointer.type, flag, flag, flag]),
-                "llvm.prefetch.p0",
-            )
-            # read, keep in every cache level, data cache
-            builder.call(function, [pointer, flag(0), flag(3), flag(1)])
-            return context.get_dummy_value()
 
-        return types.void(array, index), generate
+@Intrinsic
+def store_u64(array: Any, index: Any, value: Any) -> None:
+    """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+    bytes_of = array.view(np.uint8)
+    at = int(index) * array.itemsize
+    bytes_of[at : at + 8] = np.frombuffer(int(value).to_bytes(8, "little"), dtype=np.uint8)
 
-    @intrinsic
-    def fold_multiply(typing_context: Any, a: Any, b: Any) -> Any:
-        """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            wide = ir.IntType(128)
-            product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
-            folded = builder.xor(product, builder.lshr(product, wide(64)))
-            return builder.trunc(folded, ir.IntType(64))
+@Intrinsic
+def prefetch(array: Any, index: Any) -> None:
+    """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
 
-        return types.uint64(types.uint64, types.uint64), generate
 
-    @intrinsic
-    def bit_length(typing_context: Any, value: Any) -> Any:
-        """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+@Intrinsic
+def fold_multiply(a: Any, b: Any) -> Any:
+    """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+    product = int(a) * int(b)
+    return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            word = ir.IntType(64)
-            return builder.sub(word(64), builder.ctlz(arguments[0], ir.IntType(1)(0)))
 
-        return types.uint64(types.uint64), generate
-
-    @intrinsic
-    def array_at(typing_context: Any, addresses: Any, number: Any, element: Any) -> Any:
-        """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
-        array_type = types.Array(element.dtype, 1, "C")
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            entries = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            place = builder.shl(context.cast(builder, arguments[1], signature.args[1], types.intp), ir.IntType(64)(1))
-            address = builder.load(builder.gep(entries, [place]))
-            size = builder.load(builder.gep(entries, [builder.add(place, ir.IntType(64)(1))]))
-            width = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
-            array = context.make_array(array_type)(context, builder)
-            data = builder.inttoptr(address, context.get_data_type(array_type.dtype).as_pointer())
-            populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
-            return array._getvalue()
-
-        return array_type(addresses, number, element), generate
-
-else:
-
-    def array_at(addresses: Any, number: Any, element: Any) -> Any:
-        """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
-        size = int(addresses[2 * number + 1])
-        n_bytes = size * np.dtype(element).itemsize
-        return np.frombuffer((ctypes.c_char * n_bytes).from_address(int(addresses[2 * number])), dtype=element)
-
-    def load_u64(array: Any, index: Any) -> Any:
-        """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
-        at = int(index) * array.itemsize
-        return np.uint64(int.from_bytes(array.view(np.uint8)[at : at + 8].tobytes(), "little"))
-
-    def store_u64(array: Any, index: Any, value: Any) -> None:
-        """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
-        bytes_of = array.view(np.uint8)
-        at = int(index) * array.itemsize
-        bytes_of[at : at + 8] = np.frombuffer(int(value).to_bytes(8, "little"), dtype=np.uint8)
-
-    def prefetch(array: Any, index: Any) -> None:
-        """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
-
-    def fold_multiply(a: Any, b: Any) -> Any:
-        """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
-        product = int(a) * int(b)
-        return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
-
-    def bit_length(value: Any) -> Any:
-        """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
-        return np.uint64(int(value).bit_length())
+@Intrinsic
+def bit_length(value: Any) -> Any:
+    """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+    return np.uint64(int(value).bit_length())

@@ -1,7 +1,7 @@
 """The arguments of kernels that are many arrays: named tuples, and the same as addresses.
 
-Numba looks at each array of an argument anew in every call: the thirty arrays that encode a text take it four microseconds,
-more than it takes to encode a sentence. So `encode_text` gets where they are, as three arrays of addresses, and puts the
+Each array of an argument is looked at anew in every call: the thirty arrays that encode a text would take longer than to
+encode a sentence. So `encode_text` gets where they are, as three arrays of addresses, and puts the
 tuples together itself (see `addresses`). Whoever holds the addresses must hold the arrays. Free of numba.
 """
 

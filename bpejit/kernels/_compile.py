@@ -1,0 +1,288 @@
+"""From a Python function to an object file: the only module that loads Numba.
+
+Numba infers types and writes LLVM's language; optimising and generating code is done here, once for a kernel as a whole.
+Numba itself would do both for every helper, and for a wrapper that takes Python objects apart, none of which is ever used:
+half of the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba.core import codegen, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.np.arrayobj import populate_array
+
+from bpejit.kernels._constants import MISMATCH
+from bpejit.kernels._store import Code
+
+_WORD = ir.IntType(64)
+
+# Where NumPy's array object has what a kernel needs, behind what every Python object begins with, of which the last is its
+# type (`PyArrayObject_fields` in NumPy's `ndarraytypes.h`).
+_DATA = object.__basicsize__
+_TYPE = _DATA - 8
+_DIMENSIONS = _DATA + 8  # int32
+_SIZES = _DATA + 16
+_ELEMENT = _DATA + 40
+_FLAGS = _DATA + 48  # int32
+
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_C_CONTIGUOUS, _ALIGNED, _WRITEABLE
+
+_NO_ADDRESS = 1
+"""What Numba is told is the address of a helper; it is never called."""
+
+
+class _State:
+    unknown_numba = False
+
+
+_state = _State()
+
+
+def type_of_kernel(kernel: Any) -> Any:
+    """Return the type by which Numba knows a function made with `kernel` or `inline`."""
+    return types.Dispatcher(dispatcher_of(kernel))
+
+
+@functools.cache
+def dispatcher_of(kernel: Any) -> Any:
+    """Return Numba's own object for a function made with `kernel` or `inline`."""
+    # error_model="numpy" leaves out the test for division by zero; no kernel divides by data.
+    # _nrt=False leaves out reference counting: with it, each call of a helper that has a loop and an early return costs an
+    # atomic increment and decrement per array (interning: 40 ns per pre-token instead of 4). Kernels allocate nothing, so
+    # there is nothing to count; one that does allocate fails to compile.
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": kernel.inlined}
+    return numba.njit(**options)(kernel.function)
+
+
+def compile_kernel(kernel: Any, arguments: tuple[Any, ...], listeners: list[Callable[[str, float], None]]) -> Code | None:
+    """Compile a kernel for the types of some arguments.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    arguments : tuple
+    listeners : list of functions
+        Called with ("start", 0.0) first and with ("end", seconds) at the end.
+
+    Returns
+    -------
+    Code, optional
+        None if this version of Numba is built in another way than those known here, which is told once, as a warning.
+
+    Raises
+    ------
+    NumbaError
+        If the kernel cannot be compiled for these types.
+    """
+    if _state.unknown_numba:
+        return None
+    begun = time.perf_counter()
+    for listener in listeners:
+        listener("start", 0.0)
+    try:
+        with global_compiler_lock:
+            signature = tuple(numba.typeof(argument) for argument in arguments)
+            dispatcher = dispatcher_of(kernel)
+            with _only_lowering():
+                dispatcher.compile(signature)
+                result = dispatcher.overloads[signature]
+                result.library._ensure_finalized()
+            module, returns = _make_entry(result)
+            return Code(_generate(module), returns)
+    except NumbaError:
+        raise
+    except Exception as error:
+        # Only what is not public in Numba fails in other ways.
+        _state.unknown_numba = True
+        dispatcher_of.cache_clear()  # they hold code that was never generated
+        warnings.warn(
+            f"numba {numba.__version__} differs inside from those that bpejit knows ({type(error).__name__}: {error}); kernels "
+            "run all the same, but are compiled anew in each process: install another version of numba",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    finally:
+        for listener in listeners:
+            listener("end", time.perf_counter() - begun)
+
+
+@contextmanager
+def _only_lowering() -> Iterator[None]:
+    """Have Numba stop when it has written LLVM's language, for what is compiled in the block."""
+    library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
+
+    def without_wrappers(self: Any, flags: Any) -> Any:
+        flags.no_cpython_wrapper = True
+        flags.no_cfunc_wrapper = True
+        return flags
+
+    changes: list[tuple[Any, str, Callable[..., Any]]] = [
+        (_FunctionCompiler, "_customize_flags", without_wrappers),
+        (library, "_optimize_functions", lambda self, module: None),
+        (library, "_optimize_final_module", lambda self: None),
+        (library, "_finalize_specific", lambda self: None),
+        (library, "get_pointer_to_function", lambda self, name: _NO_ADDRESS),
+        (generator, "_add_module", lambda self, module: None),
+        (generator, "set_env", lambda self, name, environment: None),
+    ]
+    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
+    try:
+        for owner, name, change in changes:
+            getattr(owner, name)  # an error here says that this Numba is built in another way
+            setattr(owner, name, change)
+        yield
+    finally:
+        for owner, name, method in before:
+            if method is not None:
+                setattr(owner, name, method)
+            elif name in vars(owner):
+                delattr(owner, name)
+
+
+def _make_entry(result: Any) -> tuple[Any, tuple[str, ...] | str]:
+    """Return a module with the function `entry`, which calls a compiled function, and what it returns.
+
+    `entry` takes the address of some words: those of the arguments; where several results go, if there are several; and for
+    each array the types that it should have, of itself and of its elements. If one has not, `MISMATCH` is returned.
+    """
+    context = cpu_target.target_context
+    about = result.fndesc
+    module = ir.Module("entry")
+    module.triple = llvm.get_process_triple()
+    module.data_layout = context.codegen()._data_layout
+    callee = ir.Function(module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name)
+    entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), "entry")
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    several = isinstance(about.restype, types.BaseTuple)
+    numbers = itertools.count()
+    expected = itertools.count(_count_words(about.argtypes) + several)
+
+    def word(number: int) -> Any:
+        return builder.load(builder.gep(entry.args[0], [_WORD(number)]))
+
+    def take(kind: Any) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [take(part) for part in kind.types])
+        given = word(next(numbers))
+        if isinstance(kind, types.Array):
+            return _take_array(context, builder, kind, given, word(next(expected)), word(next(expected)))
+        if isinstance(kind, types.Boolean):
+            return builder.icmp_signed("!=", given, _WORD(0))
+        return given if kind.bitwidth == _WORD.width else builder.trunc(given, ir.IntType(kind.bitwidth))
+
+    arguments = [take(kind) for kind in about.argtypes]
+    _, value = context.call_conv.call_function(builder, callee, about.restype, about.argtypes, arguments)
+    returns: tuple[str, ...] | str
+    if several:
+        room = builder.inttoptr(word(next(numbers)), _WORD.as_pointer())
+        for place, kind in enumerate(about.restype.types):
+            builder.store(_as_word(builder, kind, builder.extract_value(value, place)), builder.gep(room, [_WORD(place)]))
+        builder.ret(_WORD(0))
+        returns = tuple(_name_of(kind) for kind in about.restype.types)
+    else:
+        builder.ret(_as_word(builder, about.restype, value))
+        returns = _name_of(about.restype)
+    linked = llvm.parse_assembly(str(module))
+    linked.link_in(result.library._final_module.clone())
+    return linked, returns
+
+
+def _count_words(kinds: Iterable[Any]) -> int:
+    return sum(_count_words(kind.types) if isinstance(kind, types.BaseTuple) else 1 for kind in kinds)
+
+
+def _take_array(context: Any, builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> Any:
+    """Return an array as Numba knows it, by the address of the array object; leave `entry` if it is another type of array."""
+
+    def field(offset: int, width: int = 64) -> Any:
+        return builder.load(builder.inttoptr(builder.add(given, _WORD(offset)), ir.IntType(width).as_pointer()))
+
+    def check(found: Any, wanted: Any) -> None:
+        with builder.if_then(builder.icmp_signed("!=", found, wanted), likely=False):
+            builder.ret(_WORD(MISMATCH))
+
+    flags = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if kind.mutable else 0)
+    check(field(_TYPE), array_type)
+    check(field(_ELEMENT), element_type)
+    check(field(_DIMENSIONS, 32), ir.IntType(32)(1))
+    check(builder.and_(field(_FLAGS, 32), ir.IntType(32)(_CONTIGUOUS | _ALIGNED | _WRITEABLE)), ir.IntType(32)(flags))
+    data = builder.inttoptr(field(_DATA), context.get_data_type(kind.dtype).as_pointer())
+    size = builder.load(builder.inttoptr(field(_SIZES), _WORD.as_pointer()))
+    width = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    array = context.make_array(kind)(context, builder)
+    populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+    return array._getvalue()
+
+
+def _as_word(builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.NoneType):
+        return _WORD(0)
+    if value.type == _WORD:
+        return value
+    signed = isinstance(kind, types.Integer) and kind.signed
+    return builder.sext(value, _WORD) if signed else builder.zext(value, _WORD)
+
+
+def _name_of(kind: Any) -> str:
+    if isinstance(kind, types.NoneType):
+        return "none"
+    if isinstance(kind, types.Boolean):
+        return "bool"
+    if not isinstance(kind, types.Integer):
+        raise TypeError(f"a kernel returns {kind}, expected whole numbers, truth values or nothing")
+    return "int" if kind.signed else "uint"
+
+
+@functools.cache
+def _target_machine() -> Any:
+    # "pic": code that may lie anywhere, with its constants beside it.
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="default",
+    )
+
+
+def _generate(module: Any) -> bytes:
+    """Optimise a module for this processor, and return its machine code as an object file."""
+    for function in module.functions:
+        if not function.is_declaration and function.name != "entry":
+            # Not "internal": LLVM would then copy each function that is called once into its caller, and large loops need
+            # more registers than there are.
+            function.linkage = "linkonce_odr"
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    module.verify()
+    machine = _target_machine()
+    # In two rounds, as Numba does it: inlining, and what makes loops simple, then all the rest. One round alone gives code
+    # that is some percent slower.
+    for speed_level in (0, 3):
+        options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
+        options.loop_vectorization = speed_level > 0
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine, options)
+        passes = builder.getModulePassManager()
+        if speed_level == 0:
+            passes.add_loop_rotate_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_jump_threading_pass()
+        passes.run(module, builder)
+    return bytes(machine.emit_object(module))

@@ -1,0 +1,136 @@
+"""Machine code on disk: a file for each kernel and each combination of types that it was called with.
+
+`NUMBA_CACHE_DIR` says where; else it is the folder of the kernels themselves, or, where that cannot be written to, the
+user's folder for caches. `BPEJIT_CACHE=0` turns it off. The files of one version of the kernels are in a folder that is
+named by a hash of what they depend on: all sources of kernels, Numba, Python, and the processor. So no old code is ever
+run, after an edit, an upgrade, or on another machine that shares the folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+_CHECK_BYTES = 16
+
+
+class Code(NamedTuple):
+    """A compiled kernel.
+
+    Parameters
+    ----------
+    machine_code : bytes
+        An object file in the format of the platform, with the symbol `entry`.
+    returns : str or tuple of str
+        What it returns: `none`, `bool`, `int` or `uint`, or several of them.
+    """
+
+    machine_code: bytes
+    returns: tuple[str, ...] | str
+
+
+def load(name: str, signature: str) -> Code | None:
+    """Return a kernel for arguments of some types, if it was stored."""
+    if not _wanted():
+        return None
+    for root in _roots():
+        try:
+            data = (root / _fingerprint() / _file_name(name, signature)).read_bytes()
+        except OSError:
+            continue
+        check, content = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
+        if _check(content) != check:
+            continue  # cut off, or damaged: it is compiled again
+        head, _, machine_code = content.partition(b"\n")
+        returns = json.loads(head)
+        return Code(machine_code, returns if isinstance(returns, str) else tuple(returns))
+    return None
+
+
+def save(name: str, signature: str, code: Code) -> None:
+    """Store a kernel, if there is a folder for it; where there is none, each process compiles for itself."""
+    if not _wanted():
+        return
+    content = json.dumps(code.returns).encode() + b"\n" + code.machine_code
+    for root in _roots():
+        path = root / _fingerprint() / _file_name(name, signature)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(_check(content) + content)
+            part.replace(path)
+        except OSError:
+            continue
+        return
+
+
+def _wanted() -> bool:
+    value = os.environ.get("BPEJIT_CACHE", "1")
+    if value not in ("0", "1"):
+        raise ValueError(
+            f"BPEJIT_CACHE is {value!r}, expected 0 or 1: set it to 0 to compile anew in each process, or unset it"
+        )
+    return value == "1"
+
+
+def _check(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_CHECK_BYTES).digest()
+
+
+def _file_name(name: str, signature: str) -> str:
+    return f"{name}-{hashlib.blake2b(signature.encode(), digest_size=8).hexdigest()}.o"
+
+
+@functools.cache
+def _roots() -> list[Path]:
+    """Return the folders in which to look, the first that can be written to being the one to write to."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return [Path(chosen) / "bpejit"]
+    roots = [Path(__file__).parent / "__pycache__"]
+    try:
+        roots.append(_user_folder() / "bpejit")
+    except RuntimeError:
+        pass  # no home directory
+    return roots
+
+
+def _user_folder() -> Path:
+    if sys.platform == "win32" and "LOCALAPPDATA" in os.environ:
+        return Path(os.environ["LOCALAPPDATA"])
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """Return a hash of all that machine code depends on; finding it takes a millisecond."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    for package in ("numba", "llvmlite"):
+        found = importlib.util.find_spec(package)
+        if found is not None and found.origin is not None:
+            stamp = Path(found.origin).stat()
+            digest.update(f"{found.origin} {stamp.st_mtime_ns} {stamp.st_size}\n".encode())
+    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {platform.processor()}\n".encode())
+    digest.update(_processor())
+    return digest.hexdigest()
+
+
+def _processor() -> bytes:
+    """Return what Linux says of the first processor: its name, and the instructions that it has."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            lines = file.read(1 << 13).split(b"\n\n")[0].splitlines()
+    except OSError:
+        return b""
+    return b"\n".join(line for line in lines if line.partition(b":")[0].strip() in (b"model name", b"flags", b"Features"))

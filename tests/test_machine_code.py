@@ -1,0 +1,229 @@
+"""How kernels are called: as machine code that is compiled once, kept on disk, and loaded without Numba."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from bpejit.kernels import _jit, _machine_code, _store
+from bpejit.kernels._constants import MISMATCH
+
+pytestmark = [
+    pytest.mark.compiled,
+    pytest.mark.skipif(bool(os.environ.get("NUMBA_BOUNDSCHECK")), reason="kernels are called by Numba itself"),
+]
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    right: np.ndarray
+
+
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch):
+    # The functions below are no kernels of the package, so no hash tells when one was edited.
+    monkeypatch.setenv("BPEJIT_CACHE", "0")
+
+
+def make_total():
+    @_jit.kernel
+    def total(numbers, start, backwards):
+        """Sum of some numbers and another, with its sign changed if wanted."""
+        result = np.int64(start)
+        for i in range(numbers.size):
+            result += np.int64(numbers[i])
+        return -result if backwards else result
+
+    _jit.KERNELS.remove(total)
+    return total
+
+
+def test_each_combination_of_types_is_compiled_once():
+    total = make_total()
+    small = np.array([1, 2, 3], np.uint8)
+    assert total(small, 10, False) == 16
+    assert total(small[1:], 10, True) == -15
+    assert total(np.zeros(0, np.uint8), -(1 << 62), False) == -(1 << 62)
+    assert len(total.signatures) == 1
+    assert total(small.astype(np.int32) * -1, 10, False) == 4
+    assert total(small, 10, False) == 16  # not read as the type of the call before
+    assert len(total.signatures) == 2
+    read_only = small.copy()
+    read_only.flags.writeable = False
+    assert total(read_only, 10, False) == 16
+    assert len(total.signatures) == 3
+    for _ in range(3):
+        assert total(np.uint16([1, 2]), np.uint8(3), np.bool_(True)) == -6
+    assert len(total.signatures) == 4
+
+
+def test_a_subclass_of_array_is_an_array(tmp_path):
+    total = make_total()
+    (tmp_path / "numbers").write_bytes(bytes([1, 2, 3]))
+    mapped = np.memmap(tmp_path / "numbers", np.uint8, "r")
+    assert [total(numbers, 0, False) for numbers in (mapped, np.array([4], np.uint8), mapped)] == [6, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[1, 2], "text", 1.5, None, np.zeros((2, 2), np.uint8), np.zeros(8, np.uint8)[::2], np.uint8(1) + np.zeros((), np.uint8)],
+)
+def test_what_is_no_array_is_refused(wrong):
+    total = make_total()
+    with pytest.raises(Exception, match=r"expected|cannot|No implementation|attribute|Invalid") as found:
+        total(wrong, 0, False)
+    assert isinstance(found.value, TypeError) or type(found.value).__module__.startswith("numba")
+    assert total(np.uint8([1]), 0, False) == 1
+    with pytest.raises(TypeError):
+        total(wrong if not isinstance(wrong, (int, np.integer)) else [1], 0, False)
+
+
+def test_results_of_every_kind():
+    @_jit.kernel
+    def several(number, truth):
+        """Return one value of each kind."""
+        return np.uint64(number), np.int64(number), not truth, np.uint8(7)
+
+    @_jit.kernel
+    def largest(number):
+        """Return an unsigned number."""
+        return np.uint64(number) | np.uint64(1 << 63)
+
+    @_jit.kernel
+    def negative(number):
+        """Return a truth value."""
+        return number < 0
+
+    @_jit.kernel
+    def clear(numbers):
+        """Return nothing."""
+        for i in range(numbers.size):
+            numbers[i] = 0
+
+    del _jit.KERNELS[-4:]
+    for _ in range(2):
+        assert several(-1, True) == ((1 << 64) - 1, -1, False, 7)
+        assert several(np.uint64((1 << 64) - 2), False) == ((1 << 64) - 2, -2, True, 7)
+        assert largest(5) == (1 << 63) + 5
+        assert negative(-5) is True
+        assert negative(5) is False
+        numbers = np.arange(5)
+        assert clear(numbers) is None
+        assert not numbers.any()
+
+
+def test_a_result_that_looks_like_a_mismatch():
+    @_jit.kernel
+    def same(number):
+        """Return the number."""
+        return number
+
+    _jit.KERNELS.remove(same)
+    assert [same(number) for number in (1, MISMATCH, MISMATCH, 2)] == [1, MISMATCH, MISMATCH, 2]
+
+
+def test_records():
+    @_jit.kernel
+    def count(pair, both):
+        """Size of the fields, or of the left alone."""
+        return pair.left.size + (pair.right.size if both else 0)
+
+    _jit.KERNELS.remove(count)
+    bytes_and_words = Pair(np.zeros(2, np.uint8), np.zeros(3, np.uint64))
+    words = Pair(np.zeros(4, np.uint64), np.zeros(5, np.uint64))
+    for _ in range(2):
+        assert count(bytes_and_words, True) == 5
+        assert count(words, True) == 9
+        assert count(words, False) == 4
+    assert len(count.signatures) == 2
+
+
+def test_threads_may_call_at_once():
+    total = make_total()
+    arrays = [np.arange(100, dtype=dtype) for dtype in (np.uint8, np.int16, np.uint32, np.int64)] * 25
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda array: total(array, 0, False), arrays)) == {4950}
+    assert len(total.signatures) == 4
+
+
+def compiled_total():
+    from bpejit.kernels import _compile
+
+    return _compile.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), [])
+
+
+def call(address, numbers):
+    """Call a total that was compiled for bytes."""
+    entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
+    _, expected, _ = _jit._flatten((np.zeros(1, np.uint8),))
+    return entry(struct.pack("3q", id(numbers), 1, False) + expected)
+
+
+def test_both_ways_to_load_machine_code_give_the_same():
+    code = compiled_total()
+    numbers = np.arange(200, dtype=np.uint8)
+    assert call(_machine_code._load_by_llvm(code.machine_code), numbers) == 19901
+    assert call(_machine_code.load(code.machine_code), numbers) == 19901
+    assert call(_machine_code.load(code.machine_code), np.arange(200)) == MISMATCH
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="only there is code put in place here")
+def test_machine_code_is_put_in_place_without_llvm():
+    numbers = np.arange(200, dtype=np.uint8)
+    assert call(_machine_code._place(compiled_total().machine_code), numbers) == 19901
+    with pytest.raises(_machine_code._UnsupportedError):
+        _machine_code._place(b"\x7fELF\x01\x01" + bytes(100))
+
+
+def test_a_damaged_file_is_compiled_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("BPEJIT_CACHE", "1")
+    monkeypatch.setattr(_store, "_roots", lambda: [tmp_path / "denied" / "cache", tmp_path])
+    (tmp_path / "denied").write_text("a file, where a folder is to be")
+    code = _store.Code(b"\x00\n\xff" * 100, ("uint", "bool"))
+    _store.save("total", "types", code)
+    assert _store.load("total", "types") == code
+    assert _store.load("total", "others") is None
+    assert not list(tmp_path.rglob("*.part"))
+    (file,) = tmp_path.rglob("*.o")
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:10], whole[:-1], whole[:20] + b"x" + whole[21:]):
+        file.write_bytes(damaged)
+        assert _store.load("total", "types") is None
+    monkeypatch.setenv("BPEJIT_CACHE", "0")
+    file.write_bytes(whole)
+    assert _store.load("total", "types") is None
+
+
+def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):
+    from bpejit.kernels import _compile
+
+    def missing(module):
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(_compile, "_generate", missing)
+    monkeypatch.setattr(_compile._state, "unknown_numba", False)
+    total = make_total()
+    with pytest.warns(RuntimeWarning, match=r"numba .*AttributeError: no such thing"):
+        assert total(np.uint8([1, 2]), 3, True) == -6
+    assert total(np.uint8([1, 2]), 3, False) == 6
+    _compile.dispatcher_of.cache_clear()
+
+
+def test_a_loaded_kernel_needs_no_numba():
+    code = "import sys, bpejit; bpejit.warmup(); print(*({'numba', 'llvmlite'} & sys.modules.keys()))"
+    environment = {**os.environ, "BPEJIT_CACHE": "1"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
+    )
+    on_x86 = sys.platform == "linux" and platform.machine() == "x86_64"
+    assert done.stdout.split() == ([] if on_x86 else ["llvmlite"])
