@@ -146,8 +146,9 @@ class Encoder:
         model = self.model
         known = [text for text in model.special_tokens if text in special_tokens]
         if model.preparation is not None:
-            return Preparer(model.preparation, {text: model.token_flags.get(text, TokenFlags()) for text in known})
-        return Splitter(model.pattern, map(special_bytes, known))
+            flags = {text: model.token_flags.get(text, TokenFlags()) for text in known}
+            return Preparer(model.preparation, flags, unicode=model.unicode)
+        return Splitter(model.pattern, map(special_bytes, known), unicode=model.unicode)
 
     def splitter_for(self, special_tokens: frozenset[str]) -> AnySplitter:
         """Return a splitter that finds only these of the model's special tokens; the text of the others is ordinary."""

@@ -59,6 +59,9 @@ class Model:
         What is particular about special tokens, for those that are not plain. Without a preparation it decides no ids.
     post_processor : str
         JSON of what `tokenizer.json` says stands around the ids of a text, `null` if nothing (see `template`).
+    unicode : str, optional
+        The version of Unicode by which the pattern knows letters from other characters, such as "16.0" (see
+        `bpejit.split.unicode_versions`); None for whichever the installed `regex` package has.
 
     Raises
     ------
@@ -79,6 +82,7 @@ class Model:
     preparation: Preparation | None = None
     token_flags: dict[str, TokenFlags] = field(default_factory=dict)
     post_processor: str = "null"
+    unicode: str | None = None
 
     def __post_init__(self) -> None:
         ids = self.ids
@@ -171,8 +175,8 @@ class Model:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that decides ids: tokens, merges, special tokens and pattern. Training notes do not count,
-        nor whether a preset was given by name.
+        """Hash of all that decides ids: tokens, merges, special tokens, pattern and version of Unicode. Training notes do
+        not count, nor whether a preset was given by name.
 
         It runs over packed strings and numbers, which takes milliseconds where JSON would take a tenth of a second: every
         tokenizer that is loaded is checked by it.
@@ -201,6 +205,8 @@ class Model:
             parts = [self.preparation.normalizer, self.preparation.pre_tokenizer]
             decisive = {text: found for text, found in flags.items() if found != usual}
             digest.update(f" preparation {canonical([*parts, decisive])}".encode())
+        if self.unicode is not None:
+            digest.update(f" unicode {self.unicode}".encode())
         return digest.hexdigest()
 
 

@@ -28,6 +28,7 @@ from bpejit.model import Model
 from bpejit.offsets import TokenOffsets, token_offsets
 from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
 from bpejit.split import Pattern
+from bpejit.split.unicode_versions import installed_unicode
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 from bpejit.workspace import Workspace
@@ -80,6 +81,9 @@ class Tokenizer:
     pattern : str or tuple of str
         The split pattern: a preset's name (see `bpejit.split.PRESETS`), a regular expression, or several of these
         expressions, each of which splits the pieces of the one before.
+    unicode : str, optional
+        The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
+        the installed `regex` package. The tokenizer keeps it.
 
     Raises
     ------
@@ -94,8 +98,10 @@ class Tokenizer:
         special_tokens: list[str] | None = None,
         *,
         pattern: Pattern = "gpt2",
+        unicode: str | None = None,
     ) -> None:
-        self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern))
+        unicode = unicode or installed_unicode()
+        self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
 
     def _start(self, model: Model) -> None:
         self._model = model
@@ -118,15 +124,18 @@ class Tokenizer:
         special_tokens: list[str] | None = None,
         *,
         pattern: Pattern = "gpt2",
+        unicode: str | None = None,
     ) -> Tokenizer:
-        """Read GPT-2's pair of files, `vocab.json` and `merges.txt`.
+        """Read GPT-2's pair of files, `vocab.json` and `merges.txt`; the options are those of the constructor.
 
         Raises
         ------
         TokenizerFormatError
             If a file is missing or broken; the message names file and line.
         """
-        return cls.from_model(read_gpt2_pair(vocab_filepath, merges_filepath, special_tokens, pattern=pattern))
+        unicode = unicode or installed_unicode()
+        model = read_gpt2_pair(vocab_filepath, merges_filepath, special_tokens, pattern=pattern, unicode=unicode)
+        return cls.from_model(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer.from_model, (self._model,)
@@ -497,6 +506,7 @@ def load(
     *,
     pattern: Pattern | None = None,
     special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+    unicode: str | None = None,
 ) -> Tokenizer:
     """Load a tokenizer.
 
@@ -512,18 +522,23 @@ def load(
         files are known by name and content.
     special_tokens : dict of str to int, optional
         Text and id of each special token, where the files do not say them; for GPT-2's pair a list is enough.
+    unicode : str, optional
+        The version of Unicode by which the split pattern knows letters from other characters, such as "15.0". By default it
+        is the one that bpejit's folder says, and for files of other tools that of tiktoken 0.14 and tokenizers 0.23, "16.0".
 
     Raises
     ------
     TokenizerFormatError
         If it is missing, broken, of no known format, or does not say what is needed.
+    PatternError
+        If `unicode` is not known, or newer than what the installed `regex` package has.
 
     Examples
     --------
     >>> tokenizer = bpejit.load("cl100k_base.tiktoken")  # doctest: +SKIP
     >>> tokenizer = bpejit.load("my.tiktoken", pattern="o200k", special_tokens={"<|end|>": 200_000})  # doctest: +SKIP
     """
-    return Tokenizer.from_model(load_model(path, pattern=pattern, special_tokens=special_tokens))
+    return Tokenizer.from_model(load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode))
 
 
 def _as_integers(ids: Array) -> Iterator[int]:

@@ -18,6 +18,7 @@ from bpejit.engines.processes import start_method
 from bpejit.errors import CorpusError, TrainingError
 from bpejit.model import Model, special_bytes
 from bpejit.split import Pattern, compile_pattern
+from bpejit.split.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.training import TIE_RULES, learn_merges
 
@@ -37,6 +38,7 @@ def train_model(
     min_frequency: int = 1,
     max_token_bytes: int | None = None,
     normalize_newlines: bool = False,
+    unicode: str | None = None,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -66,6 +68,9 @@ def train_model(
         Longer tokens are not made.
     normalize_newlines : bool
         Turn CR LF and CR into LF before splitting.
+    unicode : str, optional
+        The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
+        the installed `regex` package. The tokenizer keeps it.
     workers, engine, chunk_bytes
         How the work is spread (see `bpejit.engines`); never changes the result.
     progress : callable, optional
@@ -77,9 +82,10 @@ def train_model(
     specials = list(dict.fromkeys(special_tokens))
     n_merges = _check_settings(vocab_size, specials, tie_break, min_frequency, max_token_bytes)
     tell = progress or no_progress
+    unicode = unicode or installed_unicode()
     sources = find_sources(inputs)
     table, n_bytes = _count(
-        CountJob(pattern, tuple(special_bytes(text) for text in specials), normalize_newlines),
+        CountJob(pattern, tuple(special_bytes(text) for text in specials), normalize_newlines, unicode),
         sources,
         workers=workers,
         engine=engine,
@@ -105,6 +111,7 @@ def train_model(
         merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
         special_tokens={text: first_special + number for number, text in enumerate(specials)},
         pattern=pattern,
+        unicode=unicode,
         tie_break=tie_break,
         merge_counts=merges.counts.tolist(),
         training={
@@ -184,7 +191,7 @@ def _count(
 ) -> tuple[PretokenTable, int]:
     """Count the pre-tokens of all sources; return the table and the number of bytes read."""
     total = total_bytes(sources)
-    compiled = compile_pattern(job.pattern).kind != "regex"
+    compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
     # Forked workers cost nothing to start; where they would have to be spawned, threads are quicker, and do as well
     # as long as the pattern runs in kernels.
     parallel = "threads" if compiled and start_method() != "fork" else "processes"

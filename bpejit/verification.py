@@ -159,7 +159,8 @@ def verify(
 
 def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) -> Iterator[tuple[str, int, bytes]]:
     """Yield path, number and bytes of each document, with what ends it; a very long one in parts with one number."""
-    splitter = Splitter(tokenizer.pattern, map(special_bytes, tokenizer.special_tokens))
+    model = tokenizer.model
+    splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
     reader = ChunkReader()
     for source in sources:
         waiting = b""

@@ -23,6 +23,7 @@ def decode(
     tokenizer_path: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
+    unicode: str | None,
     out: str | None,
     dtype: str | None,
     quiet: bool,
@@ -35,7 +36,7 @@ def decode(
         bpejit decode tokens.bin | head
     """
     with watch(quiet=quiet) as progress:
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         begun = progress.seconds
         target = sys.stdout.buffer if out is None else out
         written = tokenizer.decode_file(tokens, target, dtype=dtype, progress=progress)

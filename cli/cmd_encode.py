@@ -31,6 +31,7 @@ def encode(
     tokenizer_path: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
+    unicode: str | None,
     dtype: str,
     workers: int | None,
     engine: str,
@@ -47,7 +48,7 @@ def encode(
         gunzip -c corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
     """
     with watch(quiet=quiet) as progress:
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         report = tokenizer.encode_files(inputs, out, dtype=dtype, workers=workers, engine=engine, progress=progress)
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
     progress.say(

@@ -25,6 +25,7 @@ def export(
     legacy_merges: bool,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
+    unicode: str | None,
     quiet: bool,
 ) -> None:
     """Write a tokenizer in the format of another tool, with equal ids.
@@ -39,6 +40,6 @@ def export(
         bpejit export tokenizer --to hf --out for-transformers
         bpejit export tokenizer --to tiktoken --out mine.tiktoken
     """
-    read_tokenizer(tokenizer, pattern, special_tokens).save(out, format=form, legacy_merges=legacy_merges)
+    read_tokenizer(tokenizer, pattern, special_tokens, unicode).save(out, format=form, legacy_merges=legacy_merges)
     if not quiet:
         click.echo(f"wrote `{out}` for {form}", err=True)

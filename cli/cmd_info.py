@@ -26,7 +26,7 @@ FIRST_IDS = 10
 @click.argument("path", metavar="TOKENIZER|TOKENS")
 @pattern_options
 @debug_option
-def info(*, path: str, pattern: str | None, special_tokens: dict[str, int] | None) -> None:
+def info(*, path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> None:
     """Say what a tokenizer or a token file holds.
 
     \b
@@ -39,7 +39,7 @@ def info(*, path: str, pattern: str | None, special_tokens: dict[str, int] | Non
     lines = (
         _token_file_lines(path)
         if _is_token_file(path)
-        else _tokenizer_lines(read_tokenizer(path, pattern, special_tokens), path)
+        else _tokenizer_lines(read_tokenizer(path, pattern, special_tokens, unicode), path)
     )
     for name, value in lines:
         click.echo(f"{name:<16}{value}")
@@ -64,6 +64,7 @@ def _is_token_file(path: str) -> bool:
 
 def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str]]:
     from bpejit.split import compile_pattern
+    from bpejit.split.unicode_versions import installed_unicode
 
     model = tokenizer.model
     yield "tokenizer", path
@@ -73,10 +74,11 @@ def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str
         f"{model.vocab_size:,} ({_count_merges(model)}, {specials} special token{'' if specials == 1 else 's'})",
     )
     yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
-    pattern = compile_pattern(model.pattern)
+    pattern = compile_pattern(model.pattern, unicode=model.unicode)
     how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
     shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
     yield "split pattern", f"{shown} ({how})"
+    yield "unicode", model.unicode or f"{installed_unicode()}, that of the installed regex package"
     if model.preparation is not None:
         yield "before that", f"normalizer {model.preparation.normalizer}, pre-tokenizer {model.preparation.pre_tokenizer}"
     yield "tie rule", model.tie_break or "not known"

@@ -11,7 +11,7 @@ import click
 
 from bpejit.split.presets import PRESETS_WITH_SOURCE, Pattern, pattern_source
 
-from .options import PATTERNS, debug_option, quiet_option
+from .options import PATTERNS, debug_option, quiet_option, unicode_option
 from .progress import format_bytes, watch
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
     "--special", "specials", multiple=True, metavar="TEXT", help="A special token, found before the pattern; may be repeated."
 )
 @click.option("--tokenizer", metavar="FOLDER", help="Take pattern and special tokens of a tokenizer.")
+@unicode_option("the one that the tokenizer or the regex package has")
 @click.option(
     "--count",
     type=click.IntRange(min=0),
@@ -70,6 +71,7 @@ def split(
     patterns: tuple[str, ...],
     specials: tuple[str, ...],
     tokenizer: str | None,
+    unicode: str | None,
     count: int | None,
     as_json: bool,
     stats: bool,
@@ -97,7 +99,7 @@ def split(
     from bpejit.corpus.sources import find_sources
 
     with watch(quiet=quiet) as progress:
-        splitter = _make_splitter(patterns, specials, tokenizer)
+        splitter = _make_splitter(patterns, specials, tokenizer, unicode)
         sources = find_sources(inputs)
         if stats:
             totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
@@ -109,22 +111,22 @@ def split(
         progress.say(_describe_pattern(splitter.pattern))
 
 
-def _make_splitter(patterns: tuple[str, ...], specials: tuple[str, ...], folder: str | None) -> Splitter:
+def _make_splitter(patterns: tuple[str, ...], specials: tuple[str, ...], folder: str | None, unicode: str | None) -> Splitter:
     from bpejit.formats.folder import load_folder
     from bpejit.model import special_bytes
     from bpejit.split import Splitter
 
     pattern: Pattern
     if folder is not None:
-        model = load_folder(folder)
-        pattern = model.pattern
+        model = load_folder(folder, unicode=unicode)
+        pattern, unicode = model.pattern, model.unicode
         specials = (*model.special_tokens, *specials)
     elif len(patterns) <= 1:
         pattern = patterns[0] if patterns else "gpt2"
     else:
         sources = map(pattern_source, patterns)
         pattern = tuple(stage for source in sources for stage in ((source,) if isinstance(source, str) else source))
-    return Splitter(pattern, [special_bytes(text) for text in specials])
+    return Splitter(pattern, [special_bytes(text) for text in specials], unicode=unicode)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .options import PATTERNS, TIE_RULES, debug_option, input_argument, quiet_option, spread_options
+from .options import PATTERNS, TIE_RULES, debug_option, input_argument, quiet_option, spread_options, unicode_option
 from .progress import format_bytes, format_seconds, watch
 
 DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
@@ -47,6 +47,7 @@ DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 )
 @click.option("--max-token-bytes", type=click.IntRange(min=1), metavar="N", help="Make no token longer than this.")
 @click.option("--normalize-newlines", is_flag=True, help="Read \\r\\n and \\r as \\n.")
+@unicode_option("the one that the regex package has")
 @spread_options
 @quiet_option
 @debug_option
@@ -63,6 +64,7 @@ def train(
     min_frequency: int,
     max_token_bytes: int | None,
     normalize_newlines: bool,
+    unicode: str | None,
     workers: int | None,
     engine: str,
     quiet: bool,
@@ -96,6 +98,7 @@ def train(
             min_frequency=min_frequency,
             max_token_bytes=max_token_bytes,
             normalize_newlines=normalize_newlines,
+            unicode=unicode,
             workers=workers,
             engine=engine,
             progress=progress,

@@ -31,6 +31,7 @@ def verify(
     separator: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
+    unicode: str | None,
     quiet: bool,
 ) -> None:
     """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
@@ -47,7 +48,7 @@ def verify(
     from bpejit.verification import verify as compare
 
     with watch(quiet=quiet) as progress:
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         report = compare(tokenizer, inputs, against=against, path=tokenizer_path, separator=separator, progress=progress)
     repaired = f", {report.repaired:,} of them with U+FFFD for bytes that are no UTF-8" if report.repaired else ""
     compared = (

@@ -58,7 +58,7 @@ def tokenizer_option(function: Command) -> Command:
 
 
 def pattern_options(function: Command) -> Command:
-    """Add `--pattern` and `--special`, for tokenizer files that do not say these."""
+    """Add `--pattern`, `--special` and `--unicode`, for tokenizer files that do not say these."""
     pattern = click.option(
         "--pattern", metavar="NAME|REGEX", help="The split pattern of a tokenizer file that does not say it."
     )
@@ -70,7 +70,16 @@ def pattern_options(function: Command) -> Command:
         callback=_parse_specials,
         help="A special token of a tokenizer file that does not say it; may be repeated.",
     )
-    return pattern(special(function))
+    return pattern(special(unicode_option("the one that the tokenizer, or the tool it is for, has")(function)))
+
+
+def unicode_option(default: str) -> Callable[[Command], Command]:
+    """Return what adds `--unicode`; `default` says what goes without it."""
+    return click.option(
+        "--unicode",
+        metavar="VERSION",
+        help=f"The version of Unicode that says which characters are letters, such as 16.0.  [default: {default}]",
+    )
 
 
 def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
@@ -83,11 +92,11 @@ def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[
     return specials or None
 
 
-def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int] | None) -> Tokenizer:
+def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Tokenizer:
     """Load the tokenizer that these options name."""
     import bpejit
 
-    return bpejit.load(path, pattern=pattern, special_tokens=special_tokens)
+    return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
 
 
 def dtype_option(function: Command) -> Command:

@@ -71,6 +71,7 @@ def models(draw: st.DrawFn, *, pattern: str | None = None, reachable: bool = Fal
             )
         ),
         tie_break=draw(st.sampled_from([None, "greatest-bytes", "hf"])),
+        unicode=draw(st.sampled_from([None, "15.0", "16.0"])),
         merge_counts=draw(st.sampled_from([None, [2**40 - rank for rank in range(len(merges))]])),
         training=draw(st.sampled_from([{}, {"inputs": [{"path": "a\udc80.txt", "bytes": 3}], "note": "é", "none": None}])),
     )

@@ -113,7 +113,7 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
     [
         (("format",), "x", "is no bpejit sidecar"),
         (("format",), ..., "is no bpejit sidecar"),
-        (("format_version",), 2, "has format version 2, and bpejit"),
+        (("format_version",), 3, "has format version 3, and bpejit"),
         (("format_version",), ..., "has format version None"),
         (("pattern",), 5, "pattern is 5; expected a string"),
         (("pattern",), ..., "pattern is None"),

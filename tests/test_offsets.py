@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import data_text, read_shared, small
-from face_helpers import END, NAMES, listed_tokenizer, settled, texts, tiktoken_named, tokenizer_named
+from face_helpers import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,7 +104,7 @@ def listed() -> tuple[bpejit.Tokenizer, Any]:
     return tokenizer, tokenizers.Tokenizer.from_buffer(tokenizer_json(tokenizer.model, to_oniguruma(PRESETS["gpt2"])))
 
 
-@given(text=settled)
+@given(text=plain_text)
 def test_tokenizers(text: str, listed: tuple[bpejit.Tokenizer, Any]) -> None:
     tokenizer, theirs = listed
     found = tokenizer.encode_with_offsets(text)

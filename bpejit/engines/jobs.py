@@ -26,15 +26,18 @@ class CountJob:
         Cut out of the text.
     normalize_newlines : bool
         Turn CR LF and CR into LF before splitting.
+    unicode : str, optional
+        The version of Unicode (see `bpejit.split.compile_pattern`).
     """
 
     pattern: Pattern
     special_tokens: tuple[bytes, ...]
     normalize_newlines: bool = False
+    unicode: str | None = None
 
     def splitter(self) -> Splitter:
         """Make the splitter that the job's chunks are cut and split with."""
-        return Splitter(self.pattern, self.special_tokens)
+        return Splitter(self.pattern, self.special_tokens, unicode=self.unicode)
 
     def start(self) -> CountWorker:
         """Make a worker."""

@@ -17,6 +17,9 @@ shared_ids
     Ids of special tokens that are ordinary tokens too.
 preparation, token_flags, post_processor
     As `tokenizer.json` has them (see `Model`), where the tokenizer was read from one.
+unicode
+    The version of Unicode by which the pattern knows letters from other characters; null, or missing, for that of whichever
+    `regex` package is installed.
 ranked, ignore_merges
     How tokens merge (see `Model`). For a ranked model the merges of `tokenizer_file` are for other tools.
 tie_break, merge_counts
@@ -35,6 +38,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +54,9 @@ from bpejit.split.presets import Pattern
 
 FORMAT = "bpejit tokenizer"
 
-FORMAT_VERSION = 2
-"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`. What has none of them is written
-as version 1."""
+FORMAT_VERSION = 3
+"""Version 2 has `ranked`, `ignore_merges`, `preparation`, `token_flags` and `post_processor`, version 3 has `unicode`. What
+has none of them is written as version 1 or 2."""
 
 _STEPS = ("normalizer", "pre_tokenizer")
 
@@ -94,7 +98,7 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
     check_folder(folder)
     source = pattern_source(model.pattern)
     # A preparation is written as it was read.
-    split_pattern, obstacle = _exported_pattern(source) if model.preparation is None else ("", None)
+    split_pattern, obstacle = _exported_pattern(source, model.unicode) if model.preparation is None else ("", None)
     obstacle = obstacle or special_token_obstacle(model)
     if obstacle and must_be_public:
         raise TokenizerFormatError(
@@ -147,12 +151,14 @@ def check_folder(path: StrPath) -> None:
         )
 
 
-def _exported_pattern(source: Pattern) -> tuple[Pattern, str | None]:
+def _exported_pattern(source: Pattern, unicode: str | None) -> tuple[Pattern, str | None]:
     """Return the pattern to write to `tokenizer.json`, and why it must not be written there, if so."""
     from bpejit.split.translate import to_oniguruma
 
+    stages = (source,) if isinstance(source, str) else source
     try:
-        translated = to_oniguruma(source) if isinstance(source, str) else tuple(map(to_oniguruma, source))
+        written = tuple(to_oniguruma(stage, unicode=unicode) for stage in stages)
+        translated = written[0] if isinstance(source, str) else written
         "".join(translated).encode("utf-8")
     except PatternError as error:
         return source, str(error)
@@ -203,7 +209,7 @@ def _remove_empty(folder: Path) -> None:
 def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
     fields = {
         "format": FORMAT,
-        "format_version": 1 if _fits_version_1(model) else FORMAT_VERSION,
+        "format_version": _format_version(model),
         "bpejit_version": __version__,
         "tokenizer_file": name,
         "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
@@ -214,6 +220,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
             "source": source,
         },
         "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
+        "unicode": model.unicode,
         "ranked": model.ranked,
         "ignore_merges": model.ignore_merges,
         "preparation": _preparation_fields(model),
@@ -230,9 +237,12 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
 
 
-def _fits_version_1(model: Model) -> bool:
+def _format_version(model: Model) -> int:
+    """Return the oldest version of the format that can say what the model is."""
+    if model.unicode is not None:
+        return FORMAT_VERSION
     plain = not (model.ranked or model.ignore_merges or model.preparation or model.token_flags)
-    return plain and model.post_processor == "null"
+    return 1 if plain and model.post_processor == "null" else 2
 
 
 def _preparation_fields(model: Model) -> dict[str, Any] | None:
@@ -262,13 +272,20 @@ def _token_lengths(model: Model) -> list[int] | None:
     return lengths
 
 
-def load_folder(path: StrPath) -> Model:
+def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     """Load a model from a folder that `save_folder` has written.
+
+    Parameters
+    ----------
+    path : path
+    unicode : str, optional
+        The version of Unicode that the pattern follows, instead of the one that the folder says: another tokenizer.
 
     Raises
     ------
     TokenizerFormatError
-        If the folder is missing, was changed, is of another format, or of a later version of this one.
+        If the folder is missing, was changed, is of another format, or of a later version of this one, or if the installed
+        `regex` package cannot follow its version of Unicode.
     """
     folder = Path(path)
     own_path = folder / OWN_FILE
@@ -312,6 +329,7 @@ def load_folder(path: StrPath) -> Model:
             preparation=_preparation(own, own_path),
             token_flags=_token_flags(own, own_path),
             post_processor=canonical(own.get("post_processor")),
+            unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
         )
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -321,7 +339,22 @@ def load_folder(path: StrPath) -> Model:
             f"`{own_path}` was changed after bpejit wrote it: it says that the tokenizer's SHA-256 is {expected}, "
             f"but it is {model.sha256}; restore the file, or save the tokenizer again"
         )
+    if unicode is not None:
+        return replace(model, unicode=unicode)
+    if model.unicode is not None:
+        _check_unicode(model.unicode, own_path)
     return model
+
+
+def _check_unicode(version: str, path: Path) -> None:
+    from bpejit.split.unicode_versions import check_unicode
+
+    try:
+        check_unicode(version)
+    except PatternError as error:
+        raise TokenizerFormatError(
+            f"`{path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids will do"
+        ) from error
 
 
 def _not_ours(folder: Path) -> TokenizerFormatError:

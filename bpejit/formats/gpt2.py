@@ -19,7 +19,7 @@ from typing import Any, SupportsIndex
 from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
-from bpejit.formats.published import GPT2_VOCAB, Published
+from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.split.presets import PRESETS, Pattern
@@ -38,6 +38,7 @@ def model_from_vocab(
     special_tokens: Iterable[str] | None = None,
     *,
     pattern: Pattern = "gpt2",
+    unicode: str | None = None,
 ) -> Model:
     """Make a model from a vocabulary that mixes ordinary and special tokens.
 
@@ -52,6 +53,8 @@ def model_from_vocab(
         ones count once.
     pattern : str or tuple of str
         Name of a preset, a regular expression, or a sequence of these.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; by default that of the `regex` package.
 
     Raises
     ------
@@ -83,7 +86,7 @@ def model_from_vocab(
                 specials[text] = token_id
                 if len(token) > 1 and token not in needed:
                     del tokens[token_id]
-    return Model(tokens=tokens, merges=pairs, special_tokens=specials, pattern=pattern)
+    return Model(tokens=tokens, merges=pairs, special_tokens=specials, pattern=pattern, unicode=unicode)
 
 
 def _needed_by_merges(merges: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
@@ -116,6 +119,7 @@ def read_gpt2_pair(
     special_tokens: Iterable[str] | None = None,
     *,
     pattern: Pattern = "gpt2",
+    unicode: str | None = None,
 ) -> Model:
     """Read `vocab.json` and `merges.txt`.
 
@@ -126,6 +130,8 @@ def read_gpt2_pair(
         The files do not say which tokens are special. One that the vocabulary lacks is appended to it.
     pattern : str or tuple of str
         Name of a preset, a regular expression, or a sequence of these; the files do not say it either.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; by default that of the `regex` package.
 
     Raises
     ------
@@ -145,13 +151,17 @@ def read_gpt2_pair(
                     "expected two files of one tokenizer: check that they belong together"
                 )
     try:
-        return model_from_vocab(vocab, merges, listed, pattern=pattern)
+        return model_from_vocab(vocab, merges, listed, pattern=pattern, unicode=unicode)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
 
 
 def load_gpt2_pair(
-    vocab_path: StrPath, *, pattern: Pattern | None = None, special_tokens: Mapping[str, int] | Iterable[str] | None = None
+    vocab_path: StrPath,
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+    unicode: str | None = None,
 ) -> Model:
     """Read `vocab.json`, and `merges.txt` in the same folder.
 
@@ -162,6 +172,8 @@ def load_gpt2_pair(
         Must be given unless the pair is the published one, or bpejit wrote it.
     special_tokens : dict of str to int, or list of str, optional
         In place of those that are known. One that the vocabulary lacks is appended to it, if no id is given.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; by default that which the sidecar says, or that of other tools.
 
     Raises
     ------
@@ -181,8 +193,9 @@ def load_gpt2_pair(
         pattern = known.pattern if pattern is None else pattern
         special_tokens = known.special_tokens if special_tokens is None else special_tokens
     assert pattern is not None
+    unicode = unicode or (known.unicode if known is not None else TOOLS_UNICODE)
     merges_path = Path(vocab_path).with_name(MERGES_FILE)
-    model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern)
+    model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern, unicode=unicode)
     if not isinstance(special_tokens, Mapping):
         return model
     specials = dict(special_tokens)

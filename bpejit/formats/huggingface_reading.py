@@ -15,6 +15,7 @@ from typing import Any
 from bpejit.bytemap import text_to_bytes
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file
+from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, special_bytes
 from bpejit.preparation import Preparation, Preparer, TokenFlags
 from bpejit.preparation.checking import Fields, canonical, refused, shown, unsupported
@@ -26,13 +27,15 @@ FILE = "tokenizer.json"
 _AGAIN = "correct the file, or get it again"
 
 
-def read_tokenizer_json(path: StrPath) -> Model:
+def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
     """Read a `tokenizer.json`.
 
     Parameters
     ----------
     path : path
         The file, or a folder that has it.
+    unicode : str
+        The version of Unicode that its patterns follow; that of `tokenizers`.
 
     Raises
     ------
@@ -46,14 +49,14 @@ def read_tokenizer_json(path: StrPath) -> Model:
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     try:
-        return model_from_json(parse_json(data, file, error=TokenizerFormatError, hook=_distinct))
+        return model_from_json(parse_json(data, file, error=TokenizerFormatError, hook=_distinct), unicode=unicode)
     except TokenizerFormatError as error:
         if str(error).startswith(f"`{file}`"):
             raise
         raise TokenizerFormatError(f"`{file}`: {error}") from error
 
 
-def model_from_json(content: Any) -> Model:
+def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     """Make a model of the parsed content of a `tokenizer.json`.
 
     Raises
@@ -82,7 +85,7 @@ def model_from_json(content: Any) -> Model:
     _check_decoder(components["decoder"], "decoder")
     make_template(components["post_processor"])
     preparation = Preparation(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
-    preparer = Preparer(preparation, {text: flags.get(text, TokenFlags()) for text in numbers})
+    preparer = Preparer(preparation, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
     return Model(
         tokens=_ordinary_tokens(vocab, merges, numbers, keep=ignore_merges),
         merges=[(text_to_bytes(left), text_to_bytes(right)) for left, right in merges],
@@ -92,6 +95,7 @@ def model_from_json(content: Any) -> Model:
         preparation=None if preparer.is_plain else preparation,
         token_flags=flags,
         post_processor=canonical(components["post_processor"]),
+        unicode=unicode,
     )
 
 

@@ -11,6 +11,9 @@ from bpejit.files import StrPath
 
 END_OF_TEXT = "<|endoftext|>"
 
+TOOLS_UNICODE = "16.0"
+"""The version of Unicode by which tiktoken 0.14 and tokenizers 0.23 split text, so that of the files made for them."""
+
 _FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 
 _END_OF_PROMPT = "<|endofprompt|>"
@@ -48,11 +51,14 @@ class Published:
     pattern : str
         Name of a preset.
     special_tokens : dict of str to int
+    unicode : str
+        The version of Unicode of the tool that the file is for.
     """
 
     sha256: str
     pattern: str
     special_tokens: dict[str, int]
+    unicode: str = TOOLS_UNICODE
 
 
 _R50K_SHA256 = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"

@@ -15,6 +15,7 @@ from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_f
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
 from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.huggingface_reading import read_tokenizer_json
+from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.formats.tekken import read_tekken
 from bpejit.formats.tiktoken import SUFFIX, looks_like_ranks, read_tiktoken
 from bpejit.model import Model
@@ -37,6 +38,7 @@ def load_model(
     *,
     pattern: Pattern | None = None,
     special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+    unicode: str | None = None,
 ) -> Model:
     """Read a tokenizer of any format that is known.
 
@@ -49,30 +51,40 @@ def load_model(
         The split pattern, a preset's name or a regular expression, for a format that does not say it.
     special_tokens : dict of str to int, optional
         Text and id of each special token, for a format that does not say them; for GPT-2's pair a list is enough.
+    unicode : str, optional
+        The version of Unicode that the pattern follows, such as "15.0", instead of the one that a folder of bpejit says, or
+        that of the tools that the file is for.
 
     Raises
     ------
     TokenizerFormatError
         If the file is missing, broken or of no known format, if it does not say what is needed, or if an option is given
         though the file says it.
+    PatternError
+        If `unicode` is no version that can be had.
     """
+    if unicode is not None:
+        from bpejit.split.unicode_versions import check_unicode
+
+        check_unicode(unicode)
     kind, place = recognise(download(path) if isinstance(path, str) and path.startswith(SCHEME) else path)
     if kind == "gpt2":
-        return load_gpt2_pair(place, pattern=pattern, special_tokens=special_tokens)
+        return load_gpt2_pair(place, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
     if kind == "tiktoken":
         if special_tokens is not None and not isinstance(special_tokens, Mapping):
             raise TokenizerFormatError(
                 f"`{place}` does not say the ids of special tokens; expected `special_tokens=` with them: give a dict"
             )
-        return read_tiktoken(place, pattern=pattern, special_tokens=special_tokens)
+        return read_tiktoken(place, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
     for name, value in (("pattern", pattern), ("special_tokens", special_tokens)):
         if value is not None:
             raise TokenizerFormatError(
                 f"`{place}` says its own pattern and special tokens; expected no `{name}=`: leave it out"
             )
-    if kind == "tekken":
-        return read_tekken(place)
-    return load_folder(place) if kind == "bpejit" else read_tokenizer_json(place)
+    if kind == "bpejit":
+        return load_folder(place, unicode=unicode)
+    read = read_tekken if kind == "tekken" else read_tokenizer_json
+    return read(place, unicode=unicode or TOOLS_UNICODE)
 
 
 def recognise(path: StrPath) -> tuple[Kind, Path]:

@@ -8,6 +8,8 @@ pattern
     The regular expression of the split pattern as bpejit reads it, or the name of a preset.
 special_tokens
     Text and id of each.
+unicode
+    The version of Unicode of the pattern, in format version 2.
 """
 
 from __future__ import annotations
@@ -26,17 +28,19 @@ from bpejit.model import Model
 
 FORMAT = "bpejit sidecar"
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 has `unicode`. What has none is written as version 1."""
 
 SUFFIX = ".bpejit.json"
 
 
 @dataclass(frozen=True)
 class Sidecar:
-    """Split pattern and special tokens of a tokenizer file."""
+    """Split pattern, special tokens and version of Unicode of a tokenizer file."""
 
     pattern: str
     special_tokens: dict[str, int]
+    unicode: str | None
 
 
 def sidecar_path(path: StrPath) -> Path:
@@ -48,12 +52,14 @@ def sidecar_json(model: Model, data: bytes) -> bytes:
     """Write the sidecar of a file with this content."""
     fields = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": 1 if model.unicode is None else FORMAT_VERSION,
         "bpejit_version": __version__,
         "sha256": hashlib.sha256(data).hexdigest(),
         "pattern": model.pattern,
         "special_tokens": model.special_tokens,
     }
+    if model.unicode is not None:
+        fields["unicode"] = model.unicode
     return json.dumps(fields, indent=2).encode("ascii") + b"\n"
 
 
@@ -74,9 +80,9 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
             f"`{beside}` is no {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
         )
     version = fields.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in (1, FORMAT_VERSION):
         raise TokenizerFormatError(
-            f"`{beside}` has format version {version!r}, and bpejit {__version__} reads {FORMAT_VERSION}; "
+            f"`{beside}` has format version {version!r}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
             f"it was written by bpejit {fields.get('bpejit_version')}: install that or a later one"
         )
     pattern = _checked(beside, fields, "pattern", str, "a string")
@@ -91,7 +97,8 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
             f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, and `{beside}` says {expected}; "
             "restore the file, or remove the sidecar and say the pattern yourself"
         )
-    return Sidecar(pattern, specials)
+    unicode = _checked(beside, fields, "unicode", str, "a string") if version > 1 else None
+    return Sidecar(pattern, specials, unicode)
 
 
 def _checked(path: Path, fields: dict[str, Any], key: str, kind: type, name: str) -> Any:

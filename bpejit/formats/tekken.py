@@ -21,6 +21,7 @@ from typing import Any
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file
+from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.formats.tiktoken import MAX_RANK, MAX_TOKEN_BYTES
 from bpejit.model import Model
 
@@ -36,8 +37,14 @@ LAST_EARLY_VERSION = 7
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def read_tekken(path: StrPath) -> Model:
+def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
     """Read a `tekken.json`.
+
+    Parameters
+    ----------
+    path : path
+    unicode : str
+        The version of Unicode that the pattern follows; that of tiktoken, which mistral-common splits with.
 
     Raises
     ------
@@ -57,7 +64,7 @@ def read_tekken(path: StrPath) -> Model:
         )
     tokens = {n_specials + rank: _token(path, rank, vocab[rank]) for rank in range(n_ids - n_specials)}
     try:
-        return Model(tokens=tokens, merges=[], special_tokens=specials, pattern=pattern, ranked=True)
+        return Model(tokens=tokens, merges=[], special_tokens=specials, pattern=pattern, ranked=True, unicode=unicode)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{path}`: {error}") from error
 

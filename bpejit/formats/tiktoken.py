@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bpejit.errors import PatternError, TokenizerFormatError
 from bpejit.files import StrPath, read_file, replacing_all
-from bpejit.formats.published import find_rank_file, names_of_content
+from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
 from bpejit.formats.sidecar import check_targets, read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
 from bpejit.split.presets import Pattern
@@ -30,7 +30,13 @@ MAX_TOKEN_BYTES = 1 << 16
 _LINE = re.compile(rb"([A-Za-z0-9+/]+={0,2}) ([0-9]{1,8})")
 
 
-def read_tiktoken(path: StrPath, *, pattern: Pattern | None = None, special_tokens: Mapping[str, int] | None = None) -> Model:
+def read_tiktoken(
+    path: StrPath,
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | None = None,
+    unicode: str | None = None,
+) -> Model:
     """Read a rank file.
 
     Parameters
@@ -41,6 +47,8 @@ def read_tiktoken(path: StrPath, *, pattern: Pattern | None = None, special_toke
         bpejit wrote it.
     special_tokens : dict of str to int, optional
         Text and id of each; in place of those that are known.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; by default that which the sidecar says, or that of tiktoken.
 
     Raises
     ------
@@ -49,6 +57,7 @@ def read_tiktoken(path: StrPath, *, pattern: Pattern | None = None, special_toke
     """
     data = read_file(path, error=TokenizerFormatError, what="rank file")
     tokens = parse_ranks(data, path)
+    known_unicode: str | None = TOOLS_UNICODE
     if pattern is None or special_tokens is None:
         known = read_sidecar(path, data) or (find_rank_file(path, data) if pattern is None else None)
         if known is None and pattern is None:
@@ -56,9 +65,17 @@ def read_tiktoken(path: StrPath, *, pattern: Pattern | None = None, special_toke
         if known is not None:
             pattern = known.pattern if pattern is None else pattern
             special_tokens = known.special_tokens if special_tokens is None else special_tokens
+            known_unicode = known.unicode
     assert pattern is not None
     try:
-        return Model(tokens=tokens, merges=[], special_tokens=dict(special_tokens or {}), pattern=pattern, ranked=True)
+        return Model(
+            tokens=tokens,
+            merges=[],
+            special_tokens=dict(special_tokens or {}),
+            pattern=pattern,
+            ranked=True,
+            unicode=unicode or known_unicode,
+        )
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{path}`: {error}") from error
 
@@ -189,7 +206,7 @@ def tiktoken_pattern(model: Model) -> str:
             "tiktoken has one: save it in another format"
         )
     try:
-        translated = to_fancy_regex(source)
+        translated = to_fancy_regex(source, unicode=model.unicode)
         translated.encode("utf-8")
     except (PatternError, UnicodeEncodeError) as cause:
         raise TokenizerFormatError(f"the tokenizer cannot be written for tiktoken: {cause}") from cause

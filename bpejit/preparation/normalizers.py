@@ -51,7 +51,7 @@ class Normalizer:
         return self.forms is not None and all(is_normalized(form, text) for form in self.forms)
 
 
-def make_normalizer(value: Any, place: str = "normalizer") -> Normalizer:
+def make_normalizer(value: Any, place: str = "normalizer", *, unicode: str | None = None) -> Normalizer:
     """Compile a normalizer.
 
     Parameters
@@ -59,13 +59,15 @@ def make_normalizer(value: Any, place: str = "normalizer") -> Normalizer:
     value : object
         What the file has at `place`: an object, or None for no normalizer.
     place : str
+    unicode : str, optional
+        The version of Unicode of its patterns (see `bpejit.split.compile_pattern`).
 
     Raises
     ------
     TokenizerFormatError
         If it is broken or not supported; the message names the component and its place.
     """
-    parts = _flatten(value, place)
+    parts = _flatten(value, place, unicode)
     kinds = [kind for kind, _, _ in parts]
     if "ByteLevel" in kinds[:-1]:
         raise refused(parts[kinds.index("ByteLevel")][2], "is ByteLevel, but not the last normalizer", "move it to the end")
@@ -76,7 +78,7 @@ def make_normalizer(value: Any, place: str = "normalizer") -> Normalizer:
     )
 
 
-def _flatten(value: Any, place: str) -> list[tuple[str, Change, str]]:
+def _flatten(value: Any, place: str, unicode: str | None) -> list[tuple[str, Change, str]]:
     """Return kind, function and place of each normalizer."""
     if value is None:
         return []
@@ -87,7 +89,7 @@ def _flatten(value: Any, place: str) -> list[tuple[str, Change, str]]:
         parts = fields.take("normalizers", list)
         fields.done()
         inner = fields.inner("normalizers")
-        return [one for number, part in enumerate(parts) for one in _flatten_part(part, f"{inner}[{number}]")]
+        return [one for number, part in enumerate(parts) for one in _flatten_part(part, f"{inner}[{number}]", unicode)]
     form = FORMS.get(kind)
     if form is not None:
         change = partial(normalized, form)
@@ -96,7 +98,7 @@ def _flatten(value: Any, place: str) -> list[tuple[str, Change, str]]:
     elif kind == "Prepend":
         change = partial(_prepend, fields.take("prepend", str))
     elif kind == "Replace":
-        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"))
+        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
         change = partial(_replace, finder, fields.take("content", str))
     elif kind == "Strip":
         change = partial(_strip, fields.take("strip_left", bool), fields.take("strip_right", bool))
@@ -108,10 +110,10 @@ def _flatten(value: Any, place: str) -> list[tuple[str, Change, str]]:
     return [(kind, change, place)]
 
 
-def _flatten_part(value: Any, place: str) -> list[tuple[str, Change, str]]:
+def _flatten_part(value: Any, place: str, unicode: str | None) -> list[tuple[str, Change, str]]:
     if value is None:
         raise refused(place, "is null; expected a normalizer", "remove it")
-    return _flatten(value, place)
+    return _flatten(value, place, unicode)
 
 
 def map_bytes(text: str) -> str:

@@ -39,6 +39,7 @@ class Finder:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of each match; an empty one does not follow directly on another match."""
+        text = self.compiled.seen(text)
         if self.never_empty:
             yield from (found.span() for found in self.compiled.stages[0].finditer(text))
             return
@@ -56,13 +57,13 @@ class Finder:
             at = end + (start == end)
 
 
-def make_finder(source: str) -> Finder:
+def make_finder(source: str, *, unicode: str | None) -> Finder:
     """Make a finder for a pattern in our dialect."""
-    return Finder(source, compile_pattern(source))
+    return Finder(source, compile_pattern(source, unicode=unicode))
 
 
-def read_pattern(value: Any, place: str) -> Finder:
-    """Read a pattern of the file.
+def read_pattern(value: Any, place: str, *, unicode: str | None) -> Finder:
+    """Read a pattern of the file, for a version of Unicode.
 
     Raises
     ------
@@ -77,8 +78,8 @@ def read_pattern(value: Any, place: str) -> Finder:
         raise refused(place, "is empty", "give it a pattern, or remove the component")
     try:
         if literal:
-            return make_finder(_no_name(regex.escape(literal)))
-        return make_finder(_preset(onig) or _no_name(from_oniguruma(onig)))
+            return make_finder(_no_name(regex.escape(literal)), unicode=unicode)
+        return make_finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
     except PatternError as error:
         raise refused(place, f"cannot be read: {error}", "use another pattern") from error
 

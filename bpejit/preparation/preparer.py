@@ -38,6 +38,8 @@ class Preparer:
     ----------
     preparation : Preparation
     added_tokens : mapping of str to TokenFlags
+    unicode : str, optional
+        The version of Unicode of its patterns (see `bpejit.split.compile_pattern`).
 
     Raises
     ------
@@ -52,9 +54,11 @@ class Preparer:
         Splits text that the preparation leaves as it is; None if no such text can be told from other text.
     """
 
-    def __init__(self, preparation: Preparation, added_tokens: Mapping[str, TokenFlags]) -> None:
-        self._normalizer = make_normalizer(json.loads(preparation.normalizer))
-        self._pretokenizer = make_pretokenizer(json.loads(preparation.pre_tokenizer), mapped=self._normalizer.maps_bytes)
+    def __init__(self, preparation: Preparation, added_tokens: Mapping[str, TokenFlags], *, unicode: str | None = None) -> None:
+        self._normalizer = make_normalizer(json.loads(preparation.normalizer), unicode=unicode)
+        self._pretokenizer = make_pretokenizer(
+            json.loads(preparation.pre_tokenizer), mapped=self._normalizer.maps_bytes, unicode=unicode
+        )
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
         self._raw = TokenFinder(AddedToken(text, _bytes(text), flags) for text, flags in first.items())
@@ -62,7 +66,7 @@ class Preparer:
         _check_contents(contents)
         self._normalized = TokenFinder(AddedToken(contents[text], _bytes(text), flags) for text, flags in later.items())
         patterns = self._pretokenizer.patterns
-        self._splitter = None if patterns is None else Splitter(patterns)
+        self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
         self.direct: Splitter | None = None
         plain = not any(flags.single_word or flags.lstrip or flags.rstrip for flags in added_tokens.values())
         if (

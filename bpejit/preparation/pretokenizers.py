@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-import numpy as np
-import regex
-
 from bpejit.preparation.checking import Fields, refused, unsupported
 from bpejit.preparation.normalizers import map_bytes
 from bpejit.preparation.patterns import Finder, make_finder, read_pattern
 from bpejit.split import PRESETS, everything_matches
+from bpejit.split.classes import set_borders
+from bpejit.split.parse import Chars
 
 SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Sequence"
 
@@ -33,6 +32,9 @@ _PUNCTUATION_SINCE_8 = (
     "16D6D-16D6F 16E97-16E9A 16FE2 1E5FF 1E95E-1E95F"
 )
 """Punctuation that came after Unicode 8, whose tables `Punctuation` uses; two characters were punctuation only then."""
+
+_NUMBERS = r"[\p{N}\U00011DE0-\U00011DE9\U00016FF4-\U00016FF6]"
+"""What `Digits` takes for numbers where patterns are those of Unicode 16: it has Rust's own tables, which are of Unicode 17."""
 
 Step: TypeAlias = Callable[[str], Iterable[str]]
 
@@ -64,7 +66,7 @@ class PreTokenizer:
         return pieces
 
 
-def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer") -> PreTokenizer:
+def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer", unicode: str | None = None) -> PreTokenizer:
     """Compile a pre-tokenizer.
 
     Parameters
@@ -74,13 +76,15 @@ def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer")
     mapped : bool
         Whether a normalizer has already written the text with GPT-2's byte characters.
     place : str
+    unicode : str, optional
+        The version of Unicode of its patterns (see `bpejit.split.compile_pattern`).
 
     Raises
     ------
     TokenizerFormatError
         If it is broken, not supported, or not byte-level; the message names the component and its place.
     """
-    parts = _flatten(value, place)
+    parts = _flatten(value, place, unicode)
     levels = [part.place for part in parts if part.kind == "ByteLevel"]
     if mapped and levels:
         raise refused(levels[0], "is a second ByteLevel, after the normalizer's", "remove one of them")
@@ -100,7 +104,7 @@ def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer")
         if part.finder is not None:
             steps.append(partial(_split, part.finder, part.behavior, part.invert))
         if patterns is not None and part.finder is not None:
-            pattern = _isolating(part)
+            pattern = _isolating(part, unicode)
             patterns = None if pattern is None else [*patterns, pattern]
         if part.kind == "ByteLevel":
             steps.append(lambda text: [map_bytes(text)])
@@ -121,7 +125,7 @@ class _Part:
     prefix: bool = False
 
 
-def _flatten(value: Any, place: str) -> list[_Part]:
+def _flatten(value: Any, place: str, unicode: str | None) -> list[_Part]:
     if value is None:
         return []
     fields = Fields(value, place)
@@ -133,19 +137,23 @@ def _flatten(value: Any, place: str) -> list[_Part]:
         for number, part in enumerate(parts):
             if part is None:
                 raise refused(f"{inner}[{number}]", "is null; expected a pre-tokenizer", "remove it")
-        return [one for number, part in enumerate(parts) for one in _flatten(part, f"{inner}[{number}]")]
+        return [one for number, part in enumerate(parts) for one in _flatten(part, f"{inner}[{number}]", unicode)]
     if kind == "ByteLevel":
         prefix, use_regex = read_byte_level(fields)
-        part = _Part(kind, place, make_finder(str(PRESETS["gpt2"])) if use_regex else None, prefix=prefix)
+        finder = make_finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None
+        part = _Part(kind, place, finder, prefix=prefix)
     elif kind == "Split":
-        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"))
+        finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
         part = _Part(kind, place, finder, _behavior(fields), fields.take("invert", bool))
     elif kind == "Digits":
-        part = _Part(kind, place, make_finder(r"\p{N}" if fields.take("individual_digits", bool) else r"\p{N}+"))
+        numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
+        part = _Part(
+            kind, place, make_finder(numbers + ("" if fields.take("individual_digits", bool) else "+"), unicode=unicode)
+        )
     elif kind == "Punctuation":
         behavior = _behavior(fields, default="Isolated")
         together = behavior == "Contiguous"
-        finder = make_finder(_punctuation() + ("+" if together else ""))
+        finder = make_finder(_punctuation() + ("+" if together else ""), unicode=unicode)
         part = _Part(kind, place, finder, "Isolated" if together else behavior)
     else:
         raise unsupported(place, kind, SUPPORTED)
@@ -173,8 +181,10 @@ def _punctuation() -> str:
     for part in _PUNCTUATION_SINCE_8.split():
         low, _, high = part.partition("-")
         later.update(range(int(low, 16), int(high or low, 16) + 1))
-    every = np.arange(0x20000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
-    points = {found.start() for found in regex.finditer(r"[\p{P}$+<=>^`|~]", every)} - later | {0x166D, 0x111C9}
+    # Of a version that stays: what comes later must not become punctuation with the next `regex` package.
+    borders = set_borders(Chars(r"[\p{P}$+<=>^`|~]"), "16.0").tolist()
+    points = {point for pair in zip(borders[::2], borders[1::2], strict=True) for point in range(*pair)}
+    points = points - later | {0x166D, 0x111C9}
     parts: list[str] = []
     run: list[int] = []
     for point in [*sorted(points), 0x110000]:
@@ -185,12 +195,12 @@ def _punctuation() -> str:
     return f"[{''.join(parts)}]"
 
 
-def _isolating(part: _Part) -> str | None:
+def _isolating(part: _Part, unicode: str | None) -> str | None:
     """Return a pattern for `compile_pattern` that divides text as the part does, or None."""
     assert part.finder is not None
     if not part.finder.never_empty:
         return None
-    whole = part.behavior == "Removed" and part.invert and everything_matches(part.finder.source)
+    whole = part.behavior == "Removed" and part.invert and everything_matches(part.finder.source, unicode=unicode)
     return part.finder.source if part.behavior == "Isolated" or whole else None
 
 

@@ -10,7 +10,8 @@ the `regex` package, or refused with the reason. The traps:
 - Sets may hold sets, `&&` and `[:alpha:]`; such a set is spelled out.
 - Ignoring case joins several letters there (`ss` and `ß`): only letters that fold alike in both are let through.
 
-Oniguruma's tables are those of an older Unicode than the `regex` package's: a letter that was added since is one only here.
+Oniguruma's tables may be those of an older Unicode than the `regex` package's: the pattern is then to be compiled for that
+version, and sets that have to be spelled out are spelled out for it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _CONDITIONS = "AzZbB"
 _GROUPS = ("(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>")
 
 
-def from_oniguruma(source: str) -> str:
+def from_oniguruma(source: str, *, unicode: str | None = None) -> str:
     r"""Return a pattern for `compile_pattern` that matches what Hugging Face tokenizers match with `source`.
 
     Raises
@@ -88,7 +89,7 @@ def from_oniguruma(source: str) -> str:
     >>> print(from_oniguruma(r"\p{N}{1,3}+|\h|\s+\z"))
     (?:\p{N}{1,3})+|[0-9a-fA-F]|\s+\z
     """
-    translator = _Translator(source)
+    translator = _Translator(source, unicode)
     try:
         translated = translator.choice(ignore_case=False)
     except RecursionError:
@@ -102,8 +103,9 @@ def from_oniguruma(source: str) -> str:
 
 
 class _Translator:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, unicode: str | None) -> None:
         self.source = source
+        self.unicode = unicode
         self.at = 0
         self.letters = ""
         """The letters that ignore case, as far as they may stand side by side."""
@@ -344,7 +346,7 @@ class _Translator:
             elif self.looking_at("["):
                 current |= self.nested_set()
             elif self.looking_at("\\W") or self.looking_at("\\H"):
-                current |= _contained(f"[^{_WORD_IN_SET if self.source[self.at + 1] == 'W' else _HEX}]")
+                current |= self.contained(f"[^{_WORD_IN_SET if self.source[self.at + 1] == 'W' else _HEX}]")
                 self.at += 2
             else:
                 part, single = self.member()
@@ -354,7 +356,7 @@ class _Translator:
                     if end is None or not single:
                         raise self.refuse("a range without an end")
                     part = f"{part}-{end}"
-                current |= _contained(f"[\\{part}]" if part in ("^", "-") else f"[{part}]")
+                current |= self.contained(f"[\\{part}]" if part in ("^", "-") else f"[{part}]")
         result = current if result is None else result & current
         return ~result if negated else result
 
@@ -363,7 +365,14 @@ class _Translator:
         if not found or found[2] not in _POSIX:
             raise self.refuse(f"`{self.source[self.at : self.at + 10]}`")
         self.at = found.end()
-        return _contained(f"[{found[1]}{_POSIX[found[2]]}]")
+        return self.contained(f"[{found[1]}{_POSIX[found[2]]}]")
+
+    def contained(self, source: str) -> Array:
+        """Return whether each code point is in a set of the `regex` package."""
+        contained = np.zeros(CODE_POINTS + 1, dtype=bool)
+        contained[set_borders(Chars(source), self.unicode)] = True
+        inside: Array = np.logical_xor.accumulate(contained)[:-1]
+        return inside
 
 
 def _written(point: int) -> str:
@@ -371,14 +380,6 @@ def _written(point: int) -> str:
         character = chr(point)
         return character if character.isalnum() else f"\\x{point:02X}"
     return f"\\u{point:04X}" if point < 0x10000 else f"\\U{point:08X}"
-
-
-def _contained(source: str) -> Array:
-    """Return whether each code point is in a set of the `regex` package."""
-    contained = np.zeros(CODE_POINTS + 1, dtype=bool)
-    contained[set_borders(Chars(source))] = True
-    inside: Array = np.logical_xor.accumulate(contained)[:-1]
-    return inside
 
 
 def _spelled(inside: Array) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +18,9 @@ from bpejit.split.classes import partition
 from bpejit.split.gaps import UndecidedGapError, fill_gaps
 from bpejit.split.parse import Node, OutsideDialectError, find_ends, parse_with_marks
 from bpejit.split.presets import PRESETS, Pattern, pattern_source
+from bpejit.split.stand_ins import stand_ins
 from bpejit.split.transducer import NoTransducerError, Transducer, border_pairs, is_gate, make_transducer
+from bpejit.split.unicode_versions import check_unicode
 
 Kind = Literal["transducer", "restart", "regex"]
 
@@ -65,7 +67,10 @@ class SplitPattern:
     tables : SplitTables, optional
         None for kind "regex".
     stages : tuple of compiled patterns
-        The same in the `regex` package, one for each regular expression, `$` being the end of the text only.
+        The same in the `regex` package, one for each regular expression, `$` being the end of the text only. They are for
+        text as `seen` returns it.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; None for that of the `regex` package.
     """
 
     source: Pattern
@@ -74,6 +79,17 @@ class SplitPattern:
     reason: str
     tables: SplitTables | None = field(repr=False)
     stages: tuple[Any, ...] = field(repr=False)
+    unicode: str | None = None
+
+    @cached_property
+    def stand_ins(self) -> dict[int, int]:
+        """Which code points of a text are replaced by which in `seen`."""
+        sources = (self.source,) if isinstance(self.source, str) else self.source
+        return {} if self.unicode is None else stand_ins(sources, self.unicode)
+
+    def seen(self, text: str) -> str:
+        """Return a text of the same length that is to the `regex` package what `text` is to the pattern's Unicode version."""
+        return text if self.unicode is None or text.isascii() else text.translate(self.stand_ins)
 
 
 def _compile_regex(source: str) -> Any:
@@ -143,7 +159,7 @@ def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None =
 
 
 @lru_cache(maxsize=64)
-def compile_pattern(pattern: Pattern) -> SplitPattern:
+def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPattern:
     """Compile a split pattern.
 
     Parameters
@@ -151,17 +167,22 @@ def compile_pattern(pattern: Pattern) -> SplitPattern:
     pattern : str or tuple of str
         The name of a preset (see `bpejit.split.PRESETS`), a regular expression in the syntax of the `regex` package, or
         several of these expressions that are applied one after the other (see `bpejit.split.presets.Pattern`).
+    unicode : str, optional
+        The version of Unicode that says which characters are letters and so on, one of `unicode_versions.VERSIONS`; by default
+        that of the installed `regex` package.
 
     Raises
     ------
     PatternError
-        If it does not compile.
+        If it does not compile, or the `regex` package has an older version of Unicode.
 
     Examples
     --------
     >>> compile_pattern("gpt2").kind
     'transducer'
     """
+    if unicode is not None:
+        check_unicode(unicode)
     source = pattern_source(pattern)
     name = next((name for name, preset in PRESETS.items() if preset == source), None)
     sources = (source,) if isinstance(source, str) else source
@@ -170,21 +191,21 @@ def compile_pattern(pattern: Pattern) -> SplitPattern:
     stages = tuple(_compile_stage(one, sources) for one in sources)
     try:
         trees = [_tree(one, number, sources) for number, one in enumerate(sources)]
-        dfas = _make_dfas(trees, sources)
+        dfas = _make_dfas(trees, sources, unicode)
     except _SlowError as error:
-        return SplitPattern(source, name, "regex", _slow_reason(error), None, stages)
+        return _slow_pattern(source, name, error, stages, unicode)
     stride = _stride(dfas[0])
     try:
         transducer = _compose(dfas)
     except NoTransducerError as error:
         if len(dfas) > 1:
-            return SplitPattern(source, name, "regex", _slow_reason(_SlowError(str(error), _FASTER_SEQUENCE)), None, stages)
+            return _slow_pattern(source, name, _SlowError(str(error), _FASTER_SEQUENCE), stages, unicode)
         hint = _FASTER_GAPS if isinstance(error.__cause__, UndecidedGapError) else _FASTER
         reason = f"the split pattern runs in the slower of two automata because {error}; {hint}"
         tables = _tables(dfas[0], _restart_table(dfas[0], stride), stride)
-        return SplitPattern(source, name, "restart", reason, tables, stages)
+        return SplitPattern(source, name, "restart", reason, tables, stages, unicode)
     tables = _tables(dfas[0], _transducer_table(transducer, stride), stride, transducer)
-    return SplitPattern(source, name, "transducer", "", tables, stages)
+    return SplitPattern(source, name, "transducer", "", tables, stages, unicode)
 
 
 class _SlowError(Exception):
@@ -195,9 +216,14 @@ class _SlowError(Exception):
         self.hint = hint
 
 
-def _slow_reason(error: _SlowError) -> str:
+def _slow_pattern(
+    source: Pattern, name: str | None, error: _SlowError, stages: tuple[Any, ...], unicode: str | None
+) -> SplitPattern:
     hint = error.hint or f"a pattern without that would run as an automaton, as do the presets ({', '.join(PRESETS)})"
-    return f"the split pattern runs through the `regex` package, some 40 times slower, because {error}; {hint}"
+    reason = f"the split pattern runs through the `regex` package, some 40 times slower, because {error}; {hint}"
+    pattern = SplitPattern(source, name, "regex", reason, None, stages, unicode)
+    pattern.stand_ins  # noqa: B018 (raises now rather than at the first text)
+    return pattern
 
 
 def _check_sources(sources: tuple[str, ...]) -> None:
@@ -239,12 +265,12 @@ def _tree(source: str, number: int, sources: tuple[str, ...]) -> Node:
         raise _slow(error, source, number, sources) from None
 
 
-def _make_dfas(trees: list[Node], sources: tuple[str, ...]) -> list[Dfa]:
+def _make_dfas(trees: list[Node], sources: tuple[str, ...], unicode: str | None) -> list[Dfa]:
     """Return the DFA of each tree, all over the same classes."""
     dfas = []
     number = 0
     try:
-        classes = partition(chars for tree in trees for chars in sets_of(tree))
+        classes = partition((chars for tree in trees for chars in sets_of(tree)), unicode)
         for number, tree in enumerate(trees):  # noqa: B007 (the number is for the message)
             dfas.append(make_dfa(tree, classes))
     except OutsideDialectError as error:
@@ -281,11 +307,11 @@ def _compose(dfas: list[Dfa]) -> Transducer:
     return gate
 
 
-def everything_matches(source: str) -> bool:
+def everything_matches(source: str, *, unicode: str | None = None) -> bool:
     """Whether it is proven that the matches of a regular expression leave out no character of any text."""
     try:
         tree = parse_with_marks(source)[0]
-        dfa = make_dfa(tree, partition(sets_of(tree)))
+        dfa = make_dfa(tree, partition(sets_of(tree), unicode))
     except OutsideDialectError:
         return False
     seconds = dfa.moves[0, 1:]

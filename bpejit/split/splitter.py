@@ -38,6 +38,8 @@ class Splitter:
         A compiled pattern, the name of a preset, a regular expression, or a sequence of these.
     special_tokens : iterable of bytes
         Found before the pattern is applied, leftmost first, the longest where several begin at one place.
+    unicode : str, optional
+        The version of Unicode for a pattern that is not compiled yet (see `compile_pattern`).
 
     Attributes
     ----------
@@ -50,8 +52,10 @@ class Splitter:
         Where its arrays are (see `kernels.records`); nothing if there is none.
     """
 
-    def __init__(self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = ()) -> None:
-        self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern)
+    def __init__(
+        self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = (), *, unicode: str | None = None
+    ) -> None:
+        self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern, unicode=unicode)
         self.special_tokens = tuple(dict.fromkeys(special_tokens))
         if b"" in self.special_tokens:
             raise ValueError("a special token is empty; it must have at least one byte: remove it")
@@ -179,6 +183,7 @@ class Splitter:
         text = data.decode("utf-8", "surrogateescape")
         at_byte = offset + np.concatenate([[0], np.cumsum(_widths(text))])
         borders = [len(text)] if text else []
+        text = self.pattern.seen(text)
         for stage in self.pattern.stages:
             borders = list(_split_again(text, borders, stage))
         yield from at_byte[borders].tolist()

@@ -16,7 +16,8 @@ is left as it is, letter for letter: some readers of `tokenizer.json` know patte
 changed; the rest is spelled out as above. What a pattern does not match is lost there, while it is a piece of its own
 here and in `Split`: such a pattern gets one more alternative.
 
-Tables of Unicode differ with its version: a letter of a script that was added later is a letter only to the newer tool.
+Tables of Unicode differ with its version: a letter of a script that was added later is a letter only to the newer tool. Only
+what is spelled out keeps the version of the pattern.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from __future__ import annotations
 import re
 
 from bpejit.errors import PatternError
-from bpejit.split.automaton import DEAD, Dfa, make_dfa
-from bpejit.split.classes import END_CLASS, set_borders
+from bpejit.split.automaton import DEAD, Dfa, make_dfa, sets_of
+from bpejit.split.classes import END_CLASS, ESCAPE, partition, set_borders
 from bpejit.split.parse import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks
 from bpejit.split.pattern import compile_pattern
 
@@ -38,17 +39,18 @@ _PROPERTIES = frozenset(f"{_CATEGORIES} {_SCRIPTS}".split())
 
 _WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}"
 
-_ESCAPE = re.compile(r"\\(?:[pP](?:\{[^}]*\}|.)|x..|u.{4}|U.{8}|.)", re.DOTALL)
 _CONTROL = {r"\f": 0x0C, r"\v": 0x0B, r"\a": 0x07}
 
 
-def to_oniguruma(source: str) -> str:
+def to_oniguruma(source: str, *, unicode: str | None = None) -> str:
     r"""Return an equal pattern in the dialect of Hugging Face tokenizers' `Split`.
 
     Parameters
     ----------
     source : str
         A regular expression in the syntax of the `regex` package.
+    unicode : str, optional
+        The version of Unicode of sets that have to be spelled out; by default that of the `regex` package.
 
     Raises
     ------
@@ -60,16 +62,18 @@ def to_oniguruma(source: str) -> str:
     >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}|\s+\z|.
     """
-    return _rewrite(source, rust=False)[0]
+    return _rewrite(source, unicode, rust=False)[0]
 
 
-def to_fancy_regex(source: str) -> str:
+def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
     r"""Return an equal pattern in the dialect of tiktoken.
 
     Parameters
     ----------
     source : str
         A regular expression in the syntax of the `regex` package.
+    unicode : str, optional
+        The version of Unicode of sets that have to be spelled out; by default that of the `regex` package.
 
     Raises
     ------
@@ -81,7 +85,7 @@ def to_fancy_regex(source: str) -> str:
     >>> print(to_fancy_regex(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}+|\s+$|.|(?:(?!\p{N}{1,3}+|\s+$|.)[\s\S])++
     """
-    translated, dfa = _rewrite(source, rust=True)
+    translated, dfa = _rewrite(source, unicode, rust=True)
     return rf"{translated}|(?:(?!{translated})[\s\S])++" if _leaves_gaps(dfa) else translated
 
 
@@ -102,13 +106,13 @@ def _leaves_gaps(dfa: Dfa) -> bool:
     return False
 
 
-def _rewrite(source: str, *, rust: bool) -> tuple[str, Dfa]:
+def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]:
     """Return a pattern in the dialect of Oniguruma or of Rust's fancy-regex, and its automaton."""
-    compile_pattern(source)
+    compile_pattern(source, unicode=unicode)
     try:
         tree, marks = parse_with_marks(source)
         # Building the automaton proves that possessive quantifiers are greedy ones, and that no match is empty.
-        dfa = make_dfa(tree)
+        dfa = make_dfa(tree, partition(sets_of(tree), unicode))
     except OutsideDialectError as error:
         raise PatternError(
             f"the split pattern {source!r} cannot be translated because {error}; expected a pattern that bpejit runs as an "
@@ -120,14 +124,14 @@ def _rewrite(source: str, *, rust: bool) -> tuple[str, Dfa]:
     for mark in marks:
         if mark.start < at:
             continue
-        out += source[at : mark.start], _translate(mark, source, list_letters, rust)
+        out += source[at : mark.start], _translate(mark, source, list_letters, rust, unicode)
         at = mark.end
     out.append(source[at:])
     translated = "".join(out)
     return translated + ")" if source.startswith("(?i)") else translated, dfa
 
 
-def _translate(mark: Mark, source: str, list_letters: bool, rust: bool) -> str:
+def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode: str | None) -> str:
     text = source[mark.start : mark.end]
     match mark.piece:
         case End():
@@ -135,14 +139,14 @@ def _translate(mark: Mark, source: str, list_letters: bool, rust: bool) -> str:
         case Repeat():
             return text.replace("{,", "{0,") if rust else _quantifier(mark.piece, text)
         case Chars() as chars if chars.ignore_case:
-            return _set(_ranges(chars)) if list_letters else text
+            return _set(_ranges(chars, unicode)) if list_letters else text
         case Chars():
             if mark.piece.operations and "--" in text:
-                return _set(_ranges(mark.piece))
+                return _set(_ranges(mark.piece, unicode))
             if text.startswith("["):
-                inner = _ESCAPE.sub(lambda escape: _escape(escape[0], within_set=True), text[1:-1])
+                inner = ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=True), text[1:-1])
                 return f"[{inner}]"
-            return _ESCAPE.sub(lambda escape: _escape(escape[0], within_set=False), text)
+            return ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=False), text)
         case "(?i)" | "(?i:":
             return "(?:" if list_letters else "(?i:"
         case "(?-i:":
@@ -160,7 +164,7 @@ def _quantifier(repeat: Repeat, text: str) -> str:
     return f"{{{repeat.low},{high}}}" + ("?" if repeat.mode == "lazy" else "")
 
 
-def _escape(text: str, *, within_set: bool) -> str:
+def _escape(text: str, unicode: str | None, *, within_set: bool) -> str:
     """Translate one escape that does not ignore case."""
     letter = text[1]
     if letter in "pP":
@@ -178,7 +182,7 @@ def _escape(text: str, *, within_set: bool) -> str:
         return text
     elif not within_set:
         return f"[^{_WORD}]"
-    inner = _ranges(Chars(text))
+    inner = _ranges(Chars(text), unicode)
     return inner if within_set else _set(inner)
 
 
@@ -187,9 +191,9 @@ def _set(ranges: str) -> str:
     return f"[{ranges}]" if ranges else r"[^\x{0}-\x{10FFFF}]"
 
 
-def _ranges(chars: Chars) -> str:
+def _ranges(chars: Chars, unicode: str | None) -> str:
     """Return the inside of a set, its code points spelled out; without surrogates, which UTF-8 has not."""
-    borders = set_borders(chars)
+    borders = set_borders(chars, unicode)
     parts = []
     for start, end in zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True):
         for low, high in ((start, min(end, 0xD800)), (max(start, 0xE000), end)):
