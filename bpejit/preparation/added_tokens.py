@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-import regex
+import numpy as np
 
 from bpejit.preparation.normalizers import WHITE_SPACE
 from bpejit.preparation.record import TokenFlags
+from bpejit.split.classes import set_borders
+from bpejit.split.parse import Chars
 
-_WORD = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]"
+_WORD = Chars(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]")
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,17 @@ class AddedToken:
 
 
 class TokenFinder:
-    """Finds some added tokens, leftmost first, the longest where several begin, the first of those that are alike."""
+    """Finds some added tokens, leftmost first, the longest where several begin, the first of those that are alike.
 
-    def __init__(self, tokens: Iterable[AddedToken]) -> None:
+    Parameters
+    ----------
+    tokens : iterable of AddedToken
+    unicode : str, optional
+        The version of Unicode that says what is a word (see `bpejit.split.compile_pattern`).
+    """
+
+    def __init__(self, tokens: Iterable[AddedToken], *, unicode: str | None = None) -> None:
+        self._unicode = unicode
         self._tokens: dict[str, AddedToken] = {}
         for token in tokens:
             self._tokens.setdefault(token.content, token)
@@ -53,7 +63,8 @@ class TokenFinder:
             start, end = found.span()
             token = self._tokens[found[0]]
             flags = token.flags
-            if flags.single_word and (is_word(text[max(start - 1, 0) : start]) or is_word(text[end : end + 1])):
+            around = text[max(start - 1, 0) : start], text[end : end + 1]
+            if flags.single_word and any(is_word(one, self._unicode) for one in around):
                 continue
             if flags.lstrip:
                 while start > done and text[start - 1] in WHITE_SPACE:
@@ -72,9 +83,9 @@ class TokenFinder:
 
 
 @cache
-def is_word(character: str) -> bool:
-    """Whether a character, or nothing, is part of a word."""
-    return regex.match(_WORD, character) is not None
+def is_word(character: str, unicode: str | None = None) -> bool:
+    """Whether a character, or nothing, is part of a word in a version of Unicode."""
+    return character != "" and bool(np.searchsorted(set_borders(_WORD, unicode), ord(character), side="right") & 1)
 
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:

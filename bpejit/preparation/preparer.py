@@ -61,10 +61,12 @@ class Preparer:
         )
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
-        self._raw = TokenFinder(AddedToken(text, _bytes(text), flags) for text, flags in first.items())
+        self._raw = TokenFinder((AddedToken(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode)
         contents = {text: self._normalizer(text) for text in later}
         _check_contents(contents)
-        self._normalized = TokenFinder(AddedToken(contents[text], _bytes(text), flags) for text, flags in later.items())
+        self._normalized = TokenFinder(
+            (AddedToken(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
+        )
         patterns = self._pretokenizer.patterns
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
         self.direct: Splitter | None = None
@@ -82,7 +84,7 @@ class Preparer:
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
         self._longest = max(map(len, self.special_tokens), default=0)
         self._margin = max(4, self._longest)
-        self._cut_behind = self._find_cut_tokens(first)
+        self._cut_behind = _find_cut_tokens(first, unicode)
         self._any_raw = _any_of(self.special_tokens)
 
     @property
@@ -106,16 +108,6 @@ class Preparer:
         """Where the automaton's arrays are, if there is one."""
         assert self.direct is not None
         return self.direct.addresses
-
-    @staticmethod
-    def _find_cut_tokens(first: Mapping[str, TokenFlags]) -> frozenset[bytes]:
-        """Return the tokens behind which a text begins anew."""
-        words = any(flags.single_word for flags in first.values())
-        return frozenset(
-            _bytes(text)
-            for text, flags in first.items()
-            if not (flags.single_word or flags.rstrip or (words and is_word(text[-1])))
-        )
 
     # ---- preparing ---------------------------------------------------------------------------------------------------
 
@@ -256,6 +248,16 @@ def _check_contents(contents: Mapping[str, str]) -> None:
                 "remove one"
             )
         seen[content] = text
+
+
+def _find_cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> frozenset[bytes]:
+    """Return the tokens behind which a text begins anew."""
+    words = any(flags.single_word for flags in first.values())
+    return frozenset(
+        _bytes(text)
+        for text, flags in first.items()
+        if not (flags.single_word or flags.rstrip or (words and is_word(text[-1], unicode)))
+    )
 
 
 def _bytes(text: str) -> bytes:
