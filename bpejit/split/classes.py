@@ -59,7 +59,7 @@ def set_borders(chars: Chars, unicode: str | None = None) -> Array:
         return np.array([point, point + 1], dtype=np.int64)
     if unicode is None:
         return _runs(f"(?i:{chars.source})" if chars.ignore_case else chars.source, chars.operations, _every_character())
-    borders = set_borders(chars)
+    borders = set_borders(chars, None)  # written as `partition` writes it, for the cache
     for points, stand_in in differing(unicode):
         now = np.searchsorted(borders, points, side="right") & 1
         then = np.zeros(points.size, dtype=now.dtype)
