@@ -212,8 +212,8 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, model
         assert list(folder.iterdir()) == []
         return
     write_gpt2_pair(model, *pair)
-    again = read_gpt2_pair(*pair, list(model.special_tokens), pattern=model.pattern)
-    assert again == Model(tokens=model.tokens, merges=model.merges, special_tokens=model.special_tokens, pattern=model.pattern)
+    again = read_gpt2_pair(*pair, list(model.special_tokens), pattern=model.pattern, unicode=model.unicode)
+    assert again == Model(model.tokens, model.merges, model.special_tokens, model.pattern, unicode=model.unicode)
     assert again.sha256 == model.sha256
 
 

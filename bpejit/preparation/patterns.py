@@ -62,7 +62,7 @@ def make_finder(source: str, *, unicode: str | None) -> Finder:
     return Finder(source, compile_pattern(source, unicode=unicode))
 
 
-def read_pattern(value: Any, place: str, *, unicode: str | None) -> Finder:
+def read_pattern(value: Any, place: str, *, unicode: str | None = None) -> Finder:
     """Read a pattern of the file, for a version of Unicode.
 
     Raises
