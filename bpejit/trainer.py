@@ -16,11 +16,12 @@ from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import CountJob
 from bpejit.engines.processes import start_method
 from bpejit.errors import CorpusError, TrainingError
+from bpejit.freeing import give_back_memory
 from bpejit.model import Model, special_bytes
 from bpejit.split import Pattern, compile_pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
-from bpejit.training import TIE_RULES, learn_merges
+from bpejit.training import TIE_RULES, Learning
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -95,14 +96,13 @@ def train_model(
     if len(table) == 0:
         names = ", ".join(f"`{source.path}`" for source in sources[:3])
         raise CorpusError(f"the corpus ({names}) holds no text to learn from, {n_bytes} bytes in all; expected some text")
-    merges = learn_merges(
-        table,
-        n_merges,
-        tie_break=tie_break,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
-        progress=lambda done, total: tell("merge", done, total, "merges"),
-    )
+    n_pretokens, n_distinct = int(table.counts.sum()), len(table)
+    learning = Learning(table, n_merges, tie_break=tie_break, min_frequency=min_frequency, max_token_bytes=max_token_bytes)
+    del table  # what is learned from is a copy
+    give_back_memory()
+    merges = learning.run(lambda done: tell("merge", done, n_merges, "merges"))
+    del learning
+    give_back_memory()
     tokens = merges.token_bytes()
     base = len(specials) if special_tokens_first else 0
     first_special = 0 if special_tokens_first else len(tokens)
@@ -117,8 +117,8 @@ def train_model(
         training={
             "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
             "bytes": n_bytes,
-            "pretokens": int(table.counts.sum()),
-            "distinct_pretokens": len(table),
+            "pretokens": n_pretokens,
+            "distinct_pretokens": n_distinct,
             "vocab_size": vocab_size,
             "min_frequency": min_frequency,
             "max_token_bytes": max_token_bytes,

@@ -92,20 +92,8 @@ def learn_merges(
     TrainingError
         If a setting has no meaning, or the table is too large for 32-bit positions.
     """
-    _check_settings(n_merges, tie_break, min_frequency, max_token_bytes)
-    lengths = np.diff(table.starts)
-    has_pairs = (lengths > 1) & (table.counts > 0)
-    n_bytes, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
-    n_cells = n_bytes + n_pretokens + 1
-    _check_size(n_cells, float(lengths[has_pairs].astype(np.float64) @ table.counts[has_pairs]))
-    # Each merge takes away a pair of adjacent tokens at least: there is no need for room for more merges than that.
-    most = min(n_merges, n_bytes - n_pretokens)
-    if most == 0:
-        return MergeTable(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))
-
-    trainer = _Trainer(table, n_cells, most, tie_break, max_token_bytes)
-    trainer.run(max(1, min_frequency), None if progress is None else lambda done: progress(done, n_merges))
-    return trainer.result()
+    learning = Learning(table, n_merges, tie_break=tie_break, min_frequency=min_frequency, max_token_bytes=max_token_bytes)
+    return learning.run(None if progress is None else lambda done: progress(done, n_merges))
 
 
 def byte_order(tie_break: str) -> Array:
@@ -155,10 +143,30 @@ def _power_of_two(least: int) -> int:
     return 1 << max(least - 1, 1).bit_length()
 
 
-class _Trainer:
-    """The arrays of one training, and the order in which the kernels work on them."""
+class Learning:
+    """The arrays of one training, and the order in which the kernels work on them.
 
-    def __init__(self, table: PretokenTable, n_cells: int, n_merges: int, tie_break: str, max_token_bytes: int | None) -> None:
+    The parameters are those of `learn_merges`. The table is copied, so that it may be freed before `run`.
+    """
+
+    def __init__(
+        self,
+        table: PretokenTable,
+        n_merges: int,
+        *,
+        tie_break: str = "greatest-bytes",
+        min_frequency: int = 1,
+        max_token_bytes: int | None = None,
+    ) -> None:
+        _check_settings(n_merges, tie_break, min_frequency, max_token_bytes)
+        self.least = max(1, min_frequency)
+        lengths = np.diff(table.starts)
+        has_pairs = (lengths > 1) & (table.counts > 0)
+        n_bytes, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
+        n_cells = n_bytes + n_pretokens + 1
+        _check_size(n_cells, float(lengths[has_pairs].astype(np.float64) @ table.counts[has_pairs]))
+        # Each merge takes away a pair of adjacent tokens at least: there is no need for room for more merges than that.
+        n_merges = min(n_merges, n_bytes - n_pretokens)
         self.byte_ids = byte_order(tie_break)
         self.n_tokens = np.uint64(256 + n_merges)
         self.border = self.n_tokens
@@ -192,22 +200,23 @@ class _Trainer:
             cells.fill_cells(table.pool, table.starts, table.counts, self.byte_ids, self.border, self.cells, self.heavy)
         )
 
-    def run(self, least: int, progress: Callable[[int], None] | None) -> None:
-        """Run phase after phase, until there are enough merges or no pair occurs `least` times."""
+    def run(self, progress: Callable[[int], None] | None = None) -> MergeTable:
+        """Run phase after phase, until there are enough merges or no pair is frequent enough; `progress` gets the merges."""
         threshold = 2**63
-        while threshold > least:
-            threshold = self.start_phase(least, threshold)
+        while threshold > self.least and self.n_tokens > 256:
+            threshold = self.start_phase(threshold)
             if self.merge(progress) == DONE:
-                return
+                break
             self.end_phase()
+        return self.result()
 
-    def start_phase(self, least: int, before: int) -> int:
+    def start_phase(self, before: int) -> int:
         """Choose a threshold below `before`, and count and list the pairs that reach it; returns the threshold."""
         status = self.status
-        sums = np.zeros(min(max(_power_of_two(int(self.n_cells) // 4), 1 << 10), 1 << 22), np.uint32)
+        sums = np.zeros(self.n_sums(), np.uint32)
         pairs.bound_counts(self.cells, self.n_cells, self.heavy, self.border, sums)
         highest = min(before, int(sums.max()))
-        threshold = max(least, highest // (STEP if highest >= STEP * STEP else LOW_STEP))
+        threshold = max(self.least, highest // (STEP if highest >= STEP * STEP else LOW_STEP))
         status["threshold"] = threshold
         places = np.empty(int(self.n_cells), np.uint32)
         n_places = np.uint64(
@@ -236,6 +245,11 @@ class _Trainer:
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.file_pairs()
         return threshold
+
+    def n_sums(self) -> int:
+        """Return for how many groups of pairs an upper bound of the counts is made: fewer let more rare pairs through."""
+        n_cells = int(self.n_cells)
+        return max(1 << 10, min(_power_of_two(n_cells), 1 << 20), min(_power_of_two(n_cells // 4), 1 << 22))
 
     def end_phase(self) -> None:
         """Give each token one cell again, and let go of everything that the next phase makes anew."""

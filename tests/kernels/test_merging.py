@@ -24,15 +24,15 @@ words = st.one_of(
 tables = st.dictionaries(words, st.one_of(st.integers(1, 3), st.just(2**31)), min_size=1, max_size=6)
 
 
-def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> training._Trainer:
+def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> training.Learning:
     """A trainer at the beginning of a phase that follows the pairs that occur `threshold` times."""
     table = PretokenTable.from_counts(counts)
-    trainer = training._Trainer(table, table.pool.size + len(table) + 1, n_merges, "greatest-bytes", None)
-    trainer.start_phase(threshold, 0)
+    trainer = training.Learning(table, n_merges, min_frequency=threshold)
+    trainer.start_phase(0)
     return trainer
 
 
-def read_words(trainer: training._Trainer) -> list[tuple[list[int], int]]:
+def read_words(trainer: training.Learning) -> list[tuple[list[int], int]]:
     """The tokens of each pre-token, as the cells have them."""
     cells = as_twin(trainer.cells, trainer.heavy, int(trainer.border))
     found: list[tuple[list[int], int]] = []
@@ -52,7 +52,7 @@ def read_words(trainer: training._Trainer) -> list[tuple[list[int], int]]:
     return found
 
 
-def places_in(trainer: training._Trainer) -> dict[naive.Pair, list[int]]:
+def places_in(trainer: training.Learning) -> dict[naive.Pair, list[int]]:
     """Where each pair stands now."""
     cells = as_twin(trainer.cells, trainer.heavy, int(trainer.border))
     found: dict[naive.Pair, list[int]] = {}
@@ -66,7 +66,7 @@ def places_in(trainer: training._Trainer) -> dict[naive.Pair, list[int]]:
     return found
 
 
-def check_everything(trainer: training._Trainer, words: list[tuple[list[int], int]], threshold: int) -> None:
+def check_everything(trainer: training.Learning, words: list[tuple[list[int], int]], threshold: int) -> None:
     """Cells, counts and posting lists agree with the words, counted anew."""
     assert read_words(trainer) == words
     counts = naive.count_adjacent(words)
