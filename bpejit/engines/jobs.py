@@ -59,8 +59,10 @@ class CountWorker:
         return chunk.cut - chunk.start
 
     def finish(self) -> PretokenTable:
-        """Return the table of all chunks, in no order."""
-        return self._counter.table(in_order=False)
+        """Return the table of all chunks, in no order, and let go of everything else."""
+        table = self._counter.table(in_order=False)
+        del self._counter, self._reader
+        return table
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, distinct
 from bpejit.split.classes import END_CLASS, Classes, partition
 from bpejit.split.parse import Chars, Choice, End, Look, Node, OutsideDialectError, Repeat, Sequence
 
@@ -291,7 +291,7 @@ def safe_pairs(dfa: Dfa) -> Array:
     pairs = np.zeros((size, size), dtype=np.bool_)
     survives = dfa.moves != DEAD
     for x in range(1, size):
-        after = np.unique(dfa.moves[:, x])
+        after = distinct(dfa.moves[:, x])
         after = after[after != DEAD]
         alone = dfa.moves[0, x]
         if alone != DEAD:

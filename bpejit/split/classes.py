@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import regex
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, distinct
 from bpejit.split.parse import Chars, OutsideDialectError
 from bpejit.split.unicode_versions import as_text, differing
 
@@ -36,7 +36,7 @@ ESCAPE = re.compile(r"\\(?:[pP](?:\{[^}]*\}|.)|x..|u.{4}|U.{8}|.)", re.DOTALL)
 
 @lru_cache(maxsize=1)
 def _every_character() -> str:
-    return as_text(np.arange(CODE_POINTS))
+    return as_text(np.arange(CODE_POINTS, dtype="<u4"))
 
 
 @lru_cache(maxsize=512)
@@ -135,14 +135,15 @@ def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
     """
     wanted = list(dict.fromkeys(sets))
     borders = {chars: set_borders(chars, unicode) for chars in wanted}
+    _every_character.cache_clear()  # four megabytes
     # Between two neighbouring borders nothing changes: these few thousand intervals are classified, not the code points.
-    starts = np.unique(np.concatenate([np.array([0]), *borders.values()]))
+    starts = distinct(np.concatenate([np.array([0]), *borders.values()]))
     starts = starts[starts < CODE_POINTS]
     inside = np.zeros((starts.size, len(wanted)), dtype=np.uint8)
     for column, chars in enumerate(wanted):
         inside[:, column] = np.searchsorted(borders[chars], starts, side="right") & 1
     numbers: dict[bytes, int] = {}
-    class_of_interval = np.array([numbers.setdefault(row.tobytes(), len(numbers) + 1) for row in inside], dtype=np.int64)
+    class_of_interval = [numbers.setdefault(row.tobytes(), len(numbers) + 1) for row in inside]
     if len(numbers) > MAX_CLASSES:
         raise OutsideDialectError(
             f"its sets make {len(numbers)} classes of characters, and an automaton has {MAX_CLASSES}",
@@ -151,4 +152,4 @@ def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
 
     masks = {chars: sum(1 << number for row, number in numbers.items() if row[column]) for column, chars in enumerate(wanted)}
     lengths = np.diff(np.append(starts, CODE_POINTS))
-    return Classes(len(numbers), np.repeat(class_of_interval, lengths).astype(np.uint8), masks)
+    return Classes(len(numbers), np.repeat(np.array(class_of_interval, dtype=np.uint8), lengths), masks)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, distinct
 from bpejit.kernels._constants import MAX_PENDING
 from bpejit.split.automaton import DEAD, Dfa
 from bpejit.split.classes import END_CLASS
@@ -153,7 +153,7 @@ def border_pairs(transducer: Transducer) -> Array:
     moves, kept, emitted = transducer
     # Where the position is emitted, so is all that was pending before it.
     good = (moves == moves[0]) & (emitted == kept + 1)
-    pairs = np.stack([good[np.unique(moves[:, x])].all(axis=0) for x in range(moves.shape[1])])
+    pairs = np.stack([good[distinct(moves[:, x])].all(axis=0) for x in range(moves.shape[1])])
     pairs[END_CLASS] = False
     pairs[:, END_CLASS] = False
     return pairs
