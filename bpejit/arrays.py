@@ -42,7 +42,7 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
 
 
 def distinct(values: Array) -> Array:
-    """Return the distinct values of an array in ascending order, as `np.unique` does, which loads NumPy's masked arrays: 50 ms."""
+    """Return the distinct values of an array, ascending: `np.unique` loads NumPy's masked arrays first, which takes 50 ms."""
     ordered = np.sort(values, axis=None)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
 

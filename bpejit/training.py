@@ -305,6 +305,7 @@ class Learning:
         buckets.file_pairs(self.work())
 
     def new_neighbours(self) -> merging.Neighbours:
+        """Return empty lists of neighbours, with room for as many as there may be."""
         n = int(self.n_tokens) + 1
         longest = int(self.status["longest"])
         """Return empty lists of neighbours, with room for as many as there may be."""
