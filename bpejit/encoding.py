@@ -23,7 +23,7 @@ from bpejit.kernels.records import EncoderMemory, addresses_of
 from bpejit.kernels.splitting import shift_state
 from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, special_bytes
-from bpejit.preparation import Preparer, TokenFlags
+from bpejit.preparation import PreparedText, Preparer, TokenFlags
 from bpejit.split import Splitter, check_chunk
 from bpejit.workspace import CACHE_BYTES, CACHE_LIMIT, TEXT_BYTES, Workspace
 
@@ -203,6 +203,26 @@ class Encoder:
         starts = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([ids.size for ids in encoded], out=starts[1:])
         return EncodedBatch(_join(encoded), starts)
+
+    def encode_aligned(
+        self, data: bytes, workspace: Workspace, preparer: Preparer, areas: Array | None = None
+    ) -> tuple[Array, PreparedText]:
+        """Return the ids of a text as uint32 [tokens], and the prepared text that they are made of, which knows its sources.
+
+        Parameters
+        ----------
+        data : bytes
+        workspace : Workspace
+        preparer : Preparer
+            One of `splitter_for`.
+        areas : int64 [areas, 2], optional
+            The only stretches in which special tokens are found (see `Preparer.align`).
+        """
+        prepared = preparer.align(data, areas)
+        workspace.progress[kernels.N_OUT] = 0
+        out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, dtype=np.uint32)
+        out = self._encode_spans(workspace, prepared.text, prepared.ends, out)
+        return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy(), prepared
 
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each of some pre-tokens: what the merges make of these bytes, whatever they are."""

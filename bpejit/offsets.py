@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.preparation import PreparedText
+from bpejit.preparation.alignment import code_points, utf8_widths
 
 
 class TokenOffsets(NamedTuple):
@@ -16,11 +18,19 @@ class TokenOffsets(NamedTuple):
     A token that begins or ends within a character covers that character, so that neighbours may share one: so Hugging Face's
     byte-level tokenizers have it (without `trim_offsets`, which leaves spaces out).
 
+    Where the model's preparation changes the text (see `Model.preparation`), the places are those in the text as it was given,
+    by the rules of Hugging Face tokenizers. A token covers all from the character that its first character stands for to the
+    one that its last stands for; no token covers nothing. So two tokens made of one character (`f` and `i` of `ﬁ`) both cover
+    it. A space that was put before a text covers the character behind it. What replaced some characters covers the last of
+    them. A letter that was composed with its accents covers itself, without them. An added token covers the white space that
+    goes with it. What was left out lies between two tokens. `bpejit.preparation.alignment` has all cases.
+
     Parameters
     ----------
     ids : uint32 [tokens]
     byte_starts, byte_ends : int64 [tokens]
-        In the UTF-8 bytes of the text, in which a lone surrogate is U+FFFD; each token begins where the one before ends.
+        In the UTF-8 bytes of the text, in which a lone surrogate is U+FFFD. Where text stays as it is, each token begins where
+        the one before ends; a token made of part of a character that was changed has all bytes of that character.
     char_starts, char_ends : int64 [tokens]
         In the characters of the `str`. Where the text is bytes: in those of `data.decode("utf-8", "surrogateescape")`, where a
         byte that is not UTF-8 is a character of its own.
@@ -45,7 +55,25 @@ def token_offsets(ids: Array, lengths: Array, texts: Iterable[str | bytes]) -> T
         Two texts that are encoded as one are given apart where surrogates at their border are no pair.
     """
     byte_ends = np.cumsum(lengths, dtype=np.int64)
-    byte_starts = byte_ends - lengths
+    return _located(ids, byte_ends - lengths, byte_ends, texts)
+
+
+def prepared_offsets(ids: Array, lengths: Array, prepared: PreparedText, texts: Iterable[str | bytes]) -> TokenOffsets:
+    """As `token_offsets`, for the ids of what a preparation made of the texts.
+
+    Parameters
+    ----------
+    ids : uint32 [tokens]
+    lengths : int64 [tokens]
+        The bytes of each in the prepared text.
+    prepared : PreparedText
+    texts : iterable of str or bytes
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return _located(ids, prepared.byte_starts[ends - lengths], prepared.byte_ends[ends - 1], texts)
+
+
+def _located(ids: Array, byte_starts: Array, byte_ends: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
     borders, places = _borders(list(texts))
     first = np.searchsorted(borders, byte_starts, side="right") - 1
     after = np.searchsorted(borders, byte_ends, side="left")
@@ -70,8 +98,8 @@ def _sums(parts: list[Array]) -> Array:
 def _characters(text: str | bytes) -> tuple[Array, Array]:
     """Return how many bytes each character of a text has, and how many places of the string it takes."""
     string = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
-    points = np.frombuffer(string.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    points = code_points(string)
+    widths = utf8_widths(points)
     sizes = np.ones_like(widths)
     surrogates = (points >= 0xD800) & (points < 0xE000)
     if isinstance(text, bytes):

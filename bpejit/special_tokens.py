@@ -16,10 +16,12 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding import Encoder, text_to_bytes
-from bpejit.errors import SpecialTokenError, UnsupportedError
+from bpejit.errors import SpecialTokenError
 from bpejit.model import special_bytes
-from bpejit.offsets import TokenOffsets, token_offsets
-from bpejit.preparation import Preparer
+from bpejit.offsets import TokenOffsets, prepared_offsets, token_offsets
+from bpejit.preparation import PreparedText, Preparer
+from bpejit.preparation.alignment import ends_of, widths
+from bpejit.split import Splitter
 from bpejit.workspace import Workspace
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
@@ -102,13 +104,20 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     Each trusted segment is searched for special tokens by itself, so none lies in untrusted text or across a border. The
     ordinary text that is left is joined, across borders as well, and encoded as it would be in the whole text: so the ids are
     those of the whole wherever it has no special tokens but those.
+
+    Where a preparation changes text, the segments are prepared as one text, with special tokens found in the trusted ones
+    only. What goes with a token, or keeps it from being one (white space, a letter beside it), may lie beyond a border. In
+    normalized text a character is trusted if all that it was made of lies in one trusted segment.
     """
-    splitter = encoder.splitter
-    if isinstance(splitter, Preparer):
-        raise UnsupportedError(
-            "this tokenizer changes text before it splits it, so parts of a text cannot be told apart in what it encodes; "
-            "expected one that encodes text as it is: encode the parts one by one with `encode`"
-        )
+    parts = list(_checked(segments))
+    if isinstance(encoder.splitter, Preparer):
+        return _encode_prepared_segments(encoder, encoder.splitter, parts, workspace)[0]
+    return _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
+
+
+def _encode_plain_segments(
+    encoder: Encoder, splitter: Splitter, segments: Iterable[tuple[bytes, bool]], workspace: Workspace
+) -> Array:
     ordinary = encoder.splitter_for(frozenset())
     numbers = {special_bytes(text): number for text, number in encoder.model.special_tokens.items()}
     parts: list[Array] = []
@@ -119,7 +128,7 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
             parts.append(encoder.encode(b"".join(pieces), workspace, ordinary))
         pieces.clear()
 
-    for data, trusted in _checked(segments):
+    for data, trusted in segments:
         start = 0
         for begin, end in splitter.special_spans(data) if trusted else ():
             pieces.append(data[start:begin])
@@ -131,12 +140,31 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
 
 
+def _encode_prepared_segments(
+    encoder: Encoder, preparer: Preparer, segments: list[tuple[bytes, bool]], workspace: Workspace
+) -> tuple[Array, PreparedText]:
+    data = b"".join(text for text, _ in segments)
+    ends = ends_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
+    # In characters; one that lies on a border is in neither segment.
+    places = ends_of(widths(data.decode("utf-8", "surrogateescape")))
+    begins = np.searchsorted(places, ends[:-1], side="left")
+    stops = np.searchsorted(places, ends[1:], side="right") - 1
+    chosen = np.array([trusted for _, trusted in segments], dtype=np.bool_) & (begins < stops)
+    return encoder.encode_aligned(data, workspace, preparer, np.stack([begins, stops], axis=1)[chosen])
+
+
 def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
     """Return what `encode_segments` does with the place of each token, and in which segment it begins, as int64 [tokens]."""
-    parts = list(segments)
-    ids = encode_segments(encoder, parts, workspace)
-    offsets = token_offsets(ids, encoder.token_lengths(ids), [text for text, _ in parts])
-    ends = np.cumsum([len(data) for data, _ in _checked(parts)], dtype=np.int64)
+    given = list(segments)
+    parts = list(_checked(given))
+    texts = [text for text, _ in given]
+    if isinstance(encoder.splitter, Preparer):
+        ids, prepared = _encode_prepared_segments(encoder, encoder.splitter, parts, workspace)
+        offsets = prepared_offsets(ids, encoder.token_lengths(ids), prepared, texts)
+    else:
+        ids = _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
+        offsets = token_offsets(ids, encoder.token_lengths(ids), texts)
+    ends = np.cumsum([len(data) for data, _ in parts], dtype=np.int64)
     return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)
 
 

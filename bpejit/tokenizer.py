@@ -19,13 +19,13 @@ from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import EncodeJob
-from bpejit.errors import UnsupportedError
 from bpejit.files import OutputFile, replacing
 from bpejit.formats.export import save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.formats.recognise import load_model
 from bpejit.model import Model
-from bpejit.offsets import TokenOffsets, token_offsets
+from bpejit.offsets import TokenOffsets, prepared_offsets, token_offsets
+from bpejit.preparation import PreparedText, Preparer
 from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
 from bpejit.split import Pattern
 from bpejit.split.unicode_versions import installed_unicode
@@ -300,14 +300,28 @@ class Tokenizer:
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> TokenOffsets:
-        """Return the ids of a text, and where each token lies in it; the options are those of `encode`."""
-        ids = self.encode_array(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
-        if self._model.preparation and not self._encoder.leaves(text_to_bytes(text) if isinstance(text, str) else text):
-            raise UnsupportedError(
-                "this tokenizer changes the text before it splits it (see `model.preparation`), so its tokens have no certain "
-                "places in it; expected text that stays as it is: use `encode`"
-            )
-        return token_offsets(ids, self._encoder.token_lengths(ids), [text])
+        """Return the ids of a text, and where each token lies in it; the options are those of `encode`.
+
+        The places are those in the text as it is given, also where the model's preparation changes it.
+        """
+        return self._locate(text, allowed_special, disallowed_special)[0]
+
+    def _locate(
+        self, text: str | bytes, allowed: SpecialChoice | None = None, disallowed: SpecialChoice | None = None
+    ) -> tuple[TokenOffsets, PreparedText | None]:
+        """Return what `encode_with_offsets` does, and what a preparation made of the text if it may have changed it."""
+        encoder = self._encoder
+        if isinstance(encoder.splitter, Preparer):
+            preparer: AnySplitter = encoder.splitter
+            if allowed is not None or disallowed is not None:
+                preparer = self._choose(allowed, disallowed, [text])
+            data = text_to_bytes(text) if isinstance(text, str) else bytes(text)
+            if isinstance(preparer, Preparer) and not preparer.leaves(data):
+                with self._workspace() as workspace:
+                    ids, prepared = encoder.encode_aligned(data, workspace, preparer)
+                return prepared_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared
+        ids = self.encode_array(text, allowed_special=allowed, disallowed_special=disallowed)
+        return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 
     def encode_segments_with_offsets(self, segments: Segments) -> tuple[TokenOffsets, Array]:
         """Return the ids of `encode_segments` with their places in the joined text, and the segment in which each begins."""

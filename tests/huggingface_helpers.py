@@ -8,6 +8,8 @@ import json
 from itertools import product
 from typing import Any
 
+from hypothesis import strategies as st
+
 from bpejit.bytemap import bytes_to_text
 
 PAIRED = " ab1-\n.Asé<"
@@ -165,3 +167,110 @@ ADDED: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "overlapping": (added_token("a-"), added_token("-b", normalized=True)),
 }
+
+
+# ---- generated pipelines ---------------------------------------------------------------------------------------------
+
+COMPONENTS: list[dict[str, Any]] = [
+    *({"type": form} for form in ("NFC", "NFD", "NFKC", "NFKD")),
+    {"type": "Lowercase"},
+    *({"type": "Prepend", "prepend": prefix} for prefix in ("_", "é ", "<a>")),
+    *({"type": "Strip", "strip_left": left, "strip_right": right} for left, right in product((False, True), repeat=2)),
+    *(
+        {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+        for pattern, content in (
+            (r"\s+", " "),
+            (r"\p{M}", ""),
+            ("[ab]", "éa"),
+            (r"\z", "b!"),
+            ("(?<=a)", "-"),
+            ("i|İ|ﬁ", "<a>"),
+            (r"^\s", ""),
+        )
+    ),
+    {"type": "Replace", "pattern": {"String": "e"}, "content": "ﬁ"},
+    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+]
+"""Normalizers. None matches nothing at the start of a text: `tokenizers` writes the content of such a match twice."""
+
+_CUTS: list[dict[str, Any]] = [
+    {"type": "Digits", "individual_digits": True},
+    {"type": "Punctuation", "behavior": "Removed"},
+    *(split(r"\s", behavior) for behavior in BEHAVIORS),
+    *(split("[Ġ ]|a", behavior, invert=True) for behavior in ("Removed", "Contiguous", "MergedWithNext")),
+    split("Ã", "Removed", regex=False),
+]
+
+WORDS = [
+    *("a", "b", "A", "B", "ab", "AB", "1", "12", " ", "  ", "-", ".", "\n", "<a>", "<b>", "éa", "é", "e\u0301", "e", "i", "_"),
+    *("ﬁ", "ﷺ", "İ", "Σ", "½", "²", "\u0301", "\u0323", "e\u0302\u0323", "\u0344\u0323", "\u1e9b\u0323", "ệ", "Å", "\u212b"),
+    *("각", "\u1100\u1161\u11a8", "가\u11a8", "\u1112\u1161", "\u11ab", "か\u3099", "ｶﾞ", "\u0f73\u0f71", "\u09c7\u09be"),
+    *(
+        "\u0958",
+        "\u2adc",
+        "\ufb2c",
+        "\U0001d15e",
+        "\u00a8",
+        "㍿",
+        "中",
+        "龥",
+        "🎉",
+        "👩‍👩‍👧",
+        "🇩🇪",
+        "\u3000",
+        "\u00a0",
+        "\u1abf",
+        "\u0315",
+    ),
+]
+"""Text on which alignments go wrong: marks that combine and change places, jamo, ligatures, what becomes longer or nothing."""
+
+words = st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
+
+_flags = st.fixed_dictionaries({name: st.booleans() for name in ("single_word", "lstrip", "rstrip", "normalized", "special")})
+
+
+@st.composite
+def added_tokens(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
+    """Some added tokens with any flags."""
+    texts = draw(
+        st.lists(st.sampled_from(["<a>", "<b>", "ab", "A", "éa", "e\u0301", " \n", "ﬁ", "각"]), max_size=4, unique=True)
+    )
+    return tuple(added_token(text, **draw(_flags)) for text in texts)
+
+
+@st.composite
+def post_processors(draw: st.DrawFn) -> dict[str, Any] | None:
+    """Post-processors that trim offsets, or do not, and may stand around a text."""
+    trimming = {"trim_offsets": draw(st.booleans()), "add_prefix_space": draw(st.booleans())}
+    level = {"type": "ByteLevel", "use_regex": True, **trimming}
+    roberta = {"type": "RobertaProcessing", "sep": ["a", 1], "cls": ["b", 2], **trimming}
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"a": {"id": "a", "ids": [1], "tokens": ["a"]}},
+    }
+    both = {"type": "Sequence", "processors": draw(st.permutations([level, template]))}
+    return draw(st.sampled_from([None, level, roberta, both]))
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> dict[str, Any]:
+    """The content of a `tokenizer.json` with normalizers, pre-tokenizers, added tokens and a post-processor of any kind."""
+    normalizers = draw(st.lists(st.sampled_from(COMPONENTS), max_size=3))
+    maps = draw(st.integers(0, 4)) == 0
+    if maps:
+        normalizers.append({"type": "ByteLevel"})
+        pre_tokenizer = sequence(*draw(st.lists(st.sampled_from(_CUTS), max_size=2)))
+    else:
+        level = {**BYTE_LEVEL, "add_prefix_space": draw(st.booleans()), "use_regex": draw(st.booleans())}
+        parts = [draw(st.lists(st.sampled_from(_CUTS), max_size=2)) for _ in range(2)]
+        whole = sequence(*parts[0], level, *parts[1])
+        pre_tokenizer = draw(st.one_of(st.just(whole), st.sampled_from(list(PRE_TOKENIZERS.values()))))
+    return tokenizer_json(
+        added=draw(added_tokens()),
+        normalizer={"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+        pre_tokenizer=pre_tokenizer,
+        post_processor=draw(post_processors()),
+    )

@@ -11,18 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import huggingface_helpers as hf
 import numpy as np
 import pytest
 from cli_helpers import ENVIRONMENT
 from conftest import data_text, read_shared, small
 from face_helpers import CHAT, END, listed_tokenizer, pieces
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import bpejit
 from bpejit.faces.huggingface import HuggingFaceTokenizer
 from bpejit.faces.template import added_ids, apply_template, surround
-from bpejit.formats.huggingface_reading import read_tokenizer_json
+from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.preparation.template import Piece, Template
 
 NAMES = {"bos_token": "<s>", "eos_token": END, "pad_token": "<|im_end|>"}
@@ -442,6 +443,61 @@ def test_the_template_of_a_file(
     ids = theirs.encode(text)
     assert ours.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
     assert ours.num_special_tokens_to_add() == theirs.num_special_tokens_to_add()
+
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+TRIMMING = {
+    "nothing": None,
+    "bytes": LEVEL,
+    "prefix": {**LEVEL, "add_prefix_space": True},
+    "roberta": {"type": "RobertaProcessing", "sep": ["a", 1], "cls": ["b", 2], "trim_offsets": True, "add_prefix_space": True},
+}
+
+
+@pytest.fixture(scope="module", params=TRIMMING)
+def changing(
+    request: pytest.FixtureRequest, transformers: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[HuggingFaceTokenizer, Any]:
+    """Ours and theirs of a tokenizer that normalizes, puts a space before text, and trims offsets or not."""
+    path = tmp_path_factory.mktemp(request.param) / "tokenizer.json"
+    content = hf.tokenizer_json(
+        added=(hf.added_token("<a>", lstrip=True, rstrip=True), hf.added_token(" \n"), hf.added_token("ﬁ", normalized=True)),
+        normalizer={"type": "NFKC"},
+        pre_tokenizer=hf.PRE_TOKENIZERS["space"],
+        post_processor=TRIMMING[request.param],
+    )
+    path.write_text(hf.dumped(content), encoding="utf-8")
+    ours = bpejit.Tokenizer.from_model(read_tokenizer_json(path)).as_hf(pad_token="<a>", truncation_side="left")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token="<a>", truncation_side="left")
+    return ours, theirs
+
+
+@given(text=hf.words, pair=st.one_of(st.none(), hf.words), split=st.booleans(), max_length=st.integers(5, 40))
+def test_offsets_in_text_that_is_changed(
+    text: str, pair: str | None, split: bool, max_length: int, changing: tuple[HuggingFaceTokenizer, Any]
+) -> None:
+    ours, theirs = changing
+    options = {"return_offsets_mapping": True, "split_special_tokens": split, "truncation": True, "max_length": max_length}
+    assert plain(ours(text, pair, **options)) == plain(theirs(text, pair, **options))
+    batch = {"padding": True, "return_offsets_mapping": True, "return_tensors": "np"}
+    assert plain(ours([text, "e\u0301 ﬁ"], **batch)) == plain(theirs([text, "e\u0301 ﬁ"], **batch))
+
+
+@given(content=hf.pipelines(), rows=st.lists(st.tuples(hf.words, hf.words), min_size=1, max_size=4))
+def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str]]) -> None:
+    """With offsets trimmed or not, by each post-processor."""
+    tokenizers = pytest.importorskip("tokenizers")
+    try:
+        ours = bpejit.Tokenizer.from_model(model_from_json(content)).as_hf()
+    except bpejit.TokenizerFormatError:
+        assume(False)
+    theirs = tokenizers.Tokenizer.from_str(hf.dumped(content))
+    for first, second in rows:
+        for pair in (None, second):
+            found = ours(first, pair, return_offsets_mapping=True)
+            expected = theirs.encode(first, pair)
+            if pair != "":  # an empty second text is none here
+                assert (found.input_ids, found.offset_mapping) == (expected.ids, expected.offsets), (first, pair)
 
 
 @pytest.mark.parametrize(

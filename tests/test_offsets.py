@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
+import huggingface_helpers as hf
 import numpy as np
 import pytest
 from conftest import data_text, read_shared, small
 from face_helpers import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from strategies import awkward_bytes
 
 import bpejit
 from bpejit.encoding import text_to_bytes
 from bpejit.formats.huggingface import tokenizer_json
+from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.model import Model
-from bpejit.offsets import character_starts
+from bpejit.offsets import character_starts, prepared_offsets
+from bpejit.preparation import Preparer
 from bpejit.split import PRESETS, to_oniguruma
 
 Ranges = list[tuple[int, int]]
@@ -128,6 +133,148 @@ def test_tokenizers_with_gpt2(shared_data: Path) -> None:
     text = read_shared("corpora/multilingual.txt")[:1_000_000].decode("utf-8", "ignore")
     found = tokenizer.encode_with_offsets(text)
     assert (found.ids.tolist(), pairs(found.char_starts, found.char_ends)) == from_tokenizers(theirs, text)
+
+
+# ---- text that a preparation changes -----------------------------------------------------------------------------------
+
+
+def prepared(**parts: Any) -> bpejit.Tokenizer:
+    return bpejit.Tokenizer.from_model(model_from_json(hf.tokenizer_json(**parts)))
+
+
+def located(tokenizer: bpejit.Tokenizer, text: str | bytes) -> list[tuple[str, int, int]]:
+    """Each token as it stands in the text, and which characters it covers."""
+    found = tokenizer.encode_with_offsets(text)
+    names = [tokenizer.vocab[number].decode("utf-8", "replace") for number in found.ids.tolist()]
+    return list(zip(names, found.char_starts.tolist(), found.char_ends.tolist(), strict=True))
+
+
+@given(content=hf.pipelines(), texts=st.lists(hf.words, min_size=1, max_size=12))
+def test_pipelines(content: dict[str, Any], texts: list[str]) -> None:
+    """Token by token the offsets of `tokenizers`, and the bytes of the same characters."""
+    tokenizers = pytest.importorskip("tokenizers")
+    try:
+        model = model_from_json(content)
+    except bpejit.TokenizerFormatError:
+        assume(False)
+    tokenizer = bpejit.Tokenizer.from_model(model)
+    theirs = tokenizers.Tokenizer.from_str(hf.dumped({**content, "post_processor": None}))
+    for text in texts:
+        found = tokenizer.encode_with_offsets(text)
+        assert (found.ids.tolist(), pairs(found.char_starts, found.char_ends)) == from_tokenizers(theirs, text), text
+        assert found.ids.tolist() == tokenizer.encode(text)
+        borders = np.cumsum([0, *(len(character.encode()) for character in text)])
+        assert (np.searchsorted(borders, found.byte_starts, side="right") - 1 == found.char_starts).all()
+        assert (np.searchsorted(borders, found.byte_ends, side="left") == found.char_ends).all()
+        assert (found.byte_starts < found.byte_ends).all()
+
+
+@pytest.mark.parametrize("name", ["olmo_gpt-neox-dolma-v1_5", "olmo2_dolma2"])
+@pytest.mark.compiled
+def test_published_tokenizers(name: str, shared_data: Path, tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(read_shared(f"vocabs/{name}.tokenizer.json"))
+    tokenizer = bpejit.Tokenizer.from_model(read_tokenizer_json(path))
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    theirs.post_processor = tokenizers.processors.Sequence([])
+    text = read_shared("corpora/multilingual.txt")[:200_000].decode("utf-8", "ignore")
+    for one in (text, unicodedata.normalize("NFD", text), unicodedata.normalize("NFKD", text)[:100_000]):
+        found = tokenizer.encode_with_offsets(one)
+        assert (found.ids.tolist(), pairs(found.char_starts, found.char_ends)) == from_tokenizers(theirs, one)
+
+
+@given(data=awkward_bytes())
+def test_text_that_stays_has_the_same_places_either_way(data: bytes) -> None:
+    """With the way back to the original, or without: to the byte, and for bytes that are not UTF-8 too."""
+    tokenizer = NFC_TOKENIZER
+    encoder = tokenizer._encoder
+    data = unicodedata.normalize("NFC", data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    assume(encoder.leaves(data))
+    plain = tokenizer.encode_with_offsets(data)
+    preparer = encoder.splitter
+    assert isinstance(preparer, Preparer)
+    ids, aligned = encoder.encode_aligned(data, encoder.new_workspace(cache_bytes=1 << 16), preparer)
+    either = prepared_offsets(ids, encoder.token_lengths(ids), aligned, [data])
+    for one, other in zip(plain, either, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+NFC_TOKENIZER = prepared(normalizer={"type": "NFC"}, added=hf.ADDED["plain"])
+SPACE_BEFORE = {**hf.GPT2_LEVEL, "add_prefix_space": True}
+
+
+def test_what_a_token_covers() -> None:
+    """The cases that the documentation names."""
+    assert located(prepared(normalizer={"type": "NFKC"}), "xﬁ.") == [("x", 0, 1), ("f", 1, 2), ("i", 1, 2), (".", 2, 3)]
+    assert located(prepared(normalizer={"type": "Lowercase"}), "İ") == [("i", 0, 1), ("\ufffd", 0, 1), ("\ufffd", 0, 1)]
+    assert located(prepared(pre_tokenizer=SPACE_BEFORE), "xa") == [(" ", 0, 1), ("x", 0, 1), ("a", 1, 2)]
+    assert located(NFC_TOKENIZER, "e\u0301a")[0][1:] == (0, 1)
+    assert located(NFC_TOKENIZER, "ae\u0301-")[-1] == ("-", 3, 4)
+    replace = {"type": "Replace", "pattern": {"Regex": "x+"}, "content": "yz"}
+    assert located(prepared(normalizer=replace), "axxxb") == [("a", 0, 1), ("y", 3, 4), ("z", 3, 4), ("b", 4, 5)]
+    stripping = prepared(added=(hf.added_token("<a>", lstrip=True, rstrip=True),))
+    assert located(stripping, "x  <a> y") == [("x", 0, 1), ("<a>", 1, 7), ("y", 7, 8)]
+    removing = prepared(pre_tokenizer=hf.PRE_TOKENIZERS["Removed"])
+    assert located(removing, "1-2") == [("1", 0, 1), ("2", 2, 3)]
+
+
+def test_bytes_of_a_changed_character() -> None:
+    """All of its bytes for each part of what it became; each its own in a character that stays."""
+    found = prepared(normalizer={"type": "NFC"}).encode_with_offsets("e\u0301漢")
+    assert pairs(found.byte_starts, found.byte_ends) == [(0, 1), (3, 4), (4, 5), (5, 6)]
+    found = prepared(normalizer={"type": "NFKC"}).encode_with_offsets("ﬁ漢")
+    assert pairs(found.byte_starts, found.byte_ends) == [(0, 3), (0, 3), (3, 4), (4, 5), (5, 6)]
+
+
+def test_what_is_inserted_before_everything() -> None:
+    """It covers the first character; `tokenizers` writes it twice, and has it cover nothing."""
+    insert = {"type": "Replace", "pattern": {"Regex": "^"}, "content": "_"}
+    assert located(prepared(normalizer=insert), "x1") == [("_", 0, 1), ("x", 0, 1), ("1", 1, 2)]
+    assert located(prepared(normalizer=insert, added=(hf.added_token("<a>"),)), "<a>x") == [
+        ("<a>", 0, 3),
+        ("_", 3, 4),
+        ("x", 3, 4),
+    ]
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tokenizers.Tokenizer.from_str(hf.dumped(hf.tokenizer_json(normalizer=insert)))
+    encoding = theirs.encode("x1")
+    assert list(zip(encoding.tokens, encoding.offsets, strict=True))[:2] == [("_", (0, 0)), ("_", (0, 0))]
+    assert located(prepared(normalizer={"type": "Prepend", "prepend": ""}), "x") == [("x", 0, 1)]
+
+
+def test_changed_text_that_is_not_utf8() -> None:
+    tokenizer = prepared(normalizer={"type": "NFC"})
+    found = tokenizer.encode_with_offsets(b"e\xcc\x81\xffx")
+    assert pairs(found.byte_starts, found.byte_ends) == [(0, 1), (3, 4), (4, 5)]
+    assert pairs(found.char_starts, found.char_ends) == [(0, 1), (2, 3), (3, 4)]
+    # A pair of surrogates is one character of two places, a lone one is U+FFFD.
+    found = tokenizer.encode_with_offsets("\ud83d\ude00e\u0301\ud800x")
+    assert found.char_starts.tolist() == [0, 0, 0, 0, 2, 4, 4, 4, 5]
+    assert found.byte_starts.tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 10]
+
+
+def test_nothing_is_left_of_a_text() -> None:
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    for text in ("", "  "):
+        assert [array.tolist() for array in prepared(normalizer=strip).encode_with_offsets(text)] == [[]] * 5
+
+
+def test_some_special_tokens_in_changed_text() -> None:
+    tokenizer = prepared(normalizer={"type": "NFC"}, added=hf.ADDED["normalized"])
+    text = "e\u0301a<a>AB"
+    assert [token for token, _, _ in located(tokenizer, text)] == ["éa", "<a>", "AB"]
+    found = tokenizer.encode_with_offsets(text, allowed_special={"<a>"}, disallowed_special=())
+    assert found.ids.tolist() == tokenizer.encode(text, allowed_special={"<a>"}, disallowed_special=())
+    assert pairs(found.char_starts, found.char_ends) == [
+        (0, 1),
+        (0, 3),
+        (3, 6),
+        (6, 7),
+        (7, 8),
+    ]  # é's second byte merges with a
+    with pytest.raises(bpejit.SpecialTokenError):
+        tokenizer.encode_with_offsets(text, allowed_special=())
 
 
 # ---- tiktoken ----------------------------------------------------------------------------------------------------------

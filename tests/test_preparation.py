@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import unicodedata
 
+import numpy as np
 import pytest
 from conftest import small
 from hypothesis import given
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.preparation.added_tokens import is_word, overlap
+from bpejit.preparation.alignment import widths
+from bpejit.preparation.form_sources import form_sources
 from bpejit.preparation.normalizers import WHITE_SPACE
 from bpejit.preparation.pretokenizers import make_pretokenizer
-from bpejit.preparation.unicode_forms import FORMS, STARTS, is_normalized, lowered, normalized
+from bpejit.preparation.unicode_forms import FORMS, LONGER_WHEN_LOWERED, STARTS, is_normalized, lowered, normalized
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -46,9 +49,59 @@ def test_normal_forms_of_sequences(combining):
             assert not is_normalized(FORMS[form], text) or normalized(FORMS[form], text) == text
 
 
+@pytest.fixture(scope="module")
+def their_sources():
+    """For each normal form a function that gives the character that each byte of the normalized text stands for."""
+    vocab = {character: number for number, character in enumerate(tokenizers.pre_tokenizers.ByteLevel.alphabet())}
+    made = {}
+    for form in FORMS:
+        made[form] = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+        made[form].normalizer = getattr(tokenizers.normalizers, form)()
+        made[form].pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return {form: lambda text, one=one: [start for start, _ in one.encode(text).offsets] for form, one in made.items()}
+
+
+def test_sources_of_normal_forms(combining, their_sources):
+    generator = random.Random(8)
+    for _ in range(small(4000, 200)):
+        text = "".join(generator.choices(combining, k=generator.randrange(1, 9))) + generator.choice("abc\u0345\u0334\u0301")
+        for form, theirs in their_sources.items():
+            sources = form_sources(FORMS[form], text)
+            changed = normalized(FORMS[form], text)
+            assert np.repeat(sources.of, widths(changed)).tolist() == theirs(text), (form, text.encode("unicode_escape"))
+            assert (sources.low <= sources.of).all()
+            assert (sources.of <= sources.high).all()
+
+
+def test_sources_of_normal_forms_of_every_character(their_sources):
+    """Each that changes or combines, between two letters, so that nothing combines across them."""
+    for form, theirs in their_sources.items():
+        changing = [
+            chr(point)
+            for point in SOME
+            if unicodedata.combining(chr(point)) or normalized(FORMS[form], chr(point)) != chr(point)
+        ]
+        for start in range(0, len(changing), 256):
+            text = "a".join(changing[start : start + 256])
+            sources = form_sources(FORMS[form], text)
+            assert np.repeat(sources.of, widths(normalized(FORMS[form], text))).tolist() == theirs(text)
+
+
+@given(text=st.text(st.sampled_from("ab\u0301\u0323e\u0338ﬁ각\u1100\u1161\u11a8é\u0344"), max_size=8), place=st.integers(0, 8))
+def test_what_had_a_part_in_a_character(text, place):
+    """Where the text is cut at a place that nothing reaches over, each side is normalized by itself."""
+    for form in FORMS.values():
+        sources = form_sources(form, text)
+        before = int((sources.high < place).sum())
+        if (sources.low[before:] >= place).all():
+            assert normalized(form, text)[:before] == normalized(form, text[:place])
+            assert normalized(form, text)[before:] == normalized(form, text[place:])
+
+
 def test_lower_case_of_every_character():
     theirs = tokenizers.normalizers.Lowercase()
     assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != lowered(chr(point))] == []
+    assert {chr(point) for point in SOME if len(lowered(chr(point))) > 1} <= set(LONGER_WHEN_LOWERED)
     assert lowered("ΑΣ ΑΣ\u0130") == theirs.normalize_str("ΑΣ ΑΣ\u0130")
 
 

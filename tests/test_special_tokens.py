@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
+import huggingface_helpers as hf
 import pytest
 import regex
 from conftest import data_text, small
 from encoding_helpers import FALLBACK
 from face_helpers import CHAT, END, NAMES, small_tokenizer, texts, tiktoken_named, tokenizer_named, trained
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import bpejit
 from bpejit import encoding
 from bpejit.encoding import text_to_bytes
+from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.model import Model
 
 choices = st.one_of(st.just("all"), st.sets(st.sampled_from([*CHAT, "<|unknown|>", "e"])))
@@ -176,3 +181,101 @@ def test_segments_with_offsets(parts: list[tuple[str, bool]], tokenizer: bpejit.
 def test_segments_of_nothing(tokenizer: bpejit.Tokenizer) -> None:
     assert tokenizer.encode_segments([]) == []
     assert tokenizer.encode_segments([("", True), ("", False)]) == []
+
+
+# ---- segments of text that a preparation changes -----------------------------------------------------------------------
+
+
+def from_content(content: dict[str, Any]) -> bpejit.Tokenizer:
+    try:
+        return bpejit.Tokenizer.from_model(model_from_json(content))
+    except bpejit.TokenizerFormatError:
+        assume(False)
+        raise
+
+
+def prepared(**parts: Any) -> bpejit.Tokenizer:
+    return bpejit.Tokenizer.from_model(model_from_json(hf.tokenizer_json(**parts)))
+
+
+@given(content=hf.pipelines(), text=hf.words)
+def test_prepared_segments_cut_at_special_tokens_give_the_whole(content: dict[str, Any], text: str) -> None:
+    tokenizer = from_content(content)
+    numbers = set(tokenizer.special_tokens.values())
+    whole = tokenizer.encode_with_offsets(text)
+    starts = whole.char_starts.tolist()
+    special = [number in numbers for number in whole.ids.tolist()]
+    cuts = {start for start, one, before in zip(starts, special, [False, *special], strict=False) if one or before}
+    places = [0, *sorted(cuts - {0}), len(text)]
+    parts = [(text[start:end], True) for start, end in pairwise(places)]
+    offsets, segments = tokenizer.encode_segments_with_offsets(parts)
+    assert offsets.ids.tolist() == tokenizer.encode_segments(parts) == tokenizer.encode(text)
+    assert offsets.char_starts.tolist() == starts
+    assert offsets.char_ends.tolist() == whole.char_ends.tolist()
+    assert segments.tolist() == [max(number for number, place in enumerate(places[:-1]) if place <= start) for start in starts]
+
+
+@given(content=hf.pipelines(), parts=st.lists(hf.words, max_size=4))
+def test_prepared_untrusted_text_has_no_special_token(content: dict[str, Any], parts: list[str]) -> None:
+    tokenizer = from_content(content)
+    ids = tokenizer.encode_segments((part, False) for part in parts)
+    assert ids == tokenizer.encode_ordinary("".join(parts))
+
+
+@given(normalizer=st.sampled_from(hf.COMPONENTS), parts=st.lists(st.tuples(hf.words, st.booleans()), max_size=5))
+def test_prepared_special_tokens_come_from_within_trusted_segments(normalizer: Any, parts: list[tuple[str, bool]]) -> None:
+    tokenizer = prepared(normalizer=normalizer, added=(hf.added_token("<a>"), hf.added_token("<b>")))
+    ids, segments = tokenizer.encode_segments_with_offsets(parts)
+    numbers = set(tokenizer.special_tokens.values())
+    found = [
+        (number, segment) for number, segment in zip(ids.ids.tolist(), segments.tolist(), strict=True) if number in numbers
+    ]
+    expected = [
+        (tokenizer.special_tokens[match], place)
+        for place, (text, trusted) in enumerate(parts)
+        if trusted
+        for match in regex.findall("<a>|<b>", text)
+    ]
+    assert found == expected
+
+
+def test_a_character_of_two_segments_is_in_neither() -> None:
+    """An accent from outside does not make a special token of a trusted letter, in whatever form; a trusted one does."""
+    tokenizer = prepared(
+        normalizer={"type": "NFC"}, added=(hf.added_token("xé", normalized=True), hf.added_token("A!", normalized=True))
+    )
+    number = tokenizer.special_tokens["xé"]
+    assert tokenizer.encode_segments([("xe\u0301", True)])[-1] == number
+    for before, behind in [(True, False), (False, True), (True, True), (False, False)]:
+        ids = tokenizer.encode_segments([("xe", before), ("\u0301", behind)])
+        assert ids == tokenizer.encode_ordinary("xe\u0301")
+    # Marks change places behind a letter that stays as it is: it is still the letter of its segment.
+    moved = tokenizer.encode_segments([("A!", True), ("\u0334\u0321\u0301\u0334", False)])
+    assert moved[0] == tokenizer.special_tokens["A!"]
+    replace = {"type": "Replace", "pattern": {"Regex": "xy"}, "content": "<a>"}
+    replacing = prepared(normalizer=replace, added=(hf.added_token("<a>", normalized=True),))
+    assert replacing.encode_segments([("xy", True), ("xy", False)]) == [
+        replacing.special_tokens["<a>"],
+        *replacing.encode_ordinary("xy"),
+    ]
+    assert replacing.encode_segments([("x", True), ("y", False)]) == replacing.encode_ordinary("xy")
+
+
+def test_what_goes_with_a_token_may_lie_beyond_a_border() -> None:
+    tokenizer = prepared(added=(hf.added_token("<a>", lstrip=True, rstrip=True), hf.added_token("<b>", single_word=True)))
+    number = tokenizer.special_tokens["<a>"]
+    offsets, segments = tokenizer.encode_segments_with_offsets([("x ", False), ("<a>", True), (" y", False)])
+    assert offsets.ids.tolist() == [tokenizer.encode("x")[0], number, tokenizer.encode("y")[0]]
+    assert list(zip(offsets.char_starts.tolist(), offsets.char_ends.tolist(), strict=True)) == [(0, 1), (1, 6), (6, 7)]
+    assert segments.tolist() == [0, 0, 2]
+    word = tokenizer.special_tokens["<b>"]
+    assert word in tokenizer.encode_segments([("-", False), ("<b>", True)])
+    assert word not in tokenizer.encode_segments([("x", False), ("<b>", True)])
+
+
+def test_prepared_segments_that_divide_a_character() -> None:
+    tokenizer = prepared(normalizer={"type": "NFC"}, added=(hf.added_token("漢"),))
+    data = "漢".encode()
+    assert tokenizer.encode_segments([(data, True)]) == [tokenizer.special_tokens["漢"]]
+    assert tokenizer.encode_segments([(data[:1], True), (data[1:], True)]) == tokenizer.encode_ordinary("漢")
+    assert tokenizer.encode_segments([]) == tokenizer.encode_segments([("", True)]) == []

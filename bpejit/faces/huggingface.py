@@ -22,7 +22,8 @@ from bpejit.faces.batches import (
     pad_columns,
 )
 from bpejit.faces.named_tokens import NamedTokens
-from bpejit.faces.template import Ids, Row, added_ids, apply_template, surround
+from bpejit.faces.template import Row, added_ids, apply_template, surround
+from bpejit.faces.trimming import Located, count_blanks, trims
 from bpejit.files import replacing
 from bpejit.preparation.template import Template
 
@@ -202,7 +203,7 @@ class HuggingFaceTokenizer(NamedTokens):
         """Encode texts, or pairs of texts, cut them, and put the template around them."""
         firsts, seconds = _pair_up(texts, pairs)
         encoded = self._encode(firsts, offsets, split)
-        others: Sequence[Ids | None] = [None] * len(firsts) if seconds is None else self._encode(seconds, offsets, split)
+        others: Sequence[Located | None] = [None] * len(firsts) if seconds is None else self._encode(seconds, offsets, split)
         template = self.template if add else Template()
         if seconds is not None and template.pair is None:
             raise OptionError("the template has no form for a pair of texts; expected one text: leave text_pair out")
@@ -218,29 +219,43 @@ class HuggingFaceTokenizer(NamedTokens):
         for first, second in zip(encoded, others, strict=True):
             if room is not None and plan.cut:
                 first, second = self._cut(first, second, room, plan.cut)
-            rows.append(apply_template(template, first, second))
+            for prefix in self._trims if offsets else ():
+                first, second = first.trimmed(prefix), second and second.trimmed(prefix)
+            rows.append(apply_template(template, first[:2], second and second[:2]))
         return rows
 
-    def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> list[Ids]:
+    @property
+    def _trims(self) -> tuple[bool, ...]:
+        """How the model's post-processor trims offsets; another one stands in its place where bos or eos are added."""
+        if self.add_bos_token or self.add_eos_token:
+            return ()
+        return trims(json.loads(self._model.post_processor))
+
+    def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> list[Located]:
+        special = {number: text for text, number in self._model.special_tokens.items()}
         choice: dict[str, Any] = {}
         if split:
             flags = self._model.token_flags
-            choice = {"allowed_special": {text for text in flags if not flags[text].special}, "disallowed_special": ()}
-        if offsets:
-            encoded = [self._tokenizer.encode_with_offsets(text, **choice) for text in texts]
-            return [
-                (one.ids.tolist(), list(zip(one.char_starts.tolist(), one.char_ends.tolist(), strict=True))) for one in encoded
-            ]
-        batch = self._tokenizer.encode_batch(texts, **choice)
-        return [(ids.tolist(), []) for ids in batch]
+            special = {number: text for number, text in special.items() if text in flags and not flags[text].special}
+            choice = {"allowed_special": set(special.values()), "disallowed_special": ()}
+        if not offsets:
+            return [Located(ids.tolist(), [], []) for ids in self._tokenizer.encode_batch(texts, **choice)]
+        rows = []
+        for text in texts:
+            found, prepared = self._tokenizer._locate(text, *choice.values()) if split else self._tokenizer._locate(text)
+            ids = found.ids.tolist()
+            blanks = count_blanks(ids, self._model.vocab, special, prepared) if self._trims else []
+            rows.append(Located(ids, list(zip(found.char_starts.tolist(), found.char_ends.tolist(), strict=True)), blanks))
+        return rows
 
-    def _cut(self, first: Ids, second: Ids | None, room: int, strategy: str) -> tuple[Ids, Ids | None]:
-        counts = cut_lengths(len(first[0]), None if second is None else len(second[0]), room, strategy)
-        parts = []
-        for (ids, offsets), count in zip((first, second or ([], [])), counts, strict=True):
-            stay = kept(len(ids), count, self.truncation_side)
-            parts.append((ids[stay], offsets[stay]))
-        return parts[0], None if second is None else parts[1]
+    def _cut(self, first: Located, second: Located | None, room: int, strategy: str) -> tuple[Located, Located | None]:
+        counts = cut_lengths(len(first.ids), None if second is None else len(second.ids), room, strategy)
+        parts = [
+            None if one is None else one.kept(kept(len(one.ids), count, self.truncation_side))
+            for one, count in zip((first, second), counts, strict=True)
+        ]
+        assert parts[0] is not None
+        return parts[0], parts[1]
 
     def _columns(self, rows: list[Row], plan: Plan, chosen: dict[str, bool]) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {

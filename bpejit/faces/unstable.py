@@ -44,8 +44,8 @@ def encode_with_unstable(
     """
     if isinstance(splitter, Preparer):
         raise UnsupportedError(
-            "this tokenizer changes text before it splits it, so what follows a text may change all of it; "
-            "expected one that encodes text as it is: use `encode`"
+            "this tokenizer changes text before it splits it, which none of tiktoken's does, so no rule says what stays "
+            "where a text goes on; expected a tokenizer that encodes text as it is: use `encode`"
         )
     ids = encoder.encode(data, workspace, splitter).tolist()
     count = _count_unstable(encoder, ids, _last_length(data, splitter))

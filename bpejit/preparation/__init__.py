@@ -8,6 +8,7 @@ a space before it, swallow the spaces around its added tokens, or cut it in step
 - `patterns`: the patterns of components
 - `normalizers`: text -> text; `unicode_forms`, the tables in which Unicode's versions differ
 - `pretokenizers`: text -> pieces
+- `alignment`: which characters of the original prepared text stands for; `form_sources`, how normal forms count them
 - `added_tokens`: finding added tokens, with their flags
 - `preparer`: all of these, `Preparer`
 - `template`: what stands around the ids of a text for a model, `Template`
@@ -19,6 +20,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bpejit.preparation.alignment import PreparedText
     from bpejit.preparation.preparer import Preparer
     from bpejit.preparation.record import Preparation, TokenFlags
     from bpejit.preparation.template import Piece, Template
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Piece": "template",
     "Preparation": "record",
+    "PreparedText": "alignment",
     "Preparer": "preparer",
     "Template": "template",
     "TokenFlags": "record",
 }
 
-__all__ = ["Piece", "Preparation", "Preparer", "Template", "TokenFlags"]
+__all__ = ["Piece", "Preparation", "PreparedText", "Preparer", "Template", "TokenFlags"]
 
 
 def __getattr__(name: str) -> Any:

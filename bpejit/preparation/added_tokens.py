@@ -55,11 +55,25 @@ class TokenFinder:
 
     def divide(self, text: str) -> list[str | bytes]:
         """Return the text in parts: added tokens as what they are known by, ordinary text as str."""
+        return [text[start:end] if data is None else data for start, end, data in self.spans(text)]
+
+    def spans(self, text: str, areas: Iterable[tuple[int, int]] | None = None) -> list[tuple[int, int, bytes | None]]:
+        """Return begin and end of each part of a text, and what it is known by if it is an added token.
+
+        Parameters
+        ----------
+        text : str
+        areas : iterable of (int, int), optional
+            Begins and ends of the only stretches in which tokens are looked for, each by itself, in order. What stands
+            around a token, white space that goes with it or a letter that keeps it from being one, may lie outside.
+        """
         if self._regex is None:
-            return [text] if text else []
-        parts: list[str | bytes] = []
+            return [(0, len(text), None)] if text else []
+        parts: list[tuple[int, int, bytes | None]] = []
         done = 0
-        for found in self._regex.finditer(text):
+        for found in (
+            one for area in ([(0, len(text))] if areas is None else areas) for one in self._regex.finditer(text, *area)
+        ):
             start, end = found.span()
             token = self._tokens[found[0]]
             flags = token.flags
@@ -73,12 +87,12 @@ class TokenFinder:
                 while end < len(text) and text[end] in WHITE_SPACE:
                     end += 1
             if done < start:
-                parts.append(text[done:start])
-            parts.append(token.data)
+                parts.append((done, start, None))
+            parts.append((start, end, token.data))
             # Not the furthest place reached: a token of white space within what another has swallowed is found again.
             done = end
         if done != len(text):
-            parts.append(text[done:])
+            parts.append((done, len(text), None))
         return parts
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from bpejit.bytemap import bytes_to_text
+from bpejit.preparation.alignment import Change, Sources, code_points, ends_of, one_to_one, repeated, widths
 from bpejit.preparation.checking import Fields, refused, unsupported
+from bpejit.preparation.form_sources import form_sources
 from bpejit.preparation.patterns import Finder, read_pattern
-from bpejit.preparation.unicode_forms import FORMS, Form, is_normalized, lowered, normalized
-
-Change: TypeAlias = Callable[[str], str]
+from bpejit.preparation.unicode_forms import FORMS, LONGER_WHEN_LOWERED, Form, is_normalized, lowered, normalized
 
 SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, ByteLevel, Sequence"
 
@@ -28,7 +29,7 @@ class Normalizer:
 
     Parameters
     ----------
-    changes : tuple of functions
+    changes : tuple of Change
         Applied in order.
     forms : tuple of str, optional
         The normal forms, if there is nothing else in it; otherwise None.
@@ -43,7 +44,7 @@ class Normalizer:
     def __call__(self, text: str) -> str:
         """Return the text as it is after all changes."""
         for change in self.changes:
-            text = change(text)
+            text = change.apply(text)
         return text
 
     def leaves(self, text: str) -> bool:
@@ -84,7 +85,6 @@ def _flatten(value: Any, place: str, unicode: str | None) -> list[tuple[str, Cha
         return []
     fields = Fields(value, place)
     kind = fields.kind("normalizer")
-    change: Change
     if kind == "Sequence":
         parts = fields.take("normalizers", list)
         fields.done()
@@ -92,18 +92,21 @@ def _flatten(value: Any, place: str, unicode: str | None) -> list[tuple[str, Cha
         return [one for number, part in enumerate(parts) for one in _flatten_part(part, f"{inner}[{number}]", unicode)]
     form = FORMS.get(kind)
     if form is not None:
-        change = partial(normalized, form)
+        change = Change(partial(normalized, form), partial(form_sources, form))
     elif kind == "Lowercase":
-        change = lowered
+        change = Change(lowered, _lowered_sources)
     elif kind == "Prepend":
-        change = partial(_prepend, fields.take("prepend", str))
+        prefix = fields.take("prepend", str)
+        change = Change(partial(_prepend, prefix), partial(_prepend_sources, prefix))
     elif kind == "Replace":
         finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-        change = partial(_replace, finder, fields.take("content", str))
+        content = fields.take("content", str)
+        change = Change(partial(_replace, finder, content), partial(_replace_sources, finder, content))
     elif kind == "Strip":
-        change = partial(_strip, fields.take("strip_left", bool), fields.take("strip_right", bool))
+        sides = fields.take("strip_left", bool), fields.take("strip_right", bool)
+        change = Change(partial(_strip, *sides), partial(_strip_sources, *sides))
     elif kind == "ByteLevel":
-        change = map_bytes
+        change = MAP_BYTES
     else:
         raise unsupported(place, kind, SUPPORTED)
     fields.done()
@@ -116,13 +119,34 @@ def _flatten_part(value: Any, place: str, unicode: str | None) -> list[tuple[str
     return _flatten(value, place, unicode)
 
 
-def map_bytes(text: str) -> str:
-    """Write the bytes of a text with GPT-2's characters."""
+def _map_bytes(text: str) -> str:
     return bytes_to_text(text.encode("utf-8", "surrogateescape"))
+
+
+def _map_bytes_sources(text: str) -> Sources:
+    return repeated(widths(text))
+
+
+MAP_BYTES = Change(_map_bytes, _map_bytes_sources)
+"""Writes the bytes of a text with GPT-2's characters."""
+
+
+def _lowered_sources(text: str) -> Sources:
+    return repeated(1 + (code_points(text) == ord(LONGER_WHEN_LOWERED)))
 
 
 def _prepend(prefix: str, text: str) -> str:
     return prefix + text if text else text
+
+
+def _prepend_sources(prefix: str, text: str) -> Sources:
+    return prefixed(len(prefix), len(text)) if text else one_to_one(0)
+
+
+def prefixed(added: int, count: int) -> Sources:
+    """Return the sources of a text before which some characters are put: they stand for its first one."""
+    sources = np.maximum(np.arange(-added, count, dtype=np.int64), 0)
+    return Sources(sources, sources, sources)
 
 
 def _replace(finder: Finder, content: str, text: str) -> str:
@@ -135,6 +159,32 @@ def _replace(finder: Finder, content: str, text: str) -> str:
     return "".join(out)
 
 
+def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
+    spans = np.array(list(finder.spans(text)), dtype=np.int64).reshape(-1, 2)
+    starts, ends = spans[:, 0], spans[:, 1]
+    # Stretches in turn: text that stays, content, text that stays, and so on.
+    size = 2 * len(spans) + 1
+    lengths = np.full(size, len(content), dtype=np.int64)
+    first = np.zeros(size, dtype=np.int64)
+    first[2::2] = ends
+    lengths[::2] = np.append(starts, len(text)) - first[::2]
+    first[1::2] = np.maximum(ends - 1, 0)
+    low = first.copy()
+    low[1::2] = np.minimum(starts, first[1::2])
+    steps = repeated(lengths).of
+    stays = steps % 2 == 0
+    place = np.where(stays, np.arange(steps.size) - ends_of(lengths)[steps], 0)
+    of = first[steps] + place
+    return Sources(of, low[steps] + place, of)
+
+
 def _strip(left: bool, right: bool, text: str) -> str:
     text = text.lstrip(WHITE_SPACE) if left else text
     return text.rstrip(WHITE_SPACE) if right else text
+
+
+def _strip_sources(left: bool, right: bool, text: str) -> Sources:
+    begin = len(text) - len(text.lstrip(WHITE_SPACE)) if left else 0
+    end = begin + len(_strip(left, right, text))
+    kept = np.arange(begin, end, dtype=np.int64)
+    return Sources(kept, kept, kept)

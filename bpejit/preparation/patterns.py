@@ -38,7 +38,9 @@ class Finder:
         return self.compiled.kind != "regex"
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each match; an empty one does not follow directly on another match."""
+        """Yield start and end of each match; an empty one is not in an empty text, nor directly behind another match."""
+        if not text:
+            return
         text = self.compiled.seen(text)
         if self.never_empty:
             yield from (found.span() for found in self.compiled.stages[0].finditer(text))

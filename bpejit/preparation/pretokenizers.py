@@ -6,13 +6,14 @@ automaton. The others run step after step through the `regex` package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
 
+from bpejit.preparation.alignment import AlignedText, Change, Sources, one_to_one
 from bpejit.preparation.checking import Fields, refused, unsupported
-from bpejit.preparation.normalizers import map_bytes
+from bpejit.preparation.normalizers import MAP_BYTES, prefixed
 from bpejit.preparation.patterns import Finder, make_finder, read_pattern
 from bpejit.split import PRESETS, everything_matches
 from bpejit.split.classes import set_borders
@@ -36,7 +37,8 @@ _PUNCTUATION_SINCE_8 = (
 _NUMBERS = r"[\p{N}\U00011DE0-\U00011DE9\U00016FF4-\U00016FF6]"
 """What `Digits` takes for numbers where patterns are those of Unicode 16: it has Rust's own tables, which are of Unicode 17."""
 
-Step: TypeAlias = Callable[[str], Iterable[str]]
+Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
+"""Gives the pieces of a text as begins and ends."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class PreTokenizer:
 
     Parameters
     ----------
-    steps : tuple of functions
-        Each divides a piece; the text is written with GPT-2's byte characters in the end.
+    steps : tuple of Change or Cut
+        Each changes or divides a piece; the text is written with GPT-2's byte characters in the end.
     patterns : tuple of str, optional
         Split patterns that do the same one after the other, each with what it does not match as a piece too; None if there
         are no such patterns.
@@ -54,7 +56,7 @@ class PreTokenizer:
         Whether the patterns want a space before a piece that does not begin with one.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[Change | Cut, ...]
     patterns: tuple[str, ...] | None
     prefix: bool
 
@@ -62,7 +64,20 @@ class PreTokenizer:
         """Divide a text by the steps; the pieces are written with GPT-2's byte characters."""
         pieces = [text]
         for step in self.steps:
-            pieces = [part for piece in pieces for part in step(piece) if part]
+            if isinstance(step, Change):
+                pieces = [step.apply(piece) for piece in pieces]
+            else:
+                pieces = [piece[start:end] for piece in pieces for start, end in step(piece) if start < end]
+        return pieces
+
+    def aligned_pieces(self, text: AlignedText) -> list[AlignedText]:
+        """As `pieces`, with the sources of each."""
+        pieces = [text]
+        for step in self.steps:
+            if isinstance(step, Change):
+                pieces = [piece.changed(step) for piece in pieces]
+            else:
+                pieces = [piece.part(start, end) for piece in pieces for start, end in step(piece.text) if start < end]
         return pieces
 
 
@@ -92,12 +107,12 @@ def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer",
         raise refused(levels[1], "is a second ByteLevel", "remove one of them")
     if not mapped and not levels:
         raise refused(place, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
-    steps: list[Step] = []
+    steps: list[Change | Cut] = []
     patterns: list[str] | None = None if mapped else []
     prefix = False
     for number, part in enumerate(parts):
         if part.prefix:
-            steps.append(_prefix_space)
+            steps.append(PREFIX_SPACE)
             if number:
                 patterns = None
             prefix = True
@@ -107,7 +122,7 @@ def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer",
             pattern = _isolating(part, unicode)
             patterns = None if pattern is None else [*patterns, pattern]
         if part.kind == "ByteLevel":
-            steps.append(lambda text: [map_bytes(text)])
+            steps.append(MAP_BYTES)
             if number < len(parts) - 1:
                 patterns = None
     if patterns == []:
@@ -204,11 +219,19 @@ def _isolating(part: _Part, unicode: str | None) -> str | None:
     return part.finder.source if part.behavior == "Isolated" or whole else None
 
 
-def _prefix_space(text: str) -> list[str]:
-    return [text if text.startswith(" ") else " " + text]
+def _prefix_space(text: str) -> str:
+    return text if text.startswith(" ") else " " + text
 
 
-def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[str]:
+def _prefix_space_sources(text: str) -> Sources:
+    return one_to_one(len(text)) if text.startswith(" ") else prefixed(1, len(text))
+
+
+PREFIX_SPACE = Change(_prefix_space, _prefix_space_sources)
+"""Puts a space before a text that does not begin with one."""
+
+
+def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[tuple[int, int]]:
     """Divide a piece; the behaviours are those of Hugging Face tokenizers."""
     pieces: list[tuple[int, int, bool]] = []
     done = 0
@@ -220,16 +243,16 @@ def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[str]:
     if done < len(text):
         pieces.append((done, len(text), invert))
     if behavior == "Isolated":
-        return [text[start:end] for start, end, _ in pieces]
+        return [(start, end) for start, end, _ in pieces]
     if behavior == "Removed":
-        return [text[start:end] for start, end, is_match in pieces if not is_match]
-    joined: list[list[int]] = []
+        return [(start, end) for start, end, is_match in pieces if not is_match]
+    joined: list[tuple[int, int]] = []
     before = False
     for start, end, is_match in reversed(pieces) if behavior == "MergedWithNext" else pieces:
         joins = is_match == before if behavior == "Contiguous" else is_match and not before
         if joins and joined:
-            joined[-1] = [min(start, joined[-1][0]), max(end, joined[-1][1])]
+            joined[-1] = min(start, joined[-1][0]), max(end, joined[-1][1])
         else:
-            joined.append([start, end])
+            joined.append((start, end))
         before = is_match
-    return [text[start:end] for start, end in (reversed(joined) if behavior == "MergedWithNext" else joined)]
+    return joined[::-1] if behavior == "MergedWithNext" else joined

@@ -84,6 +84,11 @@ def normalized(form: Form, text: str) -> str:
     )
 
 
+def is_later(character: str) -> bool:
+    """Whether a character came after Unicode 9 and is one that a later version decomposes, composes or moves."""
+    return _LATER_CHARACTERS.match(character) is not None
+
+
 def is_normalized(form: Form, text: str) -> bool:
     """Whether `normalized` certainly leaves a text as it is; it may do so as well if not.
 
@@ -104,3 +109,7 @@ def _lower_table() -> dict[int, str]:
 def lowered(text: str) -> str:
     """Return a text in lower case, character by character."""
     return text.lower() if text.isascii() else text.translate(_lower_table())
+
+
+LONGER_WHEN_LOWERED = "\u0130"
+"""The only character that becomes two in lower case."""
