@@ -308,7 +308,6 @@ class Learning:
         """Return empty lists of neighbours, with room for as many as there may be."""
         n = int(self.n_tokens) + 1
         longest = int(self.status["longest"])
-        """Return empty lists of neighbours, with room for as many as there may be."""
         return merging.Neighbours(np.zeros(n, merging.NEIGHBOUR), np.empty(n, np.uint32), np.empty(longest, np.uint32))
 
     def work(self) -> merging.Work:
