@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from bpejit.arrays import padded_text
-from bpejit.counting import PretokenCounter, merge_tables
-from bpejit.encoding import Encoder
-from bpejit.formats.ranks import recover_merges
-from bpejit.kernels._jit import on_compile
-from bpejit.model import Model
-from bpejit.split import Splitter
-from bpejit.subword import SubwordTextEncoder
-from bpejit.training import TIE_RULES, learn_merges
+from bpejit.kernels._jit import is_first_run, on_compile
 
 # Long and short pre-tokens, tied pairs, a special token: each kernel has something to do.
 _TEXT = b"low lower lowest newest widest<|endoftext|>" * 3 + b"a pre-token beyond fifteen bytes: " + b"abc" * 40
 
 
-def warmup() -> tuple[int, float]:
+def warmup(part: str | None = None) -> tuple[int, float]:
     """Compile the kernels for this machine, or load those that were compiled before.
+
+    Parameters
+    ----------
+    part : str, optional
+        Only those of one part: `training`, `encoding` or `others`.
 
     Returns
     -------
@@ -35,7 +36,40 @@ def warmup() -> tuple[int, float]:
         nonlocal compiled
         compiled += event == "end"
 
-    on_compile(count)
+    stop_counting = on_compile(count)
+    for name, run in (("training", _train), ("encoding", _encode), ("others", _run_others)):
+        if part in (None, name):
+            run()
+    stop_counting()
+    return compiled, time.perf_counter() - begun
+
+
+@contextmanager
+def compiling_meanwhile(part: str) -> Iterator[None]:
+    """Have another process compile a part while the block runs, if this machine has compiled nothing yet.
+
+    Whoever trains a first tokenizer encodes with it next: the two take as long to compile, and there mostly is a processor
+    to spare. Nothing depends on that process; what it fails to do is done when it is needed.
+    """
+    if not is_first_run():
+        yield
+        return
+    code = f"from bpejit.warmup import warmup; warmup({part!r})"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _train() -> None:
+    from bpejit.arrays import padded_text
+    from bpejit.counting import PretokenCounter, merge_tables
+    from bpejit.split import Splitter
+    from bpejit.training import TIE_RULES, learn_merges
+
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     text, n_bytes = padded_text(_TEXT)
     splitter.find_cut(text, 0, n_bytes, n_bytes)
@@ -46,14 +80,29 @@ def warmup() -> tuple[int, float]:
         word, length = padded_text(b"%d" % number)
         counter.add_text(splitter, word, length, length, True)
     table = merge_tables([counter.table(), counter.table()])
-    merges = learn_merges(table, 200, tie_break=TIE_RULES[0])
-    tokens = merges.token_bytes()
-    pairs = [(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)]
-    encoder = Encoder(Model(dict(enumerate(tokens)), pairs, {"<|endoftext|>": len(tokens)}), splitter)
+    learn_merges(table, 200, tie_break=TIE_RULES[0])
+
+
+def _encode() -> None:
+    from bpejit.arrays import padded_text
+    from bpejit.encoding import Encoder
+    from bpejit.model import Model
+    from bpejit.split import Splitter
+
+    splitter = Splitter("gpt2", [b"<|endoftext|>"])
+    text, n_bytes = padded_text(_TEXT)
+    splitter.find_cut(text, 0, n_bytes, n_bytes)
+    tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
+    encoder = Encoder(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}), splitter)
     encoder.decode(encoder.encode(_TEXT))
-    recover_merges(dict(enumerate(tokens)))
     stream = encoder.stream()
     stream.feed(_TEXT[:100])
     stream.finish()
+
+
+def _run_others() -> None:
+    from bpejit.formats.ranks import recover_merges
+    from bpejit.subword import SubwordTextEncoder
+
+    recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")
-    return compiled, time.perf_counter() - begun

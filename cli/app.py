@@ -17,7 +17,7 @@ from .cmd_split import split
 from .cmd_subword import subword
 from .cmd_train import train
 from .cmd_verify import verify
-from .cmd_warmup import warmup
+from .cmd_warmup import warmup_command
 from .options import DEBUG, debug_option
 
 INTERRUPTED = 130
@@ -82,5 +82,5 @@ def program() -> None:
     """
 
 
-for command in (train, encode, decode, info, split, export, verify, subword, warmup):
+for command in (train, encode, decode, info, split, export, verify, subword, warmup_command):
     program.add_command(command)

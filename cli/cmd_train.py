@@ -85,9 +85,10 @@ def train(
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
     from bpejit.formats.folder import check_folder, save_folder
     from bpejit.trainer import train_model
+    from bpejit.warmup import compiling_meanwhile
 
     check_folder(out)  # not after hours of training
-    with watch(quiet=quiet) as progress:
+    with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
         model = train_model(
             inputs,
             vocab_size=vocab_size,

@@ -145,10 +145,11 @@ def watch(*, quiet: bool) -> Iterator[Progress]:
     from bpejit.kernels._jit import on_compile
 
     progress = Progress(quiet=quiet)
-    on_compile(progress.compiled)
+    stop_listening = on_compile(progress.compiled)
     try:
         yield progress
     finally:
+        stop_listening()
         progress.close()
     if progress.compile_seconds:
         progress.say(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; later runs load the result")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_helpers import ENVIRONMENT, MODULE
 
 import bpejit
 
@@ -45,3 +46,26 @@ def test_an_edit_in_another_file_is_noticed(tmp_path):
     edited = run()
     assert edited[0]
     assert edited[1] != first[1]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_BOUNDSCHECK")), reason="nothing is kept then")
+def test_a_first_training_compiles_what_encoding_needs(tmp_path):
+    environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "BPEJIT_CACHE": "1"}
+    (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", MODULE, *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, timeout=300, check=True
+        ).stderr
+
+    assert "compiling for this machine" in run("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer")
+    for words in (
+        ("encode", "text.txt", "--out", "tokens.bin", "--tokenizer", "tokenizer"),
+        ("decode", "tokens.bin", "--out", "back.txt", "--tokenizer", "tokenizer"),
+        ("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer"),
+    ):
+        assert "compil" not in run(*words)
+    assert (tmp_path / "back.txt").read_text(encoding="utf-8") == "some text, some more text\n" * 100

@@ -265,9 +265,15 @@ def inline(function: Function) -> Function:
     return _decorate(function, inlined=True)
 
 
-def on_compile(callback: Callable[[str, float], None]) -> None:
+def on_compile(callback: Callable[[str, float], None]) -> Callable[[], None]:
     """Call `callback("start", 0.0)` when a kernel has to be compiled, and `callback("end", seconds)` when that is done.
 
-    Loading a kernel from disk does not count.
+    Loading a kernel from disk does not count. The result is a function that ends it.
     """
     _listeners.append(callback)
+    return lambda: _listeners.remove(callback)
+
+
+def is_first_run() -> bool:
+    """Whether kernels are to be compiled and kept, and none has been on this machine."""
+    return JIT_ENABLED and not _BY_NUMBA and _store.is_empty()

@@ -71,6 +71,11 @@ def save(name: str, signature: str, code: Code) -> None:
         return
 
 
+def is_empty() -> bool:
+    """Whether nothing is stored, though it would be."""
+    return _wanted() and not any((root / _fingerprint()).is_dir() for root in _roots())
+
+
 def _wanted() -> bool:
     value = os.environ.get("BPEJIT_CACHE", "1")
     if value not in ("0", "1"):
