@@ -25,6 +25,11 @@ _ENDS = 1 << 14
 _SCRATCH_WORDS = windows.SCRATCH_WORDS * 4 * windows.WINDOW + windows.SCRATCH_EXTRA
 _LEAST_SLOTS = 1 << 9
 
+_HEAP_BLOCK = 1 << 16
+"""Below what malloc takes from the system alone."""
+
+_HEAP_BLOCKS = 32
+
 
 class Workspace:
     """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone."""
@@ -50,6 +55,7 @@ class Workspace:
         self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
         self.text_bytes = text_bytes
         self.set_text_room(text_bytes)
+        self._pin = _reserve_heap()
 
     @property
     def memory(self) -> EncoderMemory:
@@ -113,3 +119,13 @@ class Workspace:
         enough = windows.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]) + windows.SCRATCH_EXTRA
         size = min(4 * self.memory.scratch.size, enough)
         self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
+
+
+def _reserve_heap() -> Array:
+    """Leave free memory in the heap for what Python itself needs while text is encoded: lines of files, lists of ids.
+
+    Encoding then goes on where the system grants no new memory at all. What is returned keeps the heap from shrinking.
+    """
+    blocks = [np.empty(_HEAP_BLOCK, dtype=np.uint8) for _ in range(_HEAP_BLOCKS)]
+    # The one that is kept must lie above the others.
+    return max(blocks, key=lambda block: block.ctypes.data)
