@@ -101,12 +101,12 @@ class PretokenCounter:
         return PretokenTable(sorted_pool, sorted_starts, sorted_counts)
 
 
-def merge_tables(tables: list[PretokenTable]) -> PretokenTable:
-    """Return one table with the counts of all, in order of bytes."""
+def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:
+    """Return one table with the counts of all, in order of bytes unless that is of no use."""
     slots = INITIAL_SLOTS
     while 3 * slots < 4 * max(map(len, tables), default=0):
         slots *= 2
     counter = PretokenCounter(slots=slots)
     for table in tables:
         counter.add_table(table)
-    return counter.table()
+    return counter.table(in_order=in_order)

@@ -205,4 +205,5 @@ def _count(
         tell("count", done, total, "bytes")
 
     # Nothing is told before the workers run: a progress bar may start a thread, and then they could not be forked.
-    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance)), done
+    # In no order: it takes 25 ms for 140,000 pre-tokens, and the merges are the same.
+    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance), in_order=False), done
