@@ -68,7 +68,7 @@ class Tokenizer:
     """A trained tokenizer: text to token ids and back, exactly.
 
     It is immutable, can be pickled, and may be used from several threads. All kernels are loaded and all working memory
-    is allocated when it is made.
+    is allocated when it is made, or, by `train`, when it is first used.
 
     Parameters
     ----------
@@ -105,15 +105,34 @@ class Tokenizer:
 
     def _start(self, model: Model) -> None:
         self._model = model
-        self._encoder = Encoder(model)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._encoder = Encoder(self._model)
         # A list is a thread-safe stack: each call takes a workspace of its own and puts it back.
         self._workspaces: list[Workspace] = [self._encoder.new_workspace()]
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_encoder", "_workspaces"):  # of a tokenizer that was made with `later`
+            self._prepare()
+            return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @classmethod
-    def from_model(cls, model: Model) -> Tokenizer:
-        """Make a tokenizer from its data."""
+    def from_model(cls, model: Model, *, later: bool = False) -> Tokenizer:
+        """Make a tokenizer from its data.
+
+        Parameters
+        ----------
+        model : Model
+        later : bool
+            Whether what encoding needs is made when it is first used: for one that may only be saved.
+        """
         tokenizer = cls.__new__(cls)
-        tokenizer._start(model)
+        if later:
+            tokenizer._model = model
+        else:
+            tokenizer._start(model)
         return tokenizer
 
     @classmethod

@@ -132,7 +132,7 @@ def _as_tokenizer(make_model: Callable[Settings, Model], name: str, summary: str
 
     @functools.wraps(make_model)
     def make_tokenizer(*args: Settings.args, **kwargs: Settings.kwargs) -> Tokenizer:
-        return Tokenizer.from_model(make_model(*args, **kwargs))
+        return Tokenizer.from_model(make_model(*args, **kwargs), later=True)
 
     make_tokenizer.__name__ = make_tokenizer.__qualname__ = name
     make_tokenizer.__doc__ = summary + (make_model.__doc__ or "").partition("\n")[2]

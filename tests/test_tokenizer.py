@@ -312,3 +312,18 @@ def test_train__refuses_a_corpus_without_text(data: bytes, tmp_path: Path) -> No
 def test_load__says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(bpejit.TokenizerFormatError, match="nothing-here"):
         bpejit.load(tmp_path / "nothing-here")
+
+
+def test_a_trained_tokenizer_is_ready_when_it_is_used(tmp_path):
+    (tmp_path / "text.txt").write_text("low lower lowest " * 50, encoding="utf-8")
+    trained = bpejit.train([tmp_path / "text.txt"], vocab_size=270)
+    assert "_encoder" not in vars(trained)
+    trained.save(tmp_path / "tokenizer")
+    copy = pickle.loads(pickle.dumps(trained))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(trained.encode, ["lower lowest"] * 20))
+    assert found == [copy.encode("lower lowest")] * 20
+    assert found[0] == bpejit.load(tmp_path / "tokenizer").encode("lower lowest")
+    assert len(found[0]) < 5
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        trained.missing  # noqa: B018

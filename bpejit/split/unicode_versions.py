@@ -193,7 +193,8 @@ def differing(version: str) -> tuple[tuple[Array, int], ...]:
 
 def _absent_from(version: str) -> Array:
     """Return the code points that a version has not assigned, sorted."""
-    return np.sort(np.concatenate([_points(_UNASSIGNED), *(_points(_ADDED[one]) for one in _later_than(version))]))
+    parts = [_points(_UNASSIGNED), *(_points(_ADDED[one]) for one in _later_than(version))]
+    return np.sort(np.concatenate(parts), kind="stable")  # a tenth of the time: the parts are sorted
 
 
 @cache
