@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
-from bpejit.corpus.sources import Inputs, find_sources, total_bytes
+from bpejit.corpus.chunks import CHUNK_BYTES
+from bpejit.corpus.sources import Inputs
 from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
-from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
-from bpejit.engines.jobs import EncodeJob
-from bpejit.files import OutputFile, replacing
+from bpejit.file_to_file import EncodeReport, decode_file, encode_files
 from bpejit.formats.export import save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.formats.recognise import load_model
@@ -30,7 +25,6 @@ from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encod
 from bpejit.split import Pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.streaming import StreamDecoder, decode_stream
-from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
 from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -39,29 +33,6 @@ if TYPE_CHECKING:
 
 ITERABLE_IDS = 2048
 """Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
-
-
-@dataclass(frozen=True)
-class EncodeReport:
-    """What `Tokenizer.encode_files` did.
-
-    Parameters
-    ----------
-    path : Path
-        The token file.
-    tokens, bytes : int
-        Ids written and bytes of text read.
-    dtype : str
-        `uint16` or `uint32`.
-    seconds : float
-        Wall time, reading and writing included.
-    """
-
-    path: Path
-    tokens: int
-    bytes: int
-    dtype: str
-    seconds: float
 
 
 class Tokenizer:
@@ -394,24 +365,16 @@ class Tokenizer:
         ------
         CorpusError, TokenFileError, OutputError, EngineError
         """
-        begun = time.perf_counter()
-        tell = progress or no_progress
-        sources = find_sources(inputs)
-        total = total_bytes(sources)
-        splitter = self._encoder.splitter
-        spread = make_engine(
-            engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads"
+        return encode_files(
+            self._encoder,
+            inputs,
+            out,
+            dtype=dtype,
+            workers=workers,
+            engine=engine,
+            chunk_bytes=chunk_bytes,
+            tell=progress or no_progress,
         )
-        written = 0
-        with TokenFileWriter(out, dtype=dtype, vocab_size=self.vocab_size, tokenizer_sha256=self.sha256) as writer:
-            job = EncodeJob(self._model, writer.dtype.name, self._encoder)
-            chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
-            tell("encode", 0, total, "bytes")
-            for n_bytes, ids in spread.map_chunks(job, chunks):
-                writer.write(ids, n_bytes=n_bytes)
-                written += n_bytes
-                tell("encode", written, total, "bytes")
-        return EncodeReport(Path(out), writer.n_tokens, written, writer.dtype.name, time.perf_counter() - begun)
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
@@ -458,24 +421,7 @@ class Tokenizer:
         TokenIdError
             If it holds an id that the vocabulary does not have.
         """
-        tell = progress or no_progress
-        tokens = open_tokens(path, dtype=dtype, tokenizer_sha256=self.sha256)
-
-        def write(target: BinaryIO | OutputFile) -> int:
-            written = done = 0
-            tell("decode", 0, tokens.n_tokens, "tokens")
-            for block in tokens.blocks():
-                data = self._encoder.decode(block, offset=done)
-                target.write(data)
-                written += len(data)
-                done += block.size
-                tell("decode", done, tokens.n_tokens, "tokens")
-            return written
-
-        if isinstance(out, (str, os.PathLike)):
-            with replacing(out) as file:
-                return write(file)
-        return write(out)
+        return decode_file(self._encoder, path, out, dtype=dtype, tell=progress or no_progress)
 
     # ---- other faces -------------------------------------------------------------------------------------------------
 

@@ -204,6 +204,7 @@ def _count(
         done += n_bytes
         tell("count", done, total, "bytes")
 
+    give_back_memory()  # what making the pattern left is not to be in every worker
     # Nothing is told before the workers run: a progress bar may start a thread, and then they could not be forked.
     # In no order: it takes 25 ms for 140,000 pre-tokens, and the merges are the same.
     return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance), in_order=False), done
