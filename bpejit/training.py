@@ -255,6 +255,7 @@ class Learning:
         """Give each token one cell again, and let go of everything that the next phase makes anew."""
         del self.pairs, self.postings, self.heap, self.before, self.after
         self.n_cells = np.uint64(cells.compact_cells(self.cells, self.n_cells, self.tokens.widths, self.border))
+        self.cells.resize(int(self.n_cells), refcheck=False)  # gives the rest back, without a copy
         self.tokens.widths[:] = 1
 
     def merge(self, progress: Callable[[int], None] | None) -> int:
