@@ -423,7 +423,11 @@ def readme_rest(measured: Measured) -> str:
     starts = [result for result in ours("start") if result["case"]["what"] in ("help", "encode 1 KB", "first run")]
     rows += [[START[result["case"]["what"]], middle(result, "seconds", " s")] for result in starts]
     for result in measured.of("baseline"):
-        for metric, what in (("seconds", "training"), ("first_mb_s", "encoding, first pass")):
+        for metric, what in (
+            ("seconds", "training"),
+            ("uncached_mb_s", "encoding, first pass, there without a cache"),
+            ("first_mb_s", "encoding, first pass, there with a cache"),
+        ):
             if times := ratio(result, metric):
                 rows.append([f"{what}, against [plain Python](benchmarks/baseline.py)", f"{times} times faster"])
     return table(["bpejit", ""], rows)
