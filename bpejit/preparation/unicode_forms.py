@@ -14,6 +14,8 @@ import unicodedata
 from functools import cache
 from typing import Literal, TypeAlias
 
+from bpejit.split.unicode_versions import read_ranges
+
 Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 FORMS: dict[str, Form] = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD"}
@@ -52,12 +54,7 @@ _LATER_CASES = (
 """Capital letters of Unicode 14 to 17: the first, the last, and the small letter of the first."""
 
 
-def _ranges(text: str) -> list[tuple[int, int]]:
-    bounds = [[int(bound, 16) for bound in part.split("-")] for part in text.split()]
-    return [(bound[0], bound[-1]) for bound in bounds]
-
-
-_LATER_CHARACTERS = re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _ranges(_LATER)) + "])")
+_LATER_CHARACTERS = re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in read_ranges(_LATER)) + "])")
 
 STARTS = re.compile(
     "[\x00-\u02ff\u0370-\u0482\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e30\u1e00-\u206f\u3000-\u3029\u3041-\u3096"

@@ -120,9 +120,14 @@ UNASSIGNED = 0x378
 """A code point of which every version knows nothing."""
 
 
+def read_ranges(text: str) -> list[tuple[int, int]]:
+    """Return the first and the last code point of each range of a table such as `378-379 38B`."""
+    bounds = [[int(bound, 16) for bound in part.split("-")] for part in text.split()]
+    return [(bound[0], bound[-1]) for bound in bounds]
+
+
 def _points(ranges: str) -> Array:
-    bounds = [[int(bound, 16) for bound in part.split("-")] for part in ranges.split()]
-    return np.concatenate([np.arange(bound[0], bound[-1] + 1, dtype="<u4") for bound in bounds])
+    return np.concatenate([np.arange(low, high + 1, dtype="<u4") for low, high in read_ranges(ranges)])
 
 
 def _later_than(version: str) -> tuple[str, ...]:
