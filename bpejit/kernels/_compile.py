@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import itertools
 import time
 import warnings
@@ -56,6 +57,15 @@ _state = _State()
 def type_of_kernel(kernel: Any) -> Any:
     """Return the type by which Numba knows a function made with `kernel` or `inline`."""
     return types.Dispatcher(dispatcher_of(kernel))
+
+
+def type_of_intrinsic(function: Any) -> Any:
+    """Return the type by which Numba knows an `Intrinsic`: of `memory` as in `_memory`, of `lanes` as in `_lanes`."""
+    package, _, name = function.__module__.rpartition(".")
+    module = importlib.import_module(f"{package}._{name}")
+    context = cpu_target.typing_context
+    context.refresh()  # makes what the module has defined known
+    return context.resolve_value_type(getattr(module, function.__name__))
 
 
 @functools.cache

@@ -53,5 +53,14 @@ PAIR_SHIFT = 3
 PAIR_ROW_SHIFT = 9
 """Where the next row stands in an entry of `pair_table`; below it are three fields of three bits, see `kernels.automata`."""
 
+CUT_RULES = 4
+"""Sets of tables of the local rules that are about cuts; the others are about what is unknown."""
+
+CONTEXT_BEFORE = 3
+"""Characters of a context before the place that it is about."""
+
+CONTEXT_SIZE = 5
+"""Characters of a context."""
+
 MISMATCH = -0x6B65_726E_656C_2121
 """What compiled code returns if it is given an array of another type than it was compiled for."""

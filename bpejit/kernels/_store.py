@@ -127,7 +127,7 @@ def _fingerprint() -> str:
             stamp = Path(found.origin).stat()
             digest.update(f"{found.origin} {stamp.st_mtime_ns} {stamp.st_size}\n".encode())
     digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {platform.processor()}\n".encode())
-    digest.update(_processor())
+    digest.update(_processor() + os.environ.get("NUMBA_CPU_NAME", "").encode())
     return digest.hexdigest()
 
 

@@ -11,7 +11,7 @@ from bpejit.kernels.records import EncoderMemory, EncoderTables, SplitAutomaton
 
 @inline
 def automaton_at(addresses):
-    """Return a SplitAutomaton; `addresses` is int64[24], in."""
+    """Return a SplitAutomaton; `addresses` is int64[26], in."""
     return SplitAutomaton(
         array_at(addresses, 0, np.uint32),
         array_at(addresses, 1, np.uint32),
@@ -19,12 +19,13 @@ def automaton_at(addresses):
         array_at(addresses, 3, np.uint8),
         array_at(addresses, 4, np.uint8),
         array_at(addresses, 5, np.uint8),
-        array_at(addresses, 6, np.int64),
-        array_at(addresses, 7, np.uint64),
-        array_at(addresses, 8, np.int32),
+        array_at(addresses, 6, np.uint8),
+        array_at(addresses, 7, np.int64),
+        array_at(addresses, 8, np.uint64),
         array_at(addresses, 9, np.int32),
-        array_at(addresses, 10, np.uint8),
+        array_at(addresses, 10, np.int32),
         array_at(addresses, 11, np.uint8),
+        array_at(addresses, 12, np.uint8),
     )
 
 

@@ -1,6 +1,6 @@
 """The few operations on memory that plain Numba has no words for.
 
-Each is an LLVM intrinsic of a few instructions (`_intrinsics`); here they are in plain Python, with the same value, for
+Each is an LLVM intrinsic of a few instructions (`_memory`); here they are in plain Python, with the same value, for
 `NUMBA_DISABLE_JIT=1` and for the reader. Indices are not checked. Multi-byte values are little-endian.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Intrinsic:
-    """A function that is one of `_intrinsics` where a kernel is compiled."""
+    """A function that is one of LLVM's instructions where a kernel is compiled: of the same name in `_memory` or `_lanes`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -27,9 +27,9 @@ class Intrinsic:
     @property
     def _numba_type_(self) -> Any:
         """What Numba takes this object for, where a kernel that it compiles calls it."""
-        from bpejit.kernels import _intrinsics
+        from bpejit.kernels._compile import type_of_intrinsic
 
-        return _intrinsics.type_of(self.function.__name__)
+        return type_of_intrinsic(self.function)
 
 
 @Intrinsic
@@ -71,3 +71,9 @@ def fold_multiply(a: Any, b: Any) -> Any:
 def bit_length(value: Any) -> Any:
     """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
     return np.uint64(int(value).bit_length())
+
+
+@Intrinsic
+def count_ones(value: Any) -> Any:
+    """Number of ones among the bits of a uint64, as uint64."""
+    return np.uint64(int(value).bit_count())

@@ -40,8 +40,10 @@ class SplitAutomaton(NamedTuple):
         Class of each byte that is a character by itself: ASCII, and bytes that are not UTF-8.
     safe : uint8 [stride * stride]
         1 for each pair of classes between which a text may be cut.
-    settings : int64 [4]
-        IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT.
+    local_rules : uint8 [sets * CONTEXT_SIZE * 128] or [0]
+        What five neighbouring characters tell (see `bpejit.split.local_rules`).
+    settings : int64 [5]
+        IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
     needles : uint64 [3] or [0]
         If all special tokens begin with the same byte: that byte, eight times; the second byte, if they share that too; and
         the bits of the second that count. Otherwise nothing.
@@ -61,6 +63,7 @@ class SplitAutomaton(NamedTuple):
     class_of: Array
     byte_class: Array
     safe: Array
+    local_rules: Array
     settings: Array
     needles: Array
     trie_roots: Array
@@ -90,7 +93,7 @@ class EncoderTables(NamedTuple):
         Tokens that a pre-token becomes as a whole though its merges give others: a hash table of three words, the hash of the
         bytes, `start << 32 | length` in `whole_pool` (0: a free slot), and the id.
     whole_pool : uint8
-        Their bytes; readable 8 bytes past the last.
+        Their bytes; readable 16 bytes past the last.
     """
 
     pairs: Array

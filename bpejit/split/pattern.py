@@ -16,6 +16,7 @@ from bpejit.kernels._constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, 
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs, sets_of
 from bpejit.split.classes import partition
 from bpejit.split.gaps import UndecidedGapError, fill_gaps
+from bpejit.split.local_rules import make_rules
 from bpejit.split.parse import Node, OutsideDialectError, find_ends, parse_with_marks
 from bpejit.split.presets import PRESETS, Pattern, pattern_source
 from bpejit.split.stand_ins import stand_ins
@@ -47,6 +48,8 @@ class SplitTables(NamedTuple):
     class_of: Array
     byte_class: Array
     safe: Array
+    local_rules: Array
+    cut_rules: int
     stride: int
 
 
@@ -153,9 +156,11 @@ def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None =
     safe = np.zeros((stride, stride), dtype=np.uint8)
     safe[: classes.n + 1, : classes.n + 1] = safe_pairs(dfa) if transducer is None else border_pairs(transducer)
     pairs: tuple[Array, Array, int] = np.zeros(1, np.uint32), np.zeros(256, np.uint16), -1
+    rules: tuple[Array, int] = np.zeros(0, np.uint8), 0
     if transducer is not None:
         pairs = _pair_table(transducer, classes.class_of[:128], stride)
-    return SplitTables(table, *pairs, classes.class_of, classes.class_of[alone], safe.reshape(-1), stride)
+        rules = make_rules(transducer, classes.class_of)
+    return SplitTables(table, *pairs, classes.class_of, classes.class_of[alone], safe.reshape(-1), *rules, stride)
 
 
 @lru_cache(maxsize=64)

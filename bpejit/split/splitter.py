@@ -48,7 +48,7 @@ class Splitter:
         Without repetitions, in the order given.
     automaton : SplitAutomaton or None
         What the kernels need; None if the pattern runs through the `regex` package.
-    addresses : int64 [24]
+    addresses : int64 [26]
         Where its arrays are (see `kernels.records`); nothing if there is none.
     """
 
@@ -231,7 +231,9 @@ def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) ->
         # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
         safe = np.zeros_like(safe)
     longest = max(map(len, special_tokens), default=0)
-    settings = np.array([pattern.kind == "restart", tables.stride, longest, tables.pair_shift], dtype=np.int64)
+    settings = np.array(
+        [pattern.kind == "restart", tables.stride, longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
+    )
     return SplitAutomaton(
         tables.table,
         tables.pair_table,
@@ -239,6 +241,7 @@ def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) ->
         tables.class_of,
         tables.byte_class,
         safe,
+        tables.local_rules,
         settings,
         _make_needles(special_tokens),
         *_make_trie(special_tokens),

@@ -65,6 +65,16 @@ def test_two_cursors(pattern: str, parts: list[bytes], order: list[int], tokens:
     assert split_stream(splitter, [data[: len(data) // 2], data[len(data) // 2 :]], n_ends) == expected
 
 
+@pytest.mark.parametrize("pattern", PRESETS)
+def test_broken_bytes_before_text_beyond_ascii(pattern: str) -> None:
+    # A byte that only goes on with a character is one of its own where none begins before it.
+    body = "中文、字 é1 我们x".encode() * small(150, 20)
+    for before in (b"\x80", b"\xbf\x80", b"\x80\x80\x80", b"\xe4\xb8", b"\xf0\x9f\x98", b"<s>\xad"):
+        splitter = cached_splitter(pattern, (b"<s>",))
+        data = before + body
+        assert split_stream(splitter, [data], 1 << 16) == split_by_regex(splitter, data)
+
+
 def test_state_begins_a_new_text_after_the_last_call() -> None:
     splitter = cached_splitter("gpt2", (b"<|endoftext|>",))
     state = splitter.new_state()

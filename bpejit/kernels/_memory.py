@@ -7,19 +7,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 
-def type_of(name: str) -> Any:
-    """Return the type by which Numba knows one of the functions below."""
-    context = cpu_target.typing_context
-    context.refresh()  # makes what this module has defined known
-    return context.resolve_value_type(globals()[name])
-
-
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
+def address_of(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
     """Address of `array[index]` as a byte pointer."""
     data = context.make_array(array_type)(context, builder, array).data
     index = context.cast(builder, index, index_type, types.uint64)
@@ -31,7 +23,7 @@ def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
     """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         word = ir.IntType(64)
         return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
 
@@ -43,7 +35,7 @@ def store_u64(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         builder.store(arguments[2], builder.bitcast(pointer, ir.IntType(64).as_pointer()), align=1)
         return context.get_dummy_value()
 
@@ -55,7 +47,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of `array[index]`; never faults, changes nothing."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         flag = ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module,
@@ -89,6 +81,16 @@ def bit_length(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
         return builder.sub(word(64), builder.ctlz(arguments[0], ir.IntType(1)(0)))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def count_ones(typing_context: Any, value: Any) -> Any:
+    """Number of ones among the bits of a uint64, as uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
 
