@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
 from bpejit.encoder_tables import make_decoder, make_tables, make_whole, padded
 from bpejit.errors import CorpusError, TokenIdError
-from bpejit.kernels import decoding
+from bpejit.kernels import cache, decoding
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG
 from bpejit.kernels.records import EncoderMemory, addresses_of
@@ -87,7 +87,7 @@ class Encoder:
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
         self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
-        kernels.move_slots(np.zeros(kernels.SLOT_WORDS, np.uint64), np.zeros(2 * kernels.SLOT_WORDS, np.uint64))
+        cache.move_slots(np.zeros(cache.SLOT_WORDS, np.uint64), np.zeros(2 * cache.SLOT_WORDS, np.uint64))
 
     def new_workspace(
         self, *, cache_bytes: int = CACHE_BYTES, cache_limit: int = CACHE_LIMIT, text_bytes: int = TEXT_BYTES
@@ -110,7 +110,7 @@ class Encoder:
             return workspace
         # What is stored is what the merges make of a token's bytes, and for some tokens of some vocabularies that is not
         # the token.
-        seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // kernels.SLOT_WORDS // 2])
+        seeds = ByteStrings.from_list(self._seeds[: workspace.memory.slots.size // cache.SLOT_WORDS // 2])
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         self._encode_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
         self.encode(b" ", workspace)
@@ -133,9 +133,9 @@ class Encoder:
             # Each span gives at least one id, so if there are no more ids than spans each has given one. Else look closer.
             strings = ByteStrings.from_list(some)
             out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-            workspace.progress[kernels.N_OUT] = 0
+            workspace.progress[cache.N_OUT] = 0
             self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
-            if workspace.progress[kernels.N_OUT] > len(some):
+            if workspace.progress[cache.N_OUT] > len(some):
                 if len(some) == 1:
                     unreachable += some
                 else:
@@ -186,10 +186,10 @@ class Encoder:
             and (self.model.preparation is None or self.leaves(data))
         ):
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
-            workspace.progress[kernels.N_OUT] = 0
+            workspace.progress[cache.N_OUT] = 0
             places = splitter.addresses
             out = self._encode_text(workspace, places, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
+            return self._checked(out[: workspace.progress[cache.N_OUT]]).copy()
         if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_room < LONG_TEXT_BYTES:
             workspace.set_text_room(LONG_TEXT_BYTES)
         return EncodeStream(self, workspace, grows=True, splitter=splitter).encode_rest(data)
@@ -219,20 +219,20 @@ class Encoder:
             The only stretches in which special tokens are found (see `Preparer.align`).
         """
         prepared = preparer.align(data, areas)
-        workspace.progress[kernels.N_OUT] = 0
+        workspace.progress[cache.N_OUT] = 0
         out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self._encode_spans(workspace, prepared.text, prepared.ends, out)
-        return self._checked(out[: workspace.progress[kernels.N_OUT]]).copy(), prepared
+        return self._checked(out[: workspace.progress[cache.N_OUT]]).copy(), prepared
 
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each of some pre-tokens: what the merges make of these bytes, whatever they are."""
         if not pieces:
             return []
         strings = ByteStrings.from_list(list(pieces))
-        workspace.progress[kernels.N_OUT] = 0
+        workspace.progress[cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
-        ids = self._checked(out[: workspace.progress[kernels.N_OUT]]).copy()
+        ids = self._checked(out[: workspace.progress[cache.N_OUT]]).copy()
         return np.split(ids, np.searchsorted(np.cumsum(self.token_lengths(ids)), strings.starts[1:-1], side="right"))
 
     def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:
@@ -254,7 +254,7 @@ class Encoder:
         """
         check_chunk(stop)
         workspace.grow_cache()
-        workspace.progress[kernels.N_OUT] = 0
+        workspace.progress[cache.N_OUT] = 0
         out = workspace.chunk_out
         if isinstance(self.splitter, Preparer):
             out = self._encode_prepared(workspace, self.splitter, text, cut, stop, final, out)
@@ -263,7 +263,7 @@ class Encoder:
         else:
             out = self._encode_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
         workspace.chunk_out = out
-        return self._checked(out[: workspace.progress[kernels.N_OUT]])
+        return self._checked(out[: workspace.progress[cache.N_OUT]])
 
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Begin to encode a text that comes in pieces. The workspace serves nothing else until the stream is finished."""
@@ -302,13 +302,13 @@ class Encoder:
     def _encode_spans(self, workspace: Workspace, text: Array, ends: Array, out: Array) -> Array:
         """Run `kernels.encode_spans` on spans from byte 0 until it is done; return `out`, or what took its place."""
         progress = workspace.progress
-        progress[kernels.FIRST] = 0
-        progress[kernels.SPAN] = 0
-        progress[kernels.N_SPANS] = ends.size
+        progress[cache.FIRST] = 0
+        progress[cache.SPAN] = 0
+        progress[cache.N_SPANS] = ends.size
         while status := kernels.encode_spans(text, ends, self.tables, workspace.memory, out):
             out = self._make_room(workspace, status, out, int(ends[-1]) & (SPECIAL_FLAG - 1))
-        progress[kernels.SPAN] = 0
-        progress[kernels.N_SPANS] = 0
+        progress[cache.SPAN] = 0
+        progress[cache.N_SPANS] = 0
         return out
 
     def _checked(self, ids: Array) -> Array:
@@ -326,8 +326,8 @@ class Encoder:
         if status == NEED_SCRATCH:
             workspace.grow_scratch()
             return out
-        done = int(workspace.progress[kernels.N_OUT])
-        left = stop - int(workspace.progress[kernels.FIRST])
+        done = int(workspace.progress[cache.N_OUT])
+        left = stop - int(workspace.progress[cache.FIRST])
         # Enough for what is left if it is like the rest, but at least half as much again; a pre-token that alone needs
         # more gets it in some further rounds.
         larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, dtype=np.uint32)
@@ -433,7 +433,7 @@ class EncodeStream:
         self._filled = 0
         self._surrogate = ""
         self._searched = 0
-        self._workspace.progress[kernels.FIRST] = 0
+        self._workspace.progress[cache.FIRST] = 0
 
     def feed(self, data: BytesLike | str) -> Array:
         """Add a piece of text; return the ids that are certain now, as a new array."""
@@ -459,9 +459,9 @@ class EncodeStream:
         """
         workspace = self._workspace
         for last in self._fill(data, final):
-            workspace.progress[kernels.N_OUT] = 0
+            workspace.progress[cache.N_OUT] = 0
             out = self._encode(last, workspace.out)
-            yield self._encoder._checked(out[: workspace.progress[kernels.N_OUT]])
+            yield self._encoder._checked(out[: workspace.progress[cache.N_OUT]])
 
     def encode_rest(self, data: BytesLike) -> Array:
         """Add the last piece; return all ids that were not returned before, as one array."""
@@ -469,9 +469,9 @@ class EncodeStream:
         out: Array = np.empty(len(data) // 3 + 64, dtype=np.uint32)
         done = 0
         for last in self._fill(data, True):
-            workspace.progress[kernels.N_OUT] = done
+            workspace.progress[cache.N_OUT] = done
             out = self._encode(last, out)
-            done = int(workspace.progress[kernels.N_OUT])
+            done = int(workspace.progress[cache.N_OUT])
         return self._encoder._checked(_trimmed(out, done))
 
     def _fill(self, data: BytesLike | str, final: bool) -> Iterator[bool]:
@@ -515,14 +515,14 @@ class EncodeStream:
     def _make_room(self) -> None:
         """Make room in a full buffer: move what is not yet encoded to its start, or grow if that is most of it."""
         workspace = self._workspace
-        first = int(workspace.progress[kernels.FIRST])
+        first = int(workspace.progress[cache.FIRST])
         text = workspace.text
         if first < workspace.text_room // 2:
             workspace.set_text_room(2 * workspace.text_room)
         self._filled -= first
         # Half of the buffer at most, once for each half of a buffer that was encoded: linear in all.
         workspace.text[: self._filled] = text[first : first + self._filled]
-        workspace.progress[kernels.FIRST] = 0
+        workspace.progress[cache.FIRST] = 0
         self._searched = max(self._searched - first, 0)
         shift_state(workspace.split_state, first)
 
@@ -533,12 +533,12 @@ class EncodeStream:
             workspace.grow_cache()
         filled = self._filled
         if isinstance(self._splitter, Preparer):
-            first = int(workspace.progress[kernels.FIRST])
+            first = int(workspace.progress[cache.FIRST])
             cut = filled if last else self._splitter.find_last_cut(workspace.text, first, filled)
             if cut > first:
                 stop = self._splitter.margin_behind(cut, filled) - first
                 out = encoder._encode_prepared(workspace, self._splitter, workspace.text[first:], cut - first, stop, last, out)
-            workspace.progress[kernels.FIRST] = cut
+            workspace.progress[cache.FIRST] = cut
             return out
         if self._splitter.automaton is not None:
             out = encoder._encode_text(
@@ -546,11 +546,11 @@ class EncodeStream:
             )
             self._fresh = False
             return out
-        first = int(workspace.progress[kernels.FIRST])
+        first = int(workspace.progress[cache.FIRST])
         stop = filled if last else self._last_special(first)
         text = workspace.text[first:]
         out = encoder._encode_spans(workspace, text, self._splitter.split(text, stop - first), out)
-        workspace.progress[kernels.FIRST] = stop
+        workspace.progress[cache.FIRST] = stop
         return out
 
     def _last_special(self, first: int) -> int:

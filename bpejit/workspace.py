@@ -6,8 +6,8 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
+from bpejit.kernels import cache, windows
 from bpejit.kernels import encoding as kernels
-from bpejit.kernels import windows
 from bpejit.kernels._constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.records import EncoderMemory, addresses_of
 from bpejit.kernels.splitting import STATE_SIZE
@@ -36,18 +36,18 @@ class Workspace:
 
     def __init__(self, *, cache_bytes: int, cache_limit: int, text_bytes: int) -> None:
         # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
-        slot_bytes = 8 * kernels.SLOT_WORDS
+        slot_bytes = 8 * cache.SLOT_WORDS
         n_slots = _LEAST_SLOTS
         while 2 * n_slots * slot_bytes <= cache_bytes * 3 // 4:
             n_slots *= 2
         self.cache_limit = cache_limit
         self.memory = EncoderMemory(
-            slots=np.full(n_slots * kernels.SLOT_WORDS, 0, dtype=np.uint64),
+            slots=np.full(n_slots * cache.SLOT_WORDS, 0, dtype=np.uint64),
             arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
             batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
-            progress=np.full(kernels.PROGRESS_SIZE, 0, dtype=np.int64),
+            progress=np.full(cache.PROGRESS_SIZE, 0, dtype=np.int64),
             split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
         )
         self.progress = self.memory.progress
@@ -94,29 +94,29 @@ class Workspace:
         progress, memory = self.progress, self.memory
         slots, arena = memory.slots, memory.arena
         room = self.cache_limit - slots.nbytes - arena.nbytes
-        if (progress[kernels.WIPES] or 2 * kernels.SLOT_WORDS * progress[kernels.USED] > slots.size) and slots.nbytes <= room:
+        if (progress[cache.WIPES] or 8 * cache.SLOT_WORDS * progress[cache.USED] > 5 * slots.size) and slots.nbytes <= room:
             larger = np.zeros(2 * slots.size, dtype=np.uint64)
-            kernels.move_slots(slots, larger)
+            cache.move_slots(slots, larger)
             self.memory = memory._replace(slots=larger)
-            progress[kernels.WIPES] = 0
+            progress[cache.WIPES] = 0
             room -= slots.nbytes
-        size = arena.size - kernels.ARENA_SLACK
-        written = int(progress[kernels.WRITTEN])
+        size = arena.size - cache.ARENA_SLACK
+        written = int(progress[cache.WRITTEN])
         wanted = size
         while wanted < 2 * written and wanted - size + wanted <= room:
             wanted *= 2
         if wanted > size:
-            larger = np.zeros(wanted + kernels.ARENA_SLACK, dtype=np.uint8)
+            larger = np.zeros(wanted + cache.ARENA_SLACK, dtype=np.uint8)
             if written <= size:
                 larger[:written] = arena[:written]
             else:
                 # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
-                progress[kernels.WRITTEN] = written + wanted + 1
+                progress[cache.WRITTEN] = written + wanted + 1
             self.memory = self.memory._replace(arena=larger)
 
     def grow_scratch(self) -> None:
         """Make room for merging the pre-token for which there was too little."""
-        enough = windows.SCRATCH_WORDS * int(self.progress[kernels.NEEDED]) + windows.SCRATCH_EXTRA
+        enough = windows.SCRATCH_WORDS * int(self.progress[cache.NEEDED]) + windows.SCRATCH_EXTRA
         size = min(4 * self.memory.scratch.size, enough)
         self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
 

@@ -425,6 +425,29 @@ def merge_window(data: bytes, rules: Rules) -> list[int]:
         tokens[place : place + 2] = [token]
 
 
+def merge_sweeps(data: bytes, rules: Rules, ids: list[int], most: int = 64) -> list[int] | None:
+    """Ids of a pre-token, merging all pairs of the lowest rank at once, from the left.
+
+    None if one of these merges makes a pair of a lower rank than its own, or if something may be left after `most` sweeps.
+    """
+    tokens = list(data)
+    for _ in range(most):
+        ranks = [rules[pair][0] for pair in pairwise(tokens) if pair in rules]
+        if not ranks:
+            return [ids[token] for token in tokens]
+        best = min(ranks)
+        at = 0
+        while at + 1 < len(tokens):
+            rank, merged = rules.get((tokens[at], tokens[at + 1]), (None, -1))
+            if rank == best:
+                tokens[at : at + 2] = [merged]
+                around = tokens[max(at - 1, 0) : at + 2]
+                if any(rules.get(pair, (best, 0))[0] < best for pair in pairwise(around)):
+                    return None
+            at += 1
+    return None
+
+
 def merge_long(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
     """Ids of a pre-token: windows change nothing."""
     return [ids[token] for token in merge_window(data, rules)]
@@ -436,19 +459,25 @@ def encode_pretoken(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
 
 
 def hash_strings(strings: list[bytes]) -> list[int]:
-    """The 64-bit hash of each string: eight bytes at a time, each step a folded product."""
+    """The 64-bit hash of each string: sixteen bytes at a time, the last sixteen wherever they begin."""
 
     def fold(a: int, b: int) -> int:
         return (a * b ^ (a * b >> 64)) & 0xFFFF_FFFF_FFFF_FFFF
 
+    def hash_sixteen(part: bytes, mixed: int) -> int:
+        return fold(int.from_bytes(part[:8], "little") ^ mixed ^ low, int.from_bytes(part[8:], "little") ^ high)
+
     low, high = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
     hashes = []
     for string in strings:
-        value = fold(len(string) ^ low, high)
-        whole = len(string) // 8 * 8
-        for start in range(0, whole, 8):
-            value = fold(value ^ int.from_bytes(string[start : start + 8], "little"), low)
-        hashes.append(fold(value ^ int.from_bytes(string[whole:], "little"), high))
+        mixed = fold(len(string), low)
+        parts = [string[start : start + 16] for start in range(0, max(len(string) - 16, 1), 16)]
+        if len(string) > 16:
+            parts.append(string[-16:])
+        value, *others = (hash_sixteen(part, mixed) for part in parts)
+        for other in others:
+            value = fold(value ^ high, low) ^ other
+        hashes.append(value)
     return hashes
 
 

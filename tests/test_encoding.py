@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.encoding import Encoder, text_to_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
-from bpejit.kernels import encoding as kernels
+from bpejit.kernels import cache
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.split.presets import PRESETS
 from bpejit.training import learn_merges
@@ -399,7 +399,7 @@ def test_workspace__does_not_grow(prose):
     data = b" ".join(b"%d" % (number * 7919 % 10007) for number in range(small(50_000, 2_000)))
     assert prose.decode(prose.encode(data, workspace)) == data
     assert [array.nbytes for array in workspace.memory] == sizes
-    assert workspace.progress[kernels.WIPES] > 0
+    assert workspace.progress[cache.WIPES] > 0
 
 
 LIMITED = """

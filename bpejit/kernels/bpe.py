@@ -9,13 +9,19 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.kernels._jit import inline, kernel
+from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.rules import APART, NO_RANK, find_rank
+from bpejit.kernels.sweeps import merge_sweeps, repeats
 from bpejit.kernels.windows import NO_ROOM, merge_long
 
 SCAN_BYTES = 32
 """Longest run that is merged by scanning."""
 
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+LANES = 16
+"""Longest run that is merged in lanes."""
+
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+_LANES = np.uint64(LANES)
 _SCAN = np.uint64(SCAN_BYTES)
 _BYTE_BITS = np.uint64(8)
 
@@ -66,6 +72,28 @@ def _merge_scan(text, start, length, tables, scratch, out, n_out):
     return n_out + i
 
 
+@inline
+def _merge_lanes(text, start, length, tables, scratch, out, n_out):
+    """Encode a run of up to LANES bytes; parameters and result as `encode_pretoken`."""
+    begin_merge(text, start, length, tables.byte_pairs, scratch, _ZERO)
+    n = length
+    while True:
+        best, at = lowest_rank(scratch, _ZERO)
+        if best >= np.uint64(NO_RANK):
+            break
+        token = np.uint64(tables.merged[best])
+        before = np.uint64(NO_RANK)
+        if at > _ZERO:
+            before = np.uint64(find_rank(tables.pairs, np.uint64(scratch[at - _ONE]), token))
+        behind = np.uint64(NO_RANK)
+        if at + _TWO < n:
+            behind = np.uint64(find_rank(tables.pairs, token, np.uint64(scratch[at + _TWO])))
+        merge_lane(scratch, _ZERO, at, token, before, behind)
+        n -= _ONE
+    write_tokens(scratch, _ZERO, n, tables.ids, out, n_out)
+    return n_out + n
+
+
 @kernel
 def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     """Encode one pre-token.
@@ -73,6 +101,7 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     Parameters
     ----------
     text : uint8[:], in
+        Readable 16 bytes past the pre-token.
     start, length : uint64
         Where the pre-token lies; at least one byte, less than 2**31.
     tables : EncoderTables, in
@@ -80,7 +109,7 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
         At least `windows.SCRATCH_EXTRA` words. `SCRATCH_WORDS * min(length, window)` more are enough in practice, and
         `SCRATCH_WORDS * length` more always.
     out : uint32[:], out
-        Ids are written from `n_out` on; room for `length` is needed.
+        Ids are written from `n_out` on; room for `length`, and for LANES, is needed.
     n_out, window : uint64
         `window` is `windows.WINDOW`; the tests make it smaller.
 
@@ -93,6 +122,8 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     -----
     O(length log length). The room in `out` is not checked.
     """
+    if length <= _LANES:
+        return _merge_lanes(text, start, length, tables, scratch, out, n_out)
     stop = start + length
     begin = start
     while begin < stop:
@@ -107,8 +138,13 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
         if end - begin <= _SCAN:
             n_out = _merge_scan(text, begin, end - begin, tables, scratch, out, n_out)
         else:
-            n_out = merge_long(text, begin, end - begin, tables, scratch, out, n_out, window)
-            if n_out == NO_ROOM:
-                return NO_ROOM
+            done = n_out
+            if _TWO * (end - begin) <= np.uint64(scratch.size) and repeats(text, begin, end - begin):
+                done = merge_sweeps(text, begin, end - begin, tables, scratch, out, n_out)
+            if done == n_out:
+                done = merge_long(text, begin, end - begin, tables, scratch, out, n_out, window)
+                if done == NO_ROOM:
+                    return NO_ROOM
+            n_out = done
         begin = end
     return n_out

@@ -41,6 +41,12 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inline
+def pair_slot(pairs, left, right):
+    """Return the first slot where a pair of tokens may be."""
+    return fold_multiply(left << _TOKEN_BITS | right, _MIX) & np.uint64(pairs.size - 1)
+
+
+@inline
 def find_rank(pairs, left, right):
     """Return the rank of a pair of tokens, or NO_RANK.
 
@@ -125,7 +131,7 @@ def list_splits(pool, starts, slots, left, right, tokens):
     Parameters
     ----------
     pool : uint8[:], in
-        Bytes of all tokens, end to end; readable 8 bytes past the last.
+        Bytes of all tokens, end to end; readable 16 bytes past the last.
     starts : int64[n + 1], in
     slots : int32[slots], scratch
         All 0 before; a power of two, above n.

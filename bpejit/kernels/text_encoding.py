@@ -7,7 +7,8 @@ import numpy as np
 from bpejit.kernels._constants import DONE, SPECIAL_FLAG
 from bpejit.kernels._jit import kernel
 from bpejit.kernels.addresses import automaton_at, memory_at, tables_at
-from bpejit.kernels.encoding import FIRST, N_SPANS, SPAN, encode_spans
+from bpejit.kernels.cache import FIRST, N_SPANS, SPAN
+from bpejit.kernels.encoding import encode_spans
 from bpejit.kernels.splitting import NEED_CALL, split_spans
 
 _POSITION = np.uint64(SPECIAL_FLAG - 1)

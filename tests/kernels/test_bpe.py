@@ -1,4 +1,4 @@
-"""Merging one pre-token: scan, tree and windows against the plainest merging."""
+"""Merging one pre-token: lanes, scan, sweeps, tree and windows against the plainest merging."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_word
     text, _ = padded_text(b"ab " + data + b"ab")
     enough = windows.SCRATCH_WORDS * len(data) + windows.SCRATCH_EXTRA
     scratch = np.full(enough if scratch_words is None else scratch_words, 0xABCDEF, dtype=np.uint32)
-    out = np.full(len(data) + 4, 0xFFFFFFFF, dtype=np.uint32)
+    room = max(len(data), bpe.LANES)
+    out = np.full(2 + room + 20, 0xFFFFFFFF, dtype=np.uint32)
     n_out, length = np.uint64(2), np.uint64(len(data))
     end = kernel(text, np.uint64(start), length, tables, scratch, out, n_out, np.uint64(window))
     if end == windows.NO_ROOM:
         return None
     assert (out[:2] == 0xFFFFFFFF).all()
-    assert (out[int(end) :] == 0xFFFFFFFF).all()
+    # Lanes are written all at once; nothing else is written behind the end.
+    written = 2 + bpe.LANES if len(data) <= bpe.LANES and kernel is bpe.encode_pretoken else int(end)
+    assert (out[written:] == 0xFFFFFFFF).all()
     return out[2 : int(end)].tolist()
 
 
@@ -44,6 +47,82 @@ def test_encode_pretoken(merges, data):
     expected = naive.encode_pretoken(data, table, ids)
     assert run(bpe.encode_pretoken, data, tables, window=windows.WINDOW) == expected
     assert b"".join(model.tokens[number] for number in expected) == data
+
+
+@st.composite
+def pretokens_of_size(draw, sizes):
+    """Pre-tokens of few bytes, so that merges apply, and of a length that decides how they are merged."""
+    size = draw(sizes)
+    return draw(st.lists(st.sampled_from(b"ab 0\xe3\x81\x82"), min_size=size, max_size=size).map(bytes))
+
+
+@pytest.mark.parametrize("least", [1, bpe.LANES + 1, bpe.SCAN_BYTES + 1])
+@given(data=st.data())
+def test_encode_pretoken__each_way(least, data):
+    """In lanes, by scanning, and what is longer; one length more often than others: where a way begins and ends."""
+    most = {1: bpe.LANES, bpe.LANES + 1: bpe.SCAN_BYTES}.get(least, 3 * bpe.SCAN_BYTES)
+    model = make_model(data.draw(merge_lists()))
+    table, ids = naive_rules(model)
+    pretoken = data.draw(pretokens_of_size(st.sampled_from([least, least + 1, most - 1, most]) | st.integers(least, most)))
+    expected = naive.encode_pretoken(pretoken, table, ids)
+    assert run(bpe.encode_pretoken, pretoken, make_tables(model, {}), window=windows.WINDOW) == expected
+
+
+def test_encode_pretoken__every_length():
+    """Chains of merges that begin at every place, and merges that leave one token of each length."""
+    text = bytes(range(97, 97 + 26)) * 2
+    merges = [(text[:size], text[size : size + 1]) for size in range(1, 26)]
+    backwards = [(bytes([byte]), bytes([byte + 1])) for byte in range(97, 122)][::-1]
+    for rules_of_model in (merges, backwards, []):
+        model = make_model(rules_of_model)
+        table, ids = naive_rules(model)
+        tables = make_tables(model, {})
+        for size in range(1, 40):
+            for first in range(0, 12, small(1, 5)):
+                data = text[first : first + size]
+                expected = naive.encode_pretoken(data, table, ids)
+                assert run(bpe.encode_pretoken, data, tables, window=windows.WINDOW) == expected
+
+
+@st.composite
+def runs(draw):
+    """Pre-tokens that repeat themselves: a byte or a few, many times, with something else in between."""
+    unit = st.sampled_from([b"a", b" ", b"ab", b"|---", b"aaab", b"0"])
+    one = st.tuples(unit, st.integers(1, small(60, 25))).map(lambda pair: pair[0] * pair[1])
+    return b"".join(draw(st.lists(one, min_size=1, max_size=4)))
+
+
+@st.composite
+def run_merges(draw):
+    """Merges of long tokens of few bytes, in any order: also where a merge makes a pair of lower rank than its own."""
+    tokens = [b"a", b"b", b" ", b"|", b"-", b"0"]
+    merges = []
+    for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=25)):
+        pair = tokens[left % len(tokens)], tokens[right % len(tokens)]
+        if pair not in merges and len(pair[0] + pair[1]) <= 32:
+            merges.append(pair)
+            tokens.append(pair[0] + pair[1])
+    doubled = [(b"a" * n, b"a" * n) for n in (1, 2, 4, 8)]
+    merges = list(dict.fromkeys(draw(st.sampled_from([[], doubled])) + merges))
+    return draw(st.one_of(st.just(merges), st.permutations(merges)))
+
+
+@given(run_merges(), runs())
+def test_encode_pretoken__runs(merges, data):
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    expected = naive.encode_pretoken(data, table, ids)
+    assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windows.WINDOW) == expected
+
+
+def test_encode_pretoken__a_run_whose_merges_make_pairs_of_lower_rank():
+    for merges in ([(b"aa", b"a"), (b"a", b"a")], [(b"aa", b"aa"), (b"aa", b"a"), (b"a", b"a")], [(b"a", b"aa"), (b"a", b"a")]):
+        model = make_model(merges)
+        table, ids = naive_rules(model)
+        for size in range(1, 60):
+            for data in (b"a" * size, b"a" * size + b"b" + b"a" * 40):
+                expected = naive.encode_pretoken(data, table, ids)
+                assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windows.WINDOW) == expected
 
 
 @given(merge_lists(), pretokens, st.integers(1, 70))
@@ -158,7 +237,7 @@ def test_byte_pairs_that_no_token_has():
 def test_list_splits(strings):
     tokens = [*(bytes([byte]) for byte in range(256)), *(string for string in strings if len(string) > 1)]
     packed = ByteStrings.from_list(tokens)
-    pool = np.concatenate([packed.pool, np.full(8, 0x61, dtype=np.uint8)])
+    pool = np.concatenate([packed.pool, np.full(16, 0x61, dtype=np.uint8)])
     columns = [np.full(packed.pool.size, -1, dtype=np.int32) for _ in range(3)]
     n = rules.list_splits(pool, packed.starts, np.zeros(1024, dtype=np.int32), *columns)
     assert list(zip(*(column[:n].tolist() for column in columns), strict=True)) == naive.list_splits(tokens)

@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 import regex
 from conftest import small
-from encoding_helpers import make_model, merge_lists, naive_rules, texts
+from encoding_helpers import make_model, merge_lists, naive_rules, ranked_models, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.encoder_tables import make_tables
+from bpejit.encoder_tables import make_tables, make_whole
+from bpejit.kernels import cache, windows
 from bpejit.kernels import encoding as kernels
-from bpejit.kernels import windows
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.keys import LONG_TAG, hash_bytes, hash_key, short_key
 from bpejit.kernels.records import EncoderMemory, addresses_of
 from bpejit.kernels.splitting import MIN_ENDS, STATE_SIZE
 from bpejit.kernels.text_encoding import encode_text
+from bpejit.kernels.together import MOST, TOGETHER_WORDS
 from bpejit.split import Splitter
 from bpejit.split.presets import PRESETS
 
@@ -28,12 +29,12 @@ SPECIALS = [b"<|s|>", b"ab", b" "]
 
 def make_memory(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch: int = 4096) -> EncoderMemory:
     return EncoderMemory(
-        slots=np.zeros(slots * kernels.SLOT_WORDS, np.uint64),
+        slots=np.zeros(slots * cache.SLOT_WORDS, np.uint64),
         arena=np.full(arena, 0xEE, np.uint8),
         batch=np.zeros(kernels.BATCH * kernels.BATCH_WORDS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
-        progress=np.zeros(kernels.PROGRESS_SIZE, np.int64),
+        progress=np.zeros(cache.PROGRESS_SIZE, np.int64),
         split_state=np.full(STATE_SIZE, 99, np.int64),
     )
 
@@ -43,20 +44,20 @@ def encode(data: bytes, ends: list[int], tables, memory: EncoderMemory, room: in
     text, _ = padded_text(data)
     spans = np.array(ends, dtype=np.uint32)
     progress = memory.progress
-    progress[kernels.FIRST] = progress[kernels.SPAN] = progress[kernels.N_OUT] = 0
-    progress[kernels.N_SPANS] = len(ends)
+    progress[cache.FIRST] = progress[cache.SPAN] = progress[cache.N_OUT] = 0
+    progress[cache.N_SPANS] = len(ends)
     ids: list[int] = []
     out = np.zeros(room or len(data) + kernels.OUT_SLACK, dtype=np.uint32)
     while (status := kernels.encode_spans(text, spans, tables, memory, out)) != DONE:
         assert room is not None
         assert status == NEED_SPACE
-        ids += out[: progress[kernels.N_OUT]].tolist()
-        if progress[kernels.N_OUT] == 0:
+        ids += out[: progress[cache.N_OUT]].tolist()
+        if progress[cache.N_OUT] == 0:
             out = np.zeros(out.size + 1, dtype=np.uint32)
-        progress[kernels.N_OUT] = 0
-    assert progress[kernels.SPAN] == len(ends)
-    assert progress[kernels.FIRST] == (ends[-1] & (SPECIAL_FLAG - 1) if ends else 0)
-    return ids + out[: progress[kernels.N_OUT]].tolist()
+        progress[cache.N_OUT] = 0
+    assert progress[cache.SPAN] == len(ends)
+    assert progress[cache.FIRST] == (ends[-1] & (SPECIAL_FLAG - 1) if ends else 0)
+    return ids + out[: progress[cache.N_OUT]].tolist()
 
 
 spans = st.lists(
@@ -83,7 +84,7 @@ def test_encode_spans(merges, pieces, repeats, room):
     )
 
 
-@pytest.mark.parametrize(("slots", "arena"), [(512, 1 << 20), (1 << 14, 700), (512, 300), (512, kernels.ARENA_SLACK + 16)])
+@pytest.mark.parametrize(("slots", "arena"), [(512, 1 << 20), (1 << 14, 700), (512, 300), (512, cache.ARENA_SLACK + 16)])
 def test_encode_spans__a_cache_that_is_too_small(slots, arena):
     """The slots are emptied, the arena goes round; the same pre-tokens come back before and after."""
     generator = np.random.default_rng(3)
@@ -97,9 +98,93 @@ def test_encode_spans__a_cache_that_is_too_small(slots, arena):
     encoded = encode(b"".join(order), ends, make_tables(model, {}), memory)
     assert encoded == [number for word in order for number in known[word]]
     if arena == 1 << 20:
-        assert memory.progress[kernels.WIPES] > 0
+        assert memory.progress[cache.WIPES] > 0
     if arena == 700:
-        assert memory.progress[kernels.WRITTEN] > 3 * arena
+        assert memory.progress[cache.WRITTEN] > 3 * arena
+
+
+words = st.one_of(
+    st.lists(st.sampled_from(b"ab 0"), min_size=1, max_size=16).map(bytes),
+    st.integers(0, 99_999).map(lambda number: b"%d" % number),
+    st.integers(1, 40).map(lambda size: b"a" * size),
+    texts.filter(len),
+)
+
+
+@given(
+    merge_lists(),
+    st.lists(words, min_size=1, max_size=small(150, 50)),
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 0, 0, 0, 0, 1, 2])), max_size=small(400, 80)),
+    st.sampled_from([4, 16, 64, 512]),
+    st.sampled_from([cache.ARENA_SLACK + 16, 300, 4096]),
+    st.none() | st.integers(1, 300),
+)
+def test_encode_spans__many_new_pretokens_at_once(merges, vocabulary, order, slots, arena, room):
+    """More than are encoded together, the same ones again in a batch; the slots are emptied between finding and encoding."""
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    specials = {token: 1000 + number for number, token in enumerate(SPECIALS)}
+    vocabulary = [*vocabulary, *(word + b"x" for word in vocabulary)]
+    pieces = [(word, False) for word in vocabulary]
+    pieces += [(SPECIALS[i % 3] if kind == 1 else vocabulary[i % len(vocabulary)] * (1 + kind), kind == 1) for i, kind in order]
+    position, ends = 0, []
+    for piece, special in pieces:
+        position += len(piece)
+        ends.append(position | (SPECIAL_FLAG if special else 0))
+    data = b"".join(piece for piece, _ in pieces)
+    expected = naive.encode_spans(data, ends, table, ids, specials)
+    tables = make_tables(model, specials)
+    longest = max(len(piece) for piece, _ in pieces)
+    for scratch in (TOGETHER_WORDS, TOGETHER_WORDS - 1):
+        memory = make_memory(slots=slots, arena=arena, scratch=scratch + windows.SCRATCH_WORDS * longest)
+        memory = memory._replace(scratch=memory.scratch[:scratch] if longest <= 40 else memory.scratch)
+        for _ in range(2):
+            assert encode(data, ends, tables, memory, room) == expected
+
+
+def test_encode_spans__a_batch_of_new_pretokens():
+    """Each size of a batch around the number that is encoded together, and each place of one that is known."""
+    model = make_model([(b"1", b"2"), (b"12", b"3"), (b"2", b"3"), (b"4", b"5"), (b"45", b"45"), (b"6", b"6"), (b"66", b"6")])
+    table, ids = naive_rules(model)
+    tables = make_tables(model, {})
+    generator = np.random.default_rng(2)
+    for size in [1, 2, MOST - 1, MOST, MOST + 1, 2 * MOST, kernels.BATCH - 1, kernels.BATCH, kernels.BATCH + 1, 600]:
+        numbers = generator.integers(0, 10 ** generator.integers(1, 15, size))
+        words = [b"%d" % number for number in numbers.tolist()]
+        expected = [number for word in words for number in naive.encode_pretoken(word, table, ids)]
+        ends = np.cumsum([len(word) for word in words]).tolist()
+        memory = make_memory(slots=4096, arena=1 << 15)
+        for known in (0, 1, size // 2):
+            some = words[known : known + 3]
+            encode(b"".join(some), np.cumsum([len(word) for word in some]).tolist(), tables, memory)
+            assert encode(b"".join(words), ends, tables, memory) == expected
+            memory = make_memory(slots=4096, arena=1 << 15)
+        # One slot for each: what is encoded together is remembered, once.
+        assert encode(b"".join(words), ends, tables, memory) == expected
+        assert memory.progress[cache.USED] == len(set(words))
+
+
+def test_encode_spans__the_same_pretoken_twice_in_a_batch():
+    """It is remembered once: its nine ids are one record."""
+    model = make_model([])
+    memory = make_memory()
+    table, ids = naive_rules(model)
+    data = b"abcdefgh0" * 3
+    assert encode(data, [9, 18, 27], make_tables(model, {}), memory) == naive.encode_spans(data, [9, 18, 27], table, ids, {})
+    assert memory.progress[cache.USED] == 1
+    assert memory.progress[cache.WRITTEN] == 4 * 10
+
+
+@given(ranked_models(), st.lists(words, min_size=1, max_size=80))
+def test_encode_spans__tokens_that_stay_whole(model, pieces):
+    """With tokens that no merges make nothing is encoded together, and the same result comes of it."""
+    pieces += [token for token in model.tokens.values() if len(token) > 1]
+    table, ids = naive_rules(model)
+    whole, pool = make_whole(model, list(model.tokens.values()))
+    tables = make_tables(model, {})._replace(whole=whole, whole_pool=pool)
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    data = b"".join(pieces)
+    assert encode(data, ends, tables, make_memory()) == naive.encode_spans(data, ends, table, ids, {}, model.ids)
 
 
 def test_encode_spans__many_new_pretokens_empty_the_slots():
@@ -111,8 +196,8 @@ def test_encode_spans__many_new_pretokens_empty_the_slots():
     data = b"".join(words)
     expected = naive.encode_spans(data, ends, table, ids, {})
     assert encode(data, ends, make_tables(model, {}), memory) == expected
-    assert memory.progress[kernels.WIPES] == 2000 // (512 * 3 // 4)
-    assert memory.progress[kernels.USED] <= 512 * 3 // 4
+    assert memory.progress[cache.WIPES] == 2000 // (512 * 3 // 4)
+    assert memory.progress[cache.USED] <= 512 * 3 // 4
 
 
 def test_encode_spans__equal_hashes_are_not_equal_pretokens():
@@ -136,14 +221,14 @@ def test_encode_spans__asks_for_scratch_space():
     text, _ = padded_text(data)
     ends = np.array([1, 2001, 2002], np.uint32)
     memory = make_memory(scratch=windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * windows.WINDOW)
-    memory.progress[kernels.N_SPANS] = 3
+    memory.progress[cache.N_SPANS] = 3
     out = np.zeros(3000, np.uint32)
     assert kernels.encode_spans(text, ends, tables, memory, out) == NEED_SCRATCH
-    assert memory.progress[kernels.NEEDED] == 2000
-    assert memory.progress[kernels.SPAN] == 1
+    assert memory.progress[cache.NEEDED] == 2000
+    assert memory.progress[cache.SPAN] == 1
     memory = memory._replace(scratch=np.zeros(windows.SCRATCH_EXTRA + windows.SCRATCH_WORDS * 2000, np.uint32))
     assert kernels.encode_spans(text, ends, tables, memory, out) == DONE
-    assert out[: memory.progress[kernels.N_OUT]].tolist() == naive.encode_spans(data, ends.tolist(), table, ids, {})
+    assert out[: memory.progress[cache.N_OUT]].tolist() == naive.encode_spans(data, ends.tolist(), table, ids, {})
 
 
 @given(merge_lists(), texts, st.integers(0, 120), st.integers(4, 80))
@@ -161,20 +246,20 @@ def test_encode_text(merges, data, cut, room):
     fresh = True
     for stop, final in ((min(cut, length), False), (length, True)):
         while True:
-            memory.progress[kernels.N_OUT] = 0
+            memory.progress[cache.N_OUT] = 0
             places = splitter.addresses, addresses_of(tables), addresses_of(memory)
             status = encode_text(text, stop, stop, final, fresh, *places, out)
             fresh = False
-            encoded += out[: memory.progress[kernels.N_OUT]].tolist()
+            encoded += out[: memory.progress[cache.N_OUT]].tolist()
             if status == DONE:
                 break
             assert status == NEED_SPACE
-            if memory.progress[kernels.N_OUT] == 0:
+            if memory.progress[cache.N_OUT] == 0:
                 out = np.zeros(out.size + 8, np.uint32)
     assert encoded == naive.encode_text(data, regex.compile(pattern), table, ids, specials)
 
 
-@given(st.lists(st.binary(min_size=1, max_size=40), max_size=10))
+@given(st.lists(st.binary(min_size=1, max_size=90) | st.integers(1, 50).map(bytes), max_size=10))
 def test_hash_strings(strings):
     packed = ByteStrings.from_list(strings)
     hashes = np.zeros(len(strings), np.uint64)
@@ -182,10 +267,10 @@ def test_hash_strings(strings):
     assert hashes.tolist() == naive.hash_strings(strings)
 
 
-@given(given_texts=st.lists(st.binary(min_size=1, max_size=40), max_size=60))
+@given(given_texts=st.lists(st.binary(min_size=1, max_size=40), max_size=110))
 def test_move_slots__finds_everything_again(given_texts):
     """What was in the cache is in the larger one, with the same words, at a place where a look-up finds it."""
-    small_slots = np.zeros(128 * kernels.SLOT_WORDS, np.uint64)
+    small_slots = np.zeros(128 * cache.SLOT_WORDS, np.uint64)
     words = {}
     for number, text in enumerate(dict.fromkeys(given_texts)):
         padded, n_bytes = padded_text(text)
@@ -196,13 +281,16 @@ def test_move_slots__finds_everything_again(given_texts):
             key = (hash_bytes(padded, np.uint64(0), length), LONG_TAG | length)
         small_slots[4 * number : 4 * number + 4] = [*key, number, number + 1]
         words[int(key[0]), int(key[1])] = (number, number + 1)
-    larger = np.zeros(256 * kernels.SLOT_WORDS, np.uint64)
-    kernels.move_slots(small_slots, larger)
+    larger = np.zeros(256 * cache.SLOT_WORDS, np.uint64)
+    cache.move_slots(small_slots, larger)
     rows = larger.reshape(-1, 4)
     assert {(int(a), int(b)): (int(c), int(d)) for a, b, c, d in rows if b} == naive.move_slots(words)
     for low, high in words:
         hashed = low if high >= int(LONG_TAG) else int(hash_key(np.uint64(low), np.uint64(high)))
         slot = hashed & 255
+        tried = 0
         while rows[slot].tolist()[:2] != [low, high]:
             assert rows[slot, 1], "an empty slot would end the look-up"
-            slot = (slot + 1) & 255
+            # Both slots of a line, then the next line.
+            slot = slot ^ 1 if tried % 2 == 0 else ((slot ^ 1) + 2) & 255
+            tried += 1
