@@ -19,6 +19,9 @@ from typing import Any
 
 from .corpora import ROOT
 
+ONE_PROCESSOR = "BENCHMARK_ONE_PROCESSOR"
+"""Environment variable: a job runs on one processor, whatever number of threads its tool starts."""
+
 
 class JobError(Exception):
     """A job that failed or took too long."""

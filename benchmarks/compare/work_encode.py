@@ -9,11 +9,11 @@ import numpy as np
 
 from .context import Context, add_ratios, first_line, interleaved
 from .corpora import Corpus, cut
-from .processes import JobError, run_job
+from .processes import ONE_PROCESSOR, JobError, run_job
 from .tools import get_tool
 from .vocabularies import Vocabulary
 
-ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", ONE_PROCESSOR: "1"}
 
 PASS_SECONDS = 0.3
 """A slow tool gets so much text that a pass takes about so long: it has no cache, and its speed does not depend on it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 import random
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .corpora import SEPARATOR
+from .processes import ONE_PROCESSOR
 from .tools import CannotError, get_tool
 from .vocabularies import Vocabulary
 
@@ -321,6 +323,8 @@ JOBS: dict[str, Callable[[Params], Params]] = {
 
 def main() -> None:
     job, params, answer = sys.argv[1:]
+    if os.environ.get(ONE_PROCESSOR) and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     try:
         found = JOBS[job](json.loads(params))
     except CannotError as reason:
