@@ -122,9 +122,9 @@ def test_runs_without_borders(name: str, letter: str) -> None:
     """Stretches and blocks in which nothing is certain, so that the next one begins amid a pre-token."""
     splitter = cached_splitter(name)
     for size in (small(2000, 600), 600, 515):
-        for behind in ("", "x中 1"):
-            data = (letter * size + behind).encode()
-            assert split_guarded(splitter, data, [], 1 << 13) == split_by_regex(splitter, data), size
+        for before, behind in (("", ""), ("x", "x中 1"), ("xy", "")):
+            data = (before + letter * size + behind).encode()
+            assert split_guarded(splitter, data, [], 1 << 13) == split_by_regex(splitter, data), (size, before)
 
 
 @pytest.mark.parametrize("name", PRESETS)
