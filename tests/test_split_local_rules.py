@@ -156,6 +156,23 @@ def test_too_many_classes_have_no_rules() -> None:
     assert splitter.split(*padded_text(text.encode())).tolist() == splitter.split_by_regex(*padded_text(text.encode())).tolist()
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # Words of any three letters: too many contexts. Long runs of many letters: too many states.
+        "|".join(sorted({chr(97 + i % 26) + chr(97 + i * i % 26) + chr(97 + i * 7 % 23) for i in range(150)})) + r"|[\s\S]",
+        "|".join(f"{chr(97 + i)}{{1,40}}" for i in range(26)) + r"|[\s\S]",
+    ],
+)
+def test_large_transducers_have_no_rules(pattern: str) -> None:
+    splitter = fast(pattern)
+    assert splitter.automaton is not None
+    assert splitter.automaton.local_rules.size == 0
+    letters = [chr(97 + i) for i in np.random.default_rng(3).integers(0, 26, 300).tolist()]
+    data = "".join(letter * (1 + number % 3) for number, letter in enumerate(letters)).encode()
+    assert splitter.split(*padded_text(data)).tolist() == splitter.split_by_regex(*padded_text(data)).tolist()
+
+
 @lru_cache(maxsize=2)
 def short_texts(alphabet: str, longest: int) -> list[str]:
     return ["".join(letters) for size in range(longest + 1) for letters in product(alphabet, repeat=size)]
@@ -198,7 +215,9 @@ def brute_force(pattern: str, alphabet: str, longest: int) -> dict[tuple[str, ..
 def test_judge_contexts(pattern: str, alphabet: str) -> None:
     """What is said to be certain is so in all short texts, and what is so in all of them is said."""
     dfa = make_dfa(parse(pattern))
-    kinds, groups = judge_contexts(make_transducer(fill_gaps(dfa)))
+    judged = judge_contexts(make_transducer(fill_gaps(dfa)))
+    assert judged is not None
+    kinds, groups = judged
     class_of = {letter: int(dfa.classes.class_of[ord(letter)]) for letter in alphabet} | {"": END_CLASS}
     facts = brute_force(pattern, alphabet, {2: 11, 3: 8}[len(alphabet)])
     assert len(facts) >= len(alphabet) ** CONTEXT_SIZE

@@ -37,6 +37,12 @@ _MOST_CUT_BOXES = 24
 _MOST_DOUBT_BOXES = 16
 """Boxes of what is unknown, after joining some."""
 
+_MOST_STEPS = 1 << 22
+"""For how many classes times states squared rules are made: with so many that takes a quarter of a second."""
+
+_MOST_CONTEXTS = 1 << 21
+"""For how many contexts of groups rules are made: with so many that takes two seconds."""
+
 Box: TypeAlias = "list[Array]"
 """The characters of a box, bool [groups], for each place of a context."""
 
@@ -72,15 +78,16 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
     -------
     tables : uint8 [2 * sets * CONTEXT_SIZE * 128]
         Sets of tables. Each has for each place of a context and each ASCII character the boxes that take it there, as bits.
-        Behind these come the same for classes of characters. Nothing if there are too many classes.
+        Behind these come the same for classes of characters. Nothing if there are too many classes or contexts.
     cut_rules : int
         How many of the sets are about contexts that are cuts unless they are unknown. The others are about contexts that are
         unknown.
     """
-    n_classes = transducer.moves.shape[1]
-    if n_classes > 128:
+    n_states, n_classes = transducer.moves.shape
+    judged = judge_contexts(transducer) if n_classes <= 128 and n_classes * n_states**2 <= _MOST_STEPS else None
+    if judged is None:
         return np.zeros(0, np.uint8), 0
-    verdicts, groups = judge_contexts(transducer)
+    verdicts, groups = judged
     frequencies = _class_frequencies(class_of, n_classes)
     weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
     weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
@@ -111,8 +118,10 @@ def _class_frequencies(class_of: Array, n_classes: int) -> list[Array]:
     return [common, mixed]
 
 
-def judge_contexts(transducer: Transducer) -> tuple[Array, list[Array]]:
+def judge_contexts(transducer: Transducer) -> tuple[Array, list[Array]] | None:
     """Return what is known of each context, and for each of its places the number of each class of characters there.
+
+    The result is None if there are too many contexts.
 
     Returns
     -------
@@ -136,6 +145,8 @@ def judge_contexts(transducer: Transducer) -> tuple[Array, list[Array]]:
     for axis in range(1, behind.ndim):
         behind, group = _alike(behind, axis)
         groups.append(np.append(0, group))
+    if numbers.size * behind[0].size > _MOST_CONTEXTS:
+        return None
     return behind[numbers], groups
 
 
