@@ -1,7 +1,7 @@
 """The cache of pre-tokens and their ids.
 
-It is open
-addressing with linear probing over slots of four 64-bit words, two slots to a cache line:
+It is open addressing over slots of four 64-bit words, two slots to a cache line; where a slot is taken the other
+one of the line is tried, then the two of the line behind.
 
     word 0   the key, as in `keys`
     word 1   the key (0 means the slot is free)

@@ -1,6 +1,7 @@
 """Encoding: spans of text to token ids, through a cache of pre-tokens.
 
-Nearly all text repeats: 99 of 100 pre-tokens have been seen before, and then encoding is one look-up. (see `cache`).
+Nearly all text repeats: 99 of 100 pre-tokens have been seen before, and then encoding is one look-up (see `cache`). What is
+new is merged (`bpe`), the new ones of a batch together (`together`).
 """
 
 from __future__ import annotations
