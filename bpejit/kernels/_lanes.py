@@ -30,7 +30,7 @@ def _are_lookups_wide() -> bool:
 
 @intrinsic
 def has_wide_lookups(typing_context: Any) -> Any:
-    """Whether `match_contexts`, `find_wide` and `write_places` may be called: a constant of the compiled code."""
+    """Whether what is about 64 places or characters may be called: a constant of the compiled code."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return ir.IntType(1)(_are_lookups_wide())
@@ -229,7 +229,7 @@ def read_characters(
         target = address_of(context, builder, kinds[3], arguments[3], kinds[5], arguments[5])
         builder.store(kind, builder.bitcast(target, _SIXTEEN_BYTES.as_pointer()), align=1)
         target = address_of(context, builder, kinds[3], arguments[3], kinds[4], arguments[4])
-        here = builder.trunc(context.cast(builder, arguments[1], kinds[1], types.uint64), ir.IntType(64))
+        here = context.cast(builder, arguments[1], kinds[1], types.uint64)
         builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(target, _PLACES.as_pointer()), align=4)
         is_good = builder.icmp_unsigned("==", builder.bitcast(good, ir.IntType(16)), ir.IntType(16)(0xFFFF))
         # Otherwise the first byte would be passed over.

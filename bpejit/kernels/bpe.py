@@ -10,7 +10,7 @@ import numpy as np
 
 from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
-from bpejit.kernels.rules import APART, NO_RANK, find_rank
+from bpejit.kernels.rules import APART, NO_RANK, find_rank, rank_bytes
 from bpejit.kernels.sweeps import merge_sweeps, repeats
 from bpejit.kernels.windows import NO_ROOM, merge_long
 
@@ -34,16 +34,8 @@ def _merge_scan(text, start, length, tables, scratch, out, n_out):
     of the new token; the ranks of all others stay.
     """
     pairs = tables.pairs
-    token = np.uint64(text[start])
+    rank_bytes(text, start, length, tables.byte_pairs, scratch, _SCAN)
     last = length - _ONE
-    i = _ZERO
-    while i < last:
-        scratch[i] = token
-        following = np.uint64(text[start + i + _ONE])
-        scratch[_SCAN + i] = tables.byte_pairs[token << _BYTE_BITS | following]
-        token = following
-        i += _ONE
-    scratch[last] = token
     while last > _ZERO:
         # First the minimum, then its place: that is two fast loops instead of one that mispredicts.
         best = APART

@@ -314,7 +314,7 @@ def encode_spans(text, ends, tables, memory, out):
                     start = np.uint64(ends[span - _ONE]) & _POSITION
                 length = (np.uint64(ends[span]) & _POSITION) - start
                 if waiting and is_new(low, high, word, text, start, memory):
-                    encode_together(text, ends, _POSITION, span, last, k, tables, memory)
+                    encode_together(text, ends, span, last, k, tables, memory)
                     waiting = False
                 end = _encode_slowly(text, start, length, low, high, word, tables, memory, out, n_out)
                 if end == NO_ROOM:

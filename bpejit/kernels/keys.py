@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._constants import SHORT_KEY_BYTES
 from bpejit.kernels._jit import inline
 from bpejit.kernels.memory import fold_multiply, load_u64
 
 # Masks of the first and second word by length. A table beats shifts: a shift by 64 is undefined, so it needs a branch.
-LOW_MASK = np.array([(1 << (8 * min(length, 8))) - 1 for length in range(SHORT_KEY_BYTES + 1)], dtype=np.uint64)
-HIGH_MASK = np.array([(1 << (8 * max(length - 8, 0))) - 1 for length in range(SHORT_KEY_BYTES + 1)], dtype=np.uint64)
+LOW_MASK = np.array([(1 << (8 * min(length, 8))) - 1 for length in range(16 + 1)], dtype=np.uint64)
+HIGH_MASK = np.array([(1 << (8 * max(length - 8, 0))) - 1 for length in range(16 + 1)], dtype=np.uint64)
 
 LENGTH_SHIFT = np.uint64(56)
 LONG_TAG = np.uint64(0xFF << 56)
@@ -36,8 +35,7 @@ def short_key(text, start, length):
         Readable up to `start + 16`.
     start, length : uint64
     """
-    low = load_u64(text, start) & LOW_MASK[length]
-    high = load_u64(text, start + EIGHT) & HIGH_MASK[length]
+    low, high = _first_bytes(text, start, length)
     return low, high | (length << LENGTH_SHIFT)
 
 
@@ -70,8 +68,7 @@ def hash_bytes(text, start, length):
 @inline
 def _first_bytes(text, start, length):
     """Return up to sixteen bytes as two words, filled up with zeros."""
-    low = load_u64(text, start) & LOW_MASK[min(length, EIGHT)]
-    return low, load_u64(text, start + EIGHT) & LOW_MASK[max(length, EIGHT) - EIGHT]
+    return load_u64(text, start) & LOW_MASK[length], load_u64(text, start + EIGHT) & HIGH_MASK[length]
 
 
 @inline

@@ -15,7 +15,7 @@ from bpejit.kernels.memory import Intrinsic
 
 @Intrinsic
 def has_wide_lookups() -> Any:
-    """Whether `match_contexts`, `find_wide` and `write_places` may be called: a constant of the compiled code.
+    """Whether what is about 64 places or characters may be called: a constant of the compiled code.
 
     They want a processor that looks up 64 bytes in a table of 128 at once, and writes down the places of 64 bits: x86-64 with
     AVX-512 VBMI and VBMI2. In plain Python every processor has.

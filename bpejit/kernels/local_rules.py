@@ -84,7 +84,7 @@ def run_by_rules(text, position, end, bound, final, automaton, entry, ends, out)
 
 @inline
 def _below(number):
-    """Return the bits below a number: those of places behind which a character is known."""
+    """Return the bits below a number, at most all."""
     return (_ONE << number) - _ONE if number < _BLOCK else ~_ZERO
 
 
@@ -134,11 +134,9 @@ def _run_stretch(text, position, end, bound, final, automaton, entry, ends, out)
     block = _ZERO
     while block < n:
         cuts, unknown = _look(ends, classes + (block >> _TWO), rules, n_rules, n_cut_rules, n_rules)
-        if block == _ZERO:
-            known = ~_ONE if certain else ~((_ONE << _BEFORE) - _ONE)
-            cuts &= known
-            unknown &= known
         known = _below(n - _ONE - block)
+        if block == _ZERO:
+            known &= ~_ONE if certain else ~_below(_BEFORE)
         cuts &= known
         unknown &= known
         position, entry, out, certain = _settle(

@@ -34,6 +34,7 @@ APART = np.uint32(0xFFFF_FFFF)
 """In `byte_pairs`: these two bytes have no merge, and are side by side in no token."""
 
 _ONE = np.uint64(1)
+_BYTE_BITS = np.uint64(8)
 _TOKEN_BITS = np.uint64(21)
 _RANK_BITS = np.uint64(22)
 _RANK_MASK = np.uint64(MAX_RANKS - 1)
@@ -57,7 +58,7 @@ def find_rank(pairs, left, right):
     """
     mask = np.uint64(pairs.size - 1)
     key = left << _TOKEN_BITS | right
-    slot = fold_multiply(key, _MIX) & mask
+    slot = pair_slot(pairs, left, right)
     while True:
         word = pairs[slot]
         if word >> _RANK_BITS == key:
@@ -65,6 +66,20 @@ def find_rank(pairs, left, right):
         if word == FREE:
             return NO_RANK
         slot = (slot + _ONE) & mask
+
+
+@inline
+def rank_bytes(text, start, length, byte_pairs, scratch, ranks):
+    """Write the bytes of a run to `scratch` as tokens, and from `scratch[ranks]` on the rank of the pair that each begins."""
+    token = np.uint64(text[start])
+    i = np.uint64(0)
+    while i + _ONE < length:
+        scratch[i] = token
+        following = np.uint64(text[start + i + _ONE])
+        scratch[ranks + i] = byte_pairs[token << _BYTE_BITS | following]
+        token = following
+        i += _ONE
+    scratch[i] = token
 
 
 @kernel
@@ -98,7 +113,7 @@ def build_pairs(left, right, tokens, ranks, pairs, byte_pairs, merged):
     for i in range(left.size):
         key = np.uint64(left[i]) << _TOKEN_BITS | np.uint64(right[i])
         word = key << _RANK_BITS | np.uint64(ranks[i])
-        slot = fold_multiply(key, _MIX) & mask
+        slot = pair_slot(pairs, np.uint64(left[i]), np.uint64(right[i]))
         while pairs[slot] != FREE and pairs[slot] >> _RANK_BITS != key:
             slot = (slot + _ONE) & mask
         # The rank is in the low bits, so of two words with one key the smaller has the lower rank.

@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.kernels._jit import inline
-from bpejit.kernels.rules import APART, NO_RANK, find_rank
+from bpejit.kernels.rules import APART, NO_RANK, find_rank, rank_bytes
 
 SWEEPS = 64
 """Sweeps after which a run counts as one that does not repeat itself."""
 
-_ZERO, _ONE, _TWO = (np.uint64(number) for number in range(3))
-_BYTE_BITS = np.uint64(8)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @inline
@@ -37,15 +36,7 @@ def merge_sweeps(text, start, length, tables, scratch, out, n_out):
     """
     pairs = tables.pairs
     ranks = length
-    token = np.uint64(text[start])
-    i = _ZERO
-    while i + _ONE < length:
-        scratch[i] = token
-        following = np.uint64(text[start + i + _ONE])
-        scratch[ranks + i] = tables.byte_pairs[token << _BYTE_BITS | following]
-        token = following
-        i += _ONE
-    scratch[i] = token
+    rank_bytes(text, start, length, tables.byte_pairs, scratch, ranks)
     n = length
     for _ in range(SWEEPS):
         best = APART

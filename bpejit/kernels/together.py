@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._constants import SHORT_KEY_BYTES
+from bpejit.kernels._constants import POSITION_MASK, SHORT_KEY_BYTES
 from bpejit.kernels._jit import inline
 from bpejit.kernels.cache import WRITTEN, find_slot, remember
 from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
@@ -35,7 +35,7 @@ _ABOVE_SHORT = np.uint64((SHORT_KEY_BYTES + 1) << 56)
 _LENGTH_SHIFT = np.uint64(56)
 _NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
 _NOT_ASCII_HIGH = np.uint64(0x0080_8080_8080_8080)
-_SLOT = np.uint64(3)
+_POSITION = np.uint64(POSITION_MASK)
 
 
 @inline
@@ -48,7 +48,7 @@ def is_new(low, high, word, text, start, memory):
 
 
 @inline
-def encode_together(text, ends, position_mask, span, last, key, tables, memory):
+def encode_together(text, ends, span, last, key, tables, memory):
     """Encode the pre-tokens among the spans `span:last` that `is_new` is true of, and put their ids into the cache.
 
     The keys of the spans are in `memory.batch`, from `key` on; the first of them is new.
@@ -63,7 +63,7 @@ def encode_together(text, ends, position_mask, span, last, key, tables, memory):
         word = batch[key + _TWO]
         if (slots[word] ^ low) | (slots[word + _ONE] ^ high) != _ZERO and n < _MOST and high < _ABOVE_SHORT:
             length = high >> _LENGTH_SHIFT
-            begin = (np.uint64(ends[span]) & position_mask) - length
+            begin = (np.uint64(ends[span]) & _POSITION) - length
             if is_new(low, high, word, text, begin, memory):
                 scratch[_KEY + n] = key
                 scratch[_START + n] = begin
@@ -71,7 +71,7 @@ def encode_together(text, ends, position_mask, span, last, key, tables, memory):
                 scratch[_ORDER + n] = n
                 begin_merge(text, begin, length, tables.byte_pairs, scratch, n * _LANES)
                 n += _ONE
-        key += _SLOT
+        key += _THREE
         span += _ONE
     _merge_together(tables, scratch, n)
     i = _ZERO
