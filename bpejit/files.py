@@ -115,21 +115,25 @@ class OutputFile:
     Made by `replacing` and `replacing_all`.
     """
 
-    def __init__(self, path: StrPath, *, alone: bool) -> None:
+    def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
         self.n_bytes = 0
+        self._target = Path(path)
         self._temporary: Path | None = None
+        self._file: BinaryIO | None = None  # until it is open
+
+    def _open(self, *, alone: bool) -> None:
+        """Make the temporary file. An interrupt may come at any moment: what was made is then taken away by `_discard`."""
         try:
             # Through a symbolic link: the link stays, and the temporary file is on the disk where the target is.
-            self._target = Path(path).resolve()
+            self._target = self._target.resolve()
             mode = self._mode()
             if mode is None or stat.S_ISREG(mode):
-                temporary = _hidden(self._target, "tmp")
-                self._file: BinaryIO = temporary.open("xb")
-                self._temporary = temporary
+                self._temporary = _hidden(self._target, "tmp")  # known before it exists
+                self._file = self._temporary.open("xb")
                 if mode is not None:
                     with suppress(OSError):
-                        temporary.chmod(stat.S_IMODE(mode))
+                        self._temporary.chmod(stat.S_IMODE(mode))
             elif alone:
                 # Renaming over a device or a pipe would destroy it (/dev/null, /dev/stdout), so these get the bytes directly.
                 self._file = self._target.open("wb")
@@ -166,7 +170,7 @@ class OutputFile:
             If they cannot be written.
         """
         try:
-            self._file.write(data)
+            self._file.write(data)  # type: ignore[union-attr]  # made and opened by `replacing_all` alone
         except OSError as cause:
             raise self._error(cause) from cause
         size = data.nbytes if isinstance(data, memoryview) else len(data)
@@ -175,13 +179,14 @@ class OutputFile:
 
     def _close(self) -> None:
         try:
-            self._file.close()
+            self._file.close()  # type: ignore[union-attr]
         except OSError as cause:
             raise self._error(cause) from cause
 
     def _discard(self) -> None:
-        with suppress(OSError):
-            self._file.close()
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
         if self._temporary is not None:
             _remove(self._temporary)
 
@@ -233,10 +238,10 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         If a file cannot be written; what was there before is then in place again.
     """
     paths = list(paths)
-    files: list[OutputFile] = []
+    files = [OutputFile(path) for path in paths]
     try:
-        for path in paths:
-            files.append(OutputFile(path, alone=len(paths) == 1))  # noqa: PERF401 - on failure, those opened so far are needed
+        for file in files:
+            file._open(alone=len(files) == 1)
         yield files
         for file in files:
             file._close()
@@ -252,33 +257,43 @@ def _exchange(files: list[OutputFile], remove: list[Path]) -> None:
     if len(files) == 1 and not remove:
         files[0]._rename()
         return
+    asides: list[Path] = []
+    try:
+        _exchange_all(files, remove, asides)
+        for aside in asides:
+            _remove(aside)
+    except BaseException:
+        for aside in asides:  # an interrupt may have come before some were removed; after an undone exchange none is left
+            _remove(aside)
+        raise
+
+
+def _exchange_all(files: list[OutputFile], remove: list[Path], asides: list[Path]) -> None:
+    """Give all files their names; add to `asides` what is then to be removed. Where that fails, put back what was there."""
     description = files[-1]
-    asides = []
     with ExitStack() as undo:
         for path in (description._target, *remove):
             aside = _hidden(path, "old")
+            asides.append(aside)
             undo.callback(_put_back, aside, path)
             try:
                 path.replace(aside)
             except FileNotFoundError:
-                continue
+                pass
             except OSError as cause:
                 raise _write_error(str(path), cause) from cause
-            asides.append(aside)
         for file in files[:-1]:
             if file._target.exists():
                 aside = _hidden(file._target, "old")
+                asides.append(aside)
                 undo.callback(_put_back, aside, file._target)
                 _keep(file, aside)
-                asides.append(aside)
             else:
                 undo.callback(_remove, file._target)
             file._rename()
         undo.callback(_remove, description._target)
         description._rename()
         undo.pop_all()
-    for aside in asides:
-        _remove(aside)
 
 
 def _keep(file: OutputFile, aside: Path) -> None:

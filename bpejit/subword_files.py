@@ -297,7 +297,11 @@ def check_output(path: StrPath) -> None:
     OutputError
         If it cannot. Nothing is left behind.
     """
-    OutputFile(path, alone=True)._discard()
+    file = OutputFile(path)
+    try:
+        file._open(alone=True)
+    finally:
+        file._discard()
 
 
 def load_vocabulary(path: StrPath) -> SubwordTextEncoder:

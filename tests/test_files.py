@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -61,6 +65,54 @@ def test_nothing_stays_of_a_block_that_fails(tmp_path: Path, exception: type[Bas
     with pytest.raises(exception):
         write_all([tmp_path / "out.bin"], b"new", then=exception())
     assert content(tmp_path) == {"out.bin": b"old"}
+
+
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_an_interrupt_at_any_line(tmp_path: Path, existing: bool, n_files: int) -> None:
+    paths = [tmp_path / f"{number}.bin" for number in range(n_files)]
+    old = {path.name: b"old" for path in paths} if existing else {}
+    new = {path.name: b"new" for path in paths}
+    outcomes = []
+    for line in itertools.count(1):
+        for path in tmp_path.iterdir():
+            path.unlink()
+        for name, data in old.items():
+            (tmp_path / name).write_bytes(data)
+        with interrupted_at(line) as interrupted, suppress(KeyboardInterrupt):
+            write_all(paths, b"new")
+        outcomes.append(content(tmp_path))
+        assert outcomes[-1] in (old, new), interrupted
+        if not interrupted:
+            break
+    assert outcomes[0] == old
+    assert outcomes[-1] == new
+    assert len(outcomes) > 30
+
+
+@contextmanager
+def interrupted_at(line: int) -> Iterator[list[str]]:
+    """Interrupt what runs in the block, once, when as many lines of `bpejit.files` have been run; say where that was."""
+    interrupted: list[str] = []
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != files.__file__:
+            return None
+        if event == "line" and not interrupted:
+            seen += 1
+            if seen == line:
+                interrupted.append(f"line {frame.f_lineno} of {frame.f_code.co_name}")
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield interrupted
+    finally:
+        sys.settrace(before)
 
 
 def test_other_errors_of_the_block_pass_through(tmp_path: Path) -> None:

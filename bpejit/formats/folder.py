@@ -176,29 +176,27 @@ def made_folder(folder: Path) -> Iterator[None]:
     OutputError
         If it cannot be made.
     """
-    made = _make_folder(folder)
-    try:
-        yield
-    except BaseException:
-        for new in made:
-            _remove_empty(new)
-        raise
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return the new ones, innermost first."""
     missing = []
     above = folder
     while not above.exists() and above != above.parent:
         missing.append(above)
         above = above.parent
     try:
+        _make_folder(folder)
+        yield
+    except BaseException:
+        for new in missing:
+            _remove_empty(new)
+        raise
+
+
+def _make_folder(folder: Path) -> None:
+    try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
         raise OutputError(
             f"cannot make the folder `{folder}`: {cause.strerror}; expected a place that may be written to: choose another"
         ) from cause
-    return missing
 
 
 def _remove_empty(folder: Path) -> None:
