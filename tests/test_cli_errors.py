@@ -250,7 +250,15 @@ def test_reader_that_goes_away(work):
 def test_an_interrupted_run_leaves_nothing(work, number, code, message):
     before = snapshot(work)
     command = [*COMMAND, "encode", "-", "--out", "tokens.bin"]
-    with subprocess.Popen(command, cwd=work, env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell has what it runs in the background ignore interrupts, these tests and their children too.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    ) as process:
         deadline = time.monotonic() + 600
         while set(snapshot(work)) == set(before):  # until the temporary file appears
             assert process.poll() is None, process.stderr.read()
