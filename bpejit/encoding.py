@@ -37,6 +37,11 @@ LONG_TEXT_BYTES = 1 << 20
 begins with one cursor.
 """
 
+_ROOM_AT_ONCE = 1 << 24
+"""If a text has no more bytes there is room for as many ids from the start: what is not used takes no memory, only addresses.
+Five megabytes of Chinese took some 15% longer when their ids had to move to a larger array.
+"""
+
 STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
 
@@ -466,7 +471,7 @@ class EncodeStream:
     def encode_rest(self, data: BytesLike) -> Array:
         """Add the last piece; return all ids that were not returned before, as one array."""
         workspace = self._workspace
-        out: Array = np.empty(len(data) // 3 + 64, dtype=np.uint32)
+        out: Array = np.empty(max(len(data) // 3, min(len(data), _ROOM_AT_ONCE)) + 64, dtype=np.uint32)
         done = 0
         for last in self._fill(data, True):
             workspace.progress[cache.N_OUT] = done

@@ -46,13 +46,15 @@ def tables_at(addresses):
 
 @inline
 def memory_at(addresses):
-    """Return EncoderMemory; `addresses` is int64[14], in."""
+    """Return EncoderMemory; `addresses` is int64[18], in."""
     return EncoderMemory(
         array_at(addresses, 0, np.uint64),
         array_at(addresses, 1, np.uint8),
         array_at(addresses, 2, np.uint64),
-        array_at(addresses, 3, np.uint32),
-        array_at(addresses, 4, np.uint32),
-        array_at(addresses, 5, np.int64),
-        array_at(addresses, 6, np.int64),
+        array_at(addresses, 3, np.uint64),
+        array_at(addresses, 4, np.uint64),
+        array_at(addresses, 5, np.uint32),
+        array_at(addresses, 6, np.uint32),
+        array_at(addresses, 7, np.int64),
+        array_at(addresses, 8, np.int64),
     )

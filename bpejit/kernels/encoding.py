@@ -12,11 +12,10 @@ from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SHORT_KEY_
 from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.bpe import encode_pretoken
 from bpejit.kernels.cache import (
-    ARENA_SLACK,
     AT_ONCE,
     COUNT_SHIFT,
     FIRST,
-    LENGTH,
+    IDS,
     N_OUT,
     N_SPANS,
     NEEDED,
@@ -24,13 +23,15 @@ from bpejit.kernels.cache import (
     SLOT_WORDS,
     SPAN,
     WRITTEN,
+    copy_ids,
     find_slot,
-    place_of,
+    is_first_time,
+    prefetch_records,
     remember,
 )
 from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
-from bpejit.kernels.memory import load_u64, prefetch, store_u64
-from bpejit.kernels.parts import find_part
+from bpejit.kernels.memory import prefetch, store_u64
+from bpejit.kernels.parts import encode_parts, find_part
 from bpejit.kernels.together import TOGETHER_WORDS, encode_together, is_new
 from bpejit.kernels.windows import NO_ROOM, WINDOW
 
@@ -52,6 +53,9 @@ NO_ID = np.uint32(MAX_ID + 1)
 WHOLE_WORDS = 3
 """Words of a slot of `EncoderTables.whole`."""
 
+_MANY_PARTS = np.uint64(8)
+"""A long pre-token whose parts have fewer bytes than that on average is kept only when it comes again: it is a sentence."""
+
 _FEW_LONG = np.uint64(8)
 """If less than one in so many pre-tokens is long, records are too rare to be asked for."""
 
@@ -61,7 +65,6 @@ _SHORT = np.uint64(SHORT_KEY_BYTES)
 _SPECIAL_TAG = np.uint64(0xFE << 56)
 _HALF = np.uint64(32)
 _HALF_MASK = np.uint64(0xFFFF_FFFF)
-_IDS = np.uint64(int(NO_ID) << 32 | int(NO_ID))
 _WINDOW = np.uint64(WINDOW)
 
 
@@ -117,40 +120,6 @@ def _find_whole(tables, text, start, length):
 
 
 @inline
-def _encode_parts(text, start, stop, tables, memory, out, n_out):
-    """Encode a pre-token that falls apart (see `parts`); return where the ids end, or NO_ROOM.
-
-    The ids of a part are those that it has as a pre-token, so the cache serves both; but not where some pre-tokens are left
-    whole.
-    """
-    slots = memory.slots
-    mask = np.uint64(slots.size // SLOT_WORDS - 1)
-    cached = tables.whole.size == 0
-    while start < stop:
-        end = find_part(text, start, stop, tables.joints)
-        length = end - start
-        if not cached or length > _SHORT:
-            n_out = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-            if n_out == NO_ROOM:
-                break
-        else:
-            low, high = short_key(text, start, length)
-            home = (hash_key(low, high) & mask) * _FOUR
-            word, found = find_slot(slots, memory.arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
-            if found and slots[word + _TWO] < RECORD:
-                store_u64(out, n_out, slots[word + _TWO])
-                store_u64(out, n_out + _TWO, slots[word + _THREE] & _IDS)
-                n_out += (slots[word + _THREE] >> COUNT_SHIFT) + _ONE
-            else:
-                begin = n_out
-                n_out = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-                if not found:
-                    remember(memory, home, word, low, high, text, start, out, begin, n_out)
-        start = end
-    return n_out
-
-
-@inline
 def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_out):
     """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
     if high == _SPECIAL_TAG:
@@ -165,7 +134,9 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
             out[n_out] = whole
             end = n_out + _ONE
         elif find_part(text, start, start + length, tables.joints) < start + length:
-            end = _encode_parts(text, start, start + length, tables, memory, out, n_out)
+            end, n_parts = encode_parts(text, start, start + length, tables, memory, out, n_out)
+            if length > _SHORT and n_parts * _MANY_PARTS >= length and is_first_time(memory, low):
+                return end
             # The parts may have taken its slot.
             word, found = find_slot(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
         else:
@@ -181,21 +152,7 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
             here, there = home + np.uint64(i), word + np.uint64(i)
             slots[here], slots[there] = slots[there], slots[here]
         word = home
-    first = slots[word + _TWO]
-    second = slots[word + _THREE]
-    if first < RECORD:
-        store_u64(out, n_out, first)
-        store_u64(out, n_out + _TWO, second & _IDS)
-        return n_out + (second >> COUNT_SHIFT) + _ONE
-    place = place_of(first ^ RECORD, np.uint64(arena.size - ARENA_SLACK))
-    if high >= LONG_TAG:
-        place += high & LENGTH
-    # Sixteen at once: where a loop over their number ends is mispredicted for most sentences.
-    for i in range(0, AT_ONCE, 2):
-        store_u64(out, n_out + np.uint64(i), load_u64(arena, place + np.uint64(i) * _FOUR))
-    for i in range(AT_ONCE, second, 2):
-        store_u64(out, n_out + np.uint64(i), load_u64(arena, place + np.uint64(i) * _FOUR))
-    return n_out + second
+    return copy_ids(slots, arena, word, out, n_out)
 
 
 @inline
@@ -232,20 +189,6 @@ def _make_keys(text, start, ends, span, size, slots, mask, batch):
         start = stop
         span += _ONE
     return n_long
-
-
-@inline
-def _prefetch_records(memory, size):
-    """Ask for the records of the pre-tokens of a batch, whose slots have arrived by now."""
-    ring = np.uint64(memory.arena.size - ARENA_SLACK)
-    k = _ZERO
-    while k < size * _THREE:
-        record = memory.slots[memory.batch[k + _TWO] + _TWO]
-        if record >= RECORD:
-            place = place_of(record ^ RECORD, ring)
-            prefetch(memory.arena, place)
-            prefetch(memory.arena, min(place + np.uint64(64), ring))
-        k += _THREE
 
 
 @kernel
@@ -293,7 +236,7 @@ def encode_spans(text, ends, tables, memory, out):
             status = NEED_SPACE
         n_long = _make_keys(text, start, ends, span, size, slots, mask, batch)
         if n_long * _FEW_LONG > size:
-            _prefetch_records(memory, size)
+            prefetch_records(slots, memory.arena, batch, size)
         k = _ZERO
         waiting = together
         last = span + size
@@ -307,7 +250,7 @@ def encode_spans(text, ends, tables, memory, out):
             if (slots[word] ^ low) | (slots[word + _ONE] ^ high) | (first & RECORD) == _ZERO:
                 # All four at once: the number of ids is not worth a branch that is often mispredicted.
                 store_u64(out, n_out, first)
-                store_u64(out, n_out + _TWO, second & _IDS)
+                store_u64(out, n_out + _TWO, second & IDS)
                 n_out += (second >> COUNT_SHIFT) + _ONE
             else:
                 if span > begun:

@@ -1,4 +1,4 @@
-"""Where a pre-token falls apart: the places between two characters that no merge crosses.
+"""Pre-tokens that fall apart: where no merge crosses the place between two characters, and how such are encoded.
 
 A merge that crosses a place makes a token that contains both of its sides. So where no token has these two characters side by
 side, nor a beginning or an end that could lie across the place, the two sides are encoded as if each stood alone. In a
@@ -8,17 +8,31 @@ ten parts, and nearly all of those have been seen before, while merging it took 
 `joints` says which places are none: two sets of bits, and a bit that is set too much costs time, nothing else. The first
 65536 bits are pairs of bytes around a place at which some token has a piece of a character; the rest is a hash table of the
 pairs of whole characters that stand side by side in some token. Only places with a byte above 127 beside them are looked at.
+
+Most parts are single characters of three bytes. Their ids are kept in a table of all these, `EncoderMemory.characters`, that
+is filled as they occur. Larger parts are looked up like pre-tokens.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bpejit.kernels._constants import SHORT_KEY_BYTES
 from bpejit.kernels._jit import inline, kernel
-from bpejit.kernels.memory import fold_multiply, load_u64
+from bpejit.kernels.bpe import encode_pretoken
+from bpejit.kernels.cache import COUNT_SHIFT, IDS, WRITTEN, copy_ids, find_slot, home_of, remember
+from bpejit.kernels.keys import short_key
+from bpejit.kernels.memory import fold_multiply, load_u64, store_u64
+from bpejit.kernels.windows import NO_ROOM, WINDOW
 
 PIECE_WORDS = 1 << 10
 """Words of `joints` for the pairs of bytes."""
+
+CHARACTER_WORDS = 2
+"""Words of `characters` for a character: ids 0 and 1, 32 bits each; id 2, and in the top two bits their number, or 0."""
+
+CHARACTERS = 1 << 16
+"""Characters of three bytes."""
 
 LENGTHS = np.array([1] * 8 + [0] * 4 + [2, 2, 3, 4], dtype=np.uint64)
 """Bytes of a character by the upper half of its first byte; 0 if no character begins so."""
@@ -36,6 +50,10 @@ _WORD_MASK = np.uint64(63)
 _ASCII = np.uint64(0x80)
 _PIECES = np.uint64(PIECE_WORDS)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_TWO, _THREE = np.uint64(2), np.uint64(3)
+_SHORT = np.uint64(SHORT_KEY_BYTES)
+_WINDOW = np.uint64(WINDOW)
+_TWO_BYTES = np.uint64(0xFFFF)
 
 
 @inline
@@ -74,6 +92,16 @@ def _is_set(joints, bit):
 
 
 @inline
+def _is_joint(joints, text, at, before, after):
+    """Whether no merge crosses the place `at` between two characters."""
+    return (
+        (before >= _ASCII or after >= _ASCII)
+        and before * after != _ZERO
+        and _is_set(joints, _piece_bit(text, at)) | _is_set(joints, _pair_bit(joints, before, after)) == _ZERO
+    )
+
+
+@inline
 def find_part(text, start, stop, joints):
     """Return where the part that begins at `start` ends, at most `stop`.
 
@@ -88,15 +116,79 @@ def find_part(text, start, stop, joints):
     at = start + length
     while at < stop:
         after, length = read_character(text, at, stop)
-        if (
-            (before >= _ASCII or after >= _ASCII)
-            and before * after != _ZERO
-            and _is_set(joints, _piece_bit(text, at)) | _is_set(joints, _pair_bit(joints, before, after)) == _ZERO
-        ):
+        if _is_joint(joints, text, at, before, after):
             return at
         before = after
         at += length
     return stop
+
+
+@inline
+def _encode_character(text, start, character, tables, memory, out, n_out):
+    """Encode a part that is one character of three bytes; return where the ids end."""
+    characters = memory.characters
+    # The bits that differ, the last byte's lowest: neighbours in Unicode are neighbours here.
+    number = (character & np.uint64(0xF)) << np.uint64(12)
+    number |= (character >> np.uint64(8) & np.uint64(0x3F)) << np.uint64(6)
+    number |= character >> np.uint64(16) & np.uint64(0x3F)
+    word = number * np.uint64(CHARACTER_WORDS)
+    second = characters[word + _ONE]
+    if second == _ZERO:
+        end = encode_pretoken(text, start, _THREE, tables, memory.scratch, out, n_out, _WINDOW)
+        characters[word] = load_u64(out, n_out)
+        characters[word + _ONE] = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + _TWO) & IDS
+        return end
+    store_u64(out, n_out, characters[word])
+    store_u64(out, n_out + _TWO, second & IDS)
+    return n_out + (second >> COUNT_SHIFT)
+
+
+@inline
+def _encode_part(text, start, length, tables, memory, out, n_out):
+    """Encode a part; return where the ids end, or NO_ROOM.
+
+    The ids of a part are those that it has as a pre-token, so the cache serves both; but not where some pre-tokens are left
+    whole.
+    """
+    if tables.whole.size != 0 or length > _SHORT:
+        return encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
+    slots = memory.slots
+    low, high = short_key(text, start, length)
+    home = home_of(slots, low, high)
+    word, found = find_slot(slots, memory.arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
+    if found:
+        return copy_ids(slots, memory.arena, word, out, n_out)
+    end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
+    if end != NO_ROOM:
+        remember(memory, home, word, low, high, text, start, out, n_out, end)
+    return end
+
+
+@inline
+def encode_parts(text, start, stop, tables, memory, out, n_out):
+    """Encode a pre-token that falls apart; return where the ids end, or NO_ROOM, and the number of parts."""
+    joints = tables.joints
+    n_parts = _ZERO
+    before, length = read_character(text, start, stop)
+    while start < stop:
+        first = before
+        end = start + length
+        while end < stop:
+            after, length = read_character(text, end, stop)
+            joint = _is_joint(joints, text, end, before, after)
+            before = after
+            if joint:
+                break
+            end += length
+        if first > _TWO_BYTES and end - start == _THREE:
+            n_out = _encode_character(text, start, first, tables, memory, out, n_out)
+        else:
+            n_out = _encode_part(text, start, end - start, tables, memory, out, n_out)
+        if n_out == NO_ROOM:
+            break
+        n_parts += _ONE
+        start = end
+    return n_out, n_parts
 
 
 @kernel

@@ -115,13 +115,17 @@ class EncoderMemory(NamedTuple):
         The cache of pre-tokens (see `kernels.encoding`).
     arena : uint8
         Its longer entries.
+    once : uint64 [a power of two]
+        Which long pre-tokens were seen once: a bit for some bits of the hash.
+    characters : uint64 [2 * 65536]
+        Ids of single characters of three bytes (see `kernels.parts`).
     batch : uint64
         Keys of the pre-tokens in work.
     scratch : uint32
         Work space for merging.
     ends : uint32
         Ends of the spans in work.
-    progress : int64 [8]
+    progress : int64 [9]
         Where to go on, and how full the cache is.
     split_state : int64 [8]
         State of the splitter (see `kernels.splitting`).
@@ -129,6 +133,8 @@ class EncoderMemory(NamedTuple):
 
     slots: Array
     arena: Array
+    once: Array
+    characters: Array
     batch: Array
     scratch: Array
     ends: Array

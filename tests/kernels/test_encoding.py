@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoder_tables import make_tables, make_whole
-from bpejit.kernels import cache, windows
+from bpejit.kernels import cache, parts, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.keys import LONG_TAG, hash_bytes, hash_key, short_key
@@ -31,6 +31,8 @@ def make_memory(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch
     return EncoderMemory(
         slots=np.zeros(slots * cache.SLOT_WORDS, np.uint64),
         arena=np.full(arena, 0xEE, np.uint8),
+        once=np.zeros(1 << 2, np.uint64),
+        characters=np.zeros(parts.CHARACTERS * parts.CHARACTER_WORDS, np.uint64),
         batch=np.zeros(kernels.BATCH * kernels.BATCH_WORDS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
@@ -211,6 +213,123 @@ def test_encode_spans__equal_hashes_are_not_equal_pretokens():
     memory.arena[:40] = 99  # the bytes of the record
     memory.arena[40:200] = 1  # its ids
     assert encode(data, [40], tables, memory) == expected == [model.ids[b"ab"]] * 20
+
+
+han = st.sampled_from([*"中国日本東京大学あいう", "é", "a", "1", "😀"]).map(str.encode) | st.sampled_from(
+    [b"\xe4", b"\xad", b"\xff"]
+)
+sentences = st.lists(han, min_size=1, max_size=30).map(b"".join)
+
+
+@st.composite
+def han_models(draw):
+    """Models with tokens of several characters, of pieces of characters, and of what lies across two."""
+    words = draw(st.lists(st.lists(han, min_size=1, max_size=4).map(b"".join), max_size=12))
+    merges = []
+    for word in words:
+        cut = draw(st.integers(1, len(word)))
+        for part in (word[:cut], word[cut:]):
+            merges += [(part[:end], part[end : end + 1]) for end in range(1, len(part))]
+        merges += [(word[:cut], word[cut:])] if cut < len(word) else []
+    return make_model(draw(st.permutations(list(dict.fromkeys(merges)))))
+
+
+@given(
+    han_models(),
+    st.lists(sentences, min_size=1, max_size=20),
+    st.lists(st.integers(0, 19), max_size=60),
+    st.sampled_from([16, 1024]),
+    st.sampled_from([cache.ARENA_SLACK + 16, 600, 8192]),
+    st.none() | st.integers(1, 200),
+    st.booleans(),
+)
+def test_encode_spans__sentences(model, vocabulary, order, slots, arena, room, stay_whole):
+    """Equal to no cache at all, the first time, the second, when they are kept, and the third."""
+    table, ids = naive_rules(model)
+    pieces = [*vocabulary, *(vocabulary[i % len(vocabulary)] for i in order)]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    data = b"".join(pieces)
+    tables = make_tables(model, {})
+    whole_ids = None
+    if stay_whole:
+        whole, pool = make_whole(model, list(model.tokens.values()))
+        tables = tables._replace(whole=whole, whole_pool=pool)
+        whole_ids = model.ids
+    expected = naive.encode_spans(data, ends, table, ids, {}, whole_ids)
+    memory = make_memory(slots=slots, arena=arena)
+    for _ in range(3):
+        assert encode(data, ends, tables, memory, room) == expected
+
+
+def test_encode_spans__a_part_is_not_left_whole():
+    """What is one token as a pre-token may be several as a part of one."""
+    middle, land = "中".encode(), "国".encode()
+    merges = [(middle[1:2], middle[2:]), (middle[:1], middle[1:2]), (middle[:2], middle[2:])]
+    merges += [(land[:1], land[1:2]), (land[:2], land[2:]), (middle, land)]
+    model = make_model(merges)
+    table, ids = naive_rules(model)
+    whole, pool = make_whole(model, [middle + land])
+    tables = make_tables(model, {})._replace(whole=whole, whole_pool=pool)
+    pieces = [middle + land, "日本中国日本".encode(), middle + land, "日本中国日本".encode()]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    expected = naive.encode_spans(b"".join(pieces), ends, table, ids, {}, {middle + land: model.ids[middle + land]})
+    assert expected.count(model.ids[middle + land]) == 2
+    assert encode(b"".join(pieces), ends, tables, make_memory()) == expected
+
+
+def test_encode_spans__a_sentence_is_kept_when_it_comes_again():
+    model = make_model([(b"\xe4", b"\xb8"), (b"\xe4\xb8", b"\xad")])
+    table, ids = naive_rules(model)
+    tables = make_tables(model, {})
+    memory = make_memory()
+    data = "中国日本東京大学".encode()
+    expected = naive.encode_pretoken(data, table, ids)
+    used = []
+    for _ in range(4):
+        assert encode(data, [len(data)], tables, memory) == expected
+        used.append((int(memory.progress[cache.USED]), int(memory.progress[cache.WRITTEN])))
+    size = len(data) + 4 * (len(expected) + len(expected) % 2)
+    assert used == [(0, 0), (1, size), (1, size), (1, size)]
+    assert memory.progress[cache.NOTED] == 1
+    # What does not fall apart into small parts is kept at once.
+    encode(b"abcdefghijklmnopqrstuvwxyz", [26], tables, memory)
+    assert memory.progress[cache.USED] == 2
+    assert memory.progress[cache.NOTED] == 1
+
+
+def test_encode_spans__sentences_are_forgotten():
+    """Of those that came once a bit is noted; when half of the bits are set it begins anew."""
+    model = make_model([])
+    table, ids = naive_rules(model)
+    tables = make_tables(model, {})
+    memory = make_memory(slots=1 << 12, arena=1 << 20)
+    characters = "中国日本東京大学一二三四五六七八"
+    some = ["".join(characters[number >> shift & 15] for shift in (0, 4, 8, 12)) * 2 for number in range(7, 60_000, 197)]
+    data = "".join(some).encode()
+    ends = [24 * (number + 1) for number in range(len(some))]
+    expected = naive.encode_spans(data, ends, table, ids, {})
+    limit = 32 * memory.once.size
+    assert len(some) > 2 * limit
+    for _ in range(3):
+        assert encode(data, ends, tables, memory) == expected
+        assert memory.progress[cache.NOTED] <= limit
+    assert memory.progress[cache.NOTED] == sum(int(word).bit_count() for word in memory.once)
+
+
+def test_encode_spans__every_character_of_three_bytes():
+    """Each has its place in the table of characters, and some have one, some two, some three ids."""
+    model = make_model([(b"\xe4", b"\xb8"), (b"\xe4\xb8", b"\xad"), (b"\x83", b"\xbf"), (b"\xe3", b"\x83")])
+    table, ids = naive_rules(model)
+    characters = [chr(point).encode() for point in range(0x800, 0x10000, small(1, 97)) if not 0xD800 <= point < 0xE000]
+    data = b"".join(characters)
+    ends = [*range(120, len(data), 120), len(data)]
+    expected = [number for character in characters for number in naive.encode_pretoken(character, table, ids)]
+    memory = make_memory(arena=1 << 14)
+    tables = make_tables(model, {})
+    for _ in range(2):
+        memory.once[:] = 0
+        assert encode(data, ends, tables, memory) == expected
+    assert (memory.characters[1::2] != 0).sum() == len(characters)
 
 
 def test_encode_spans__asks_for_scratch_space():
