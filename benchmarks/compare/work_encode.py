@@ -18,16 +18,18 @@ ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARA
 PASS_SECONDS = 0.3
 """A slow tool gets so much text that a pass takes about so long: it has no cache, and its speed does not depend on it."""
 
+LATER_PASSES = 6
+"""In the first of them caches may still grow."""
+
 FAST = 1e8
 """Bytes a second: a faster tool gets the whole text."""
 
 
 def run(context: Context) -> None:
     names = context.options.vocabularies or context.vocabularies.names()
-    for number, name in enumerate(names):
-        rounds = context.options.rounds if number == 0 else min(3, context.options.rounds)
+    for name in names:
         for corpus in context.corpora_named():
-            measure(context, context.vocabulary(name), corpus, rounds)
+            measure(context, context.vocabulary(name), corpus, context.options.rounds)
 
 
 def part_for(tool: str, data: bytes) -> int:
@@ -80,7 +82,7 @@ def measure(context: Context, vocabulary: Vocabulary, corpus: Corpus, rounds: in
         equal["bpejit"] = "not confirmed by another tool"
 
     fast = {name: get_tool(name).bytes_a_second >= FAST for name in checked}
-    runs = {name: lambda name=name: job(name, 3 if fast[name] else 1) for name in checked}
+    runs = {name: lambda name=name: job(name, LATER_PASSES if fast[name] else 1) for name in checked}
     planned = {name: rounds if fast[name] else max(1, rounds // 2) for name in checked}
     for name, found in interleaved(runs, planned).items():
         if any(one["sha256"] != checked[name]["sha256"] for one in found):
