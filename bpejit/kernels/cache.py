@@ -85,11 +85,11 @@ def _next(slots, word, tried):
 
 
 @inline
-def find_slot(slots, arena, written, low, high, word, text, start):
-    """Look for a key; return the first word of its slot, or of the one where it belongs, and whether the ids are there.
-
-    `written` is the number of bytes ever written to the arena.
-    """
+def find_slot(memory, low, high, word, text, start):
+    """Look for a key; return the first word of its slot, or of the one where it belongs, and whether the ids are there."""
+    slots = memory.slots
+    arena = memory.arena
+    written = np.uint64(memory.progress[WRITTEN])
     size = np.uint64(arena.size - ARENA_SLACK)
     tried = _ZERO
     while True:
@@ -108,12 +108,15 @@ def find_slot(slots, arena, written, low, high, word, text, start):
 
 
 @inline
-def prefetch_records(slots, arena, batch, size):
-    """Ask for the records of the pre-tokens of a batch, whose slots have arrived by now.
+def prefetch_records(memory, size):
+    """Ask for the records of the `size` pre-tokens of a batch, whose slots have arrived by now.
 
-    `batch` has three words for each: the key, and the slot where it is looked for first. If it is in the other one of that
-    line, that takes its place.
+    `memory.batch` has three words for each: the key, and the slot where it is looked for first. If it is in the other one of
+    that line, that takes its place.
     """
+    slots = memory.slots
+    arena = memory.arena
+    batch = memory.batch
     ring = np.uint64(arena.size - ARENA_SLACK)
     k = _ZERO
     while k < size * _THREE:
@@ -131,8 +134,10 @@ def prefetch_records(slots, arena, batch, size):
 
 
 @inline
-def copy_ids(slots, arena, word, out, n_out):
+def copy_ids(memory, word, out, n_out):
     """Write the ids of a slot that was found; return where they end."""
+    slots = memory.slots
+    arena = memory.arena
     first = slots[word + _TWO]
     second = slots[word + _THREE]
     if first < RECORD:

@@ -22,7 +22,6 @@ from bpejit.kernels.cache import (
     RECORD,
     SLOT_WORDS,
     SPAN,
-    WRITTEN,
     copy_ids,
     find_slot,
     is_first_time,
@@ -126,8 +125,7 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
         return n_out + _ONE
     slots = memory.slots
-    arena = memory.arena
-    word, found = find_slot(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
+    word, found = find_slot(memory, low, high, home, text, start)
     if not found:
         whole = _find_whole(tables, text, start, length)
         if whole != NO_ID:
@@ -138,7 +136,7 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
             if length > _SHORT and n_parts * _MANY_PARTS >= length and is_first_time(memory, low):
                 return end
             # The parts may have taken its slot.
-            word, found = find_slot(slots, arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
+            word, found = find_slot(memory, low, high, home, text, start)
         else:
             end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
         if end != NO_ROOM and not found:
@@ -152,7 +150,7 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
             here, there = home + np.uint64(i), word + np.uint64(i)
             slots[here], slots[there] = slots[there], slots[here]
         word = home
-    return copy_ids(slots, arena, word, out, n_out)
+    return copy_ids(memory, word, out, n_out)
 
 
 @inline
@@ -236,7 +234,7 @@ def encode_spans(text, ends, tables, memory, out):
             status = NEED_SPACE
         n_long = _make_keys(text, start, ends, span, size, slots, mask, batch)
         if n_long * _FEW_LONG > size:
-            prefetch_records(slots, memory.arena, batch, size)
+            prefetch_records(memory, size)
         k = _ZERO
         waiting = together
         last = span + size

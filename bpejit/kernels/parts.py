@@ -20,7 +20,7 @@ import numpy as np
 from bpejit.kernels._constants import SHORT_KEY_BYTES
 from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.bpe import encode_pretoken
-from bpejit.kernels.cache import COUNT_SHIFT, IDS, WRITTEN, copy_ids, find_slot, home_of, remember
+from bpejit.kernels.cache import COUNT_SHIFT, IDS, copy_ids, find_slot, home_of, remember
 from bpejit.kernels.keys import short_key
 from bpejit.kernels.memory import fold_multiply, load_u64, store_u64
 from bpejit.kernels.windows import NO_ROOM, WINDOW
@@ -152,12 +152,11 @@ def _encode_part(text, start, length, tables, memory, out, n_out):
     """
     if tables.whole.size != 0 or length > _SHORT:
         return encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-    slots = memory.slots
     low, high = short_key(text, start, length)
-    home = home_of(slots, low, high)
-    word, found = find_slot(slots, memory.arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, start)
+    home = home_of(memory.slots, low, high)
+    word, found = find_slot(memory, low, high, home, text, start)
     if found:
-        return copy_ids(slots, memory.arena, word, out, n_out)
+        return copy_ids(memory, word, out, n_out)
     end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
     if end != NO_ROOM:
         remember(memory, home, word, low, high, text, start, out, n_out, end)

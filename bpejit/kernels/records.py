@@ -112,7 +112,7 @@ class EncoderMemory(NamedTuple):
     Parameters
     ----------
     slots : uint64 [4 * slots]
-        The cache of pre-tokens (see `kernels.encoding`).
+        The cache of pre-tokens (see `kernels.cache`).
     arena : uint8
         Its longer entries.
     once : uint64 [a power of two]

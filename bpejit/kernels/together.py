@@ -11,7 +11,7 @@ import numpy as np
 
 from bpejit.kernels._constants import POSITION_MASK, SHORT_KEY_BYTES
 from bpejit.kernels._jit import inline
-from bpejit.kernels.cache import WRITTEN, find_slot, remember
+from bpejit.kernels.cache import find_slot, remember
 from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.memory import prefetch
 from bpejit.kernels.rules import NO_RANK, find_rank, pair_slot
@@ -43,8 +43,7 @@ def is_new(low, high, word, text, start, memory):
     """Whether a pre-token is short and ASCII, and not in the cache."""
     if high >= _ABOVE_SHORT or (low & _NOT_ASCII) | (high & _NOT_ASCII_HIGH) != _ZERO:
         return False
-    written = np.uint64(memory.progress[WRITTEN])
-    return not find_slot(memory.slots, memory.arena, written, low, high, word, text, start)[1]
+    return not find_slot(memory, low, high, word, text, start)[1]
 
 
 @inline
@@ -83,7 +82,7 @@ def encode_together(text, ends, span, last, key, tables, memory):
         high = batch[key + _ONE]
         home = batch[key + _TWO]
         begin = np.uint64(scratch[_START + i])
-        word, found = find_slot(slots, memory.arena, np.uint64(memory.progress[WRITTEN]), low, high, home, text, begin)
+        word, found = find_slot(memory, low, high, home, text, begin)
         if not found:
             remember(memory, home, word, low, high, text, begin, scratch, _IDS, _IDS + count)
         i += _ONE
