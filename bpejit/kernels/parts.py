@@ -124,41 +124,43 @@ def find_part(text, start, stop, joints):
 
 
 @inline
-def _encode_character(text, start, character, tables, memory, out, n_out):
-    """Encode a part that is one character of three bytes; return where the ids end."""
-    characters = memory.characters
-    # The bits that differ, the last byte's lowest: neighbours in Unicode are neighbours here.
+def _word_of(character):
+    """Return the first word of `characters` for a character of three bytes: neighbours in Unicode are neighbours there."""
     number = (character & np.uint64(0xF)) << np.uint64(12)
     number |= (character >> np.uint64(8) & np.uint64(0x3F)) << np.uint64(6)
     number |= character >> np.uint64(16) & np.uint64(0x3F)
-    word = number * np.uint64(CHARACTER_WORDS)
-    second = characters[word + _ONE]
-    if second == _ZERO:
-        end = encode_pretoken(text, start, _THREE, tables, memory.scratch, out, n_out, _WINDOW)
-        characters[word] = load_u64(out, n_out)
-        characters[word + _ONE] = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + _TWO) & IDS
-        return end
-    store_u64(out, n_out, characters[word])
-    store_u64(out, n_out + _TWO, second & IDS)
-    return n_out + (second >> COUNT_SHIFT)
+    return number * np.uint64(CHARACTER_WORDS)
 
 
 @inline
-def _encode_part(text, start, length, tables, memory, out, n_out):
-    """Encode a part; return where the ids end, or NO_ROOM.
+def _encode_part(text, start, length, first, tables, memory, out, n_out):
+    """Encode a part, `first` being its first character; return where the ids end, or NO_ROOM.
 
     The ids of a part are those that it has as a pre-token, so the cache serves both; but not where some pre-tokens are left
-    whole.
+    whole. What is new is encoded at one place, as the compiler makes a copy of all merging for each.
     """
-    if tables.whole.size != 0 or length > _SHORT:
-        return encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-    low, high = short_key(text, start, length)
-    home = home_of(memory.slots, low, high)
-    word, found = find_slot(memory, low, high, home, text, start)
-    if found:
-        return copy_ids(memory, word, out, n_out)
+    characters = memory.characters
+    is_character = first > _TWO_BYTES and length == _THREE
+    is_kept = tables.whole.size == 0 and length <= _SHORT
+    low = high = home = word = _ZERO
+    if is_character:
+        word = _word_of(first)
+        second = characters[word + _ONE]
+        if second != _ZERO:
+            store_u64(out, n_out, characters[word])
+            store_u64(out, n_out + _TWO, second & IDS)
+            return n_out + (second >> COUNT_SHIFT)
+    elif is_kept:
+        low, high = short_key(text, start, length)
+        home = home_of(memory.slots, low, high)
+        word, found = find_slot(memory, low, high, home, text, start)
+        if found:
+            return copy_ids(memory, word, out, n_out)
     end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-    if end != NO_ROOM:
+    if is_character:
+        characters[word] = load_u64(out, n_out)
+        characters[word + _ONE] = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + _TWO) & IDS
+    elif is_kept and end != NO_ROOM:
         remember(memory, home, word, low, high, text, start, out, n_out, end)
     return end
 
@@ -179,10 +181,7 @@ def encode_parts(text, start, stop, tables, memory, out, n_out):
             if joint:
                 break
             end += length
-        if first > _TWO_BYTES and end - start == _THREE:
-            n_out = _encode_character(text, start, first, tables, memory, out, n_out)
-        else:
-            n_out = _encode_part(text, start, end - start, tables, memory, out, n_out)
+        n_out = _encode_part(text, start, end - start, first, tables, memory, out, n_out)
         if n_out == NO_ROOM:
             break
         n_parts += _ONE
