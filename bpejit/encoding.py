@@ -19,8 +19,8 @@ from bpejit.errors import CorpusError, TokenIdError
 from bpejit.kernels import cache, decoding
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG
-from bpejit.kernels.records import EncoderMemory, addresses_of
-from bpejit.kernels.splitting import shift_state
+from bpejit.kernels.records import EncoderMemory, SplitAutomaton, addresses_of
+from bpejit.kernels.splitting import NEED_CALL, shift_state
 from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, special_bytes
 from bpejit.preparation import PreparedText, Preparer, TokenFlags
@@ -44,6 +44,9 @@ Five megabytes of Chinese took some 15% longer when their ids had to move to a l
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
+
+_NO_PATTERN = np.zeros(2 * len(SplitAutomaton._fields), dtype=np.int64)
+"""Addresses of a pattern that nothing is split by."""
 
 MOST_SPLITTERS = 16
 """Sets of special tokens for which an encoder keeps a splitter, besides the one for all."""
@@ -80,12 +83,13 @@ class Encoder:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
         self.tables = make_tables(model, specials)
+        self._addresses = addresses_of(self.tables)
         if model.ranked or model.ignore_merges:
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole(model, unreachable)
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
-        self._addresses = addresses_of(self.tables)
+                self._addresses = addresses_of(self.tables)
         self._pool, self._starts, self._lengths = make_decoder(model)
         self.special_tokens = frozenset(model.special_tokens)
         self._splitters = {self.special_tokens: self.splitter}
@@ -305,12 +309,23 @@ class Encoder:
         return self._encode_spans(workspace, prepared, ends, out)
 
     def _encode_spans(self, workspace: Workspace, text: Array, ends: Array, out: Array) -> Array:
-        """Run `kernels.encode_spans` on spans from byte 0 until it is done; return `out`, or what took its place."""
+        """Encode spans, the first from byte 0 on; return `out`, or what took its place.
+
+        To `encode_text` they are what it has just split, so that nothing is left to split: a kernel for spans alone would take
+        a sixth of the time of a first run to compile.
+        """
+        if not ends.size:
+            return out
         progress = workspace.progress
         progress[cache.FIRST] = 0
         progress[cache.SPAN] = 0
         progress[cache.N_SPANS] = ends.size
-        while status := kernels.encode_spans(text, ends, self.tables, workspace.memory, out):
+        workspace.split_state[NEED_CALL] = 0
+        while True:
+            memory = addresses_of(workspace.memory._replace(ends=ends))
+            status = encode_text(text, 0, 0, False, False, _NO_PATTERN, self._addresses, memory, out)
+            if status == DONE:
+                break
             out = self._make_room(workspace, status, out, int(ends[-1]) & (SPECIAL_FLAG - 1))
         progress[cache.SPAN] = 0
         progress[cache.N_SPANS] = 0
