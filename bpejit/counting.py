@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
-from bpejit.kernels import interning
+from bpejit.kernels import interning, keys
 from bpejit.kernels._constants import NEED_SPACE, TEXT_PADDING
 from bpejit.split import Splitter, check_chunk
 
@@ -23,13 +23,13 @@ class PretokenCounter:
     """
 
     def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
-        if slots < 2 * interning.BATCH or slots & (slots - 1):
-            raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * interning.BATCH}")
+        if slots < 2 * keys.BATCH or slots & (slots - 1):
+            raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
         # All tables are made here, by NumPy: it asks for huge pages, and memory that a kernel allocates gets none.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._state = np.zeros(3, dtype=np.int64)
-        self._scratch = np.zeros(interning.WORDS * interning.BATCH, dtype=np.uint64)
+        self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, dtype=np.uint64)
 
     def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
         """Split and count a chunk of a text (see `bpejit.corpus.chunks`).
@@ -67,7 +67,7 @@ class PretokenCounter:
     def _grow(self, longest: int) -> None:
         """Make room for what stopped a kernel: slots, or else the arena, which then takes `longest` bytes more."""
         slots = self._table.size // 4
-        if (self._state[interning.USED] + interning.BATCH) * 4 > slots * 3:
+        if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
             larger = np.zeros(2 * self._table.size, dtype=np.uint64)
             interning.rehash(self._table, larger)
             self._table = larger

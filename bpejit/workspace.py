@@ -6,7 +6,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
-from bpejit.kernels import cache, parts, windows
+from bpejit.kernels import cache, keys, parts, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.records import EncoderMemory, addresses_of
@@ -47,7 +47,7 @@ class Workspace:
             # These two are not filled: most texts use few of their pages.
             once=np.zeros(cache.ONCE_WORDS, dtype=np.uint64),
             characters=np.zeros(parts.CHARACTERS * parts.CHARACTER_WORDS, dtype=np.uint64),
-            batch=np.full(kernels.BATCH * kernels.BATCH_WORDS, 0, dtype=np.uint64),
+            batch=np.full(keys.BATCH * keys.BATCH_WORDS, 0, dtype=np.uint64),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
             progress=np.full(cache.PROGRESS_SIZE, 0, dtype=np.int64),

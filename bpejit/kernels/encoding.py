@@ -28,17 +28,11 @@ from bpejit.kernels.cache import (
     prefetch_records,
     remember,
 )
-from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_bytes, hash_key, short_key
-from bpejit.kernels.memory import prefetch, store_u64
+from bpejit.kernels.keys import BATCH, SPECIAL_TAG, equal_bytes, hash_bytes, make_keys
+from bpejit.kernels.memory import store_u64
 from bpejit.kernels.parts import encode_parts, find_part
 from bpejit.kernels.together import TOGETHER_WORDS, encode_together, is_new
 from bpejit.kernels.windows import NO_ROOM, WINDOW
-
-BATCH = 256
-"""Spans whose keys are made, hashed and prefetched before the first is looked up, so that the cache misses overlap."""
-
-BATCH_WORDS = 3
-"""Words of `batch` per span: the two of its key, and its slot."""
 
 OUT_SLACK = AT_ONCE
 """Room for ids beyond the last one."""
@@ -61,7 +55,6 @@ _FEW_LONG = np.uint64(8)
 _POSITION = np.uint64(SPECIAL_FLAG - 1)
 _ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
 _SHORT = np.uint64(SHORT_KEY_BYTES)
-_SPECIAL_TAG = np.uint64(0xFE << 56)
 _HALF = np.uint64(32)
 _HALF_MASK = np.uint64(0xFFFF_FFFF)
 _WINDOW = np.uint64(WINDOW)
@@ -121,7 +114,7 @@ def _find_whole(tables, text, start, length):
 @inline
 def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_out):
     """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
-    if high == _SPECIAL_TAG:
+    if high == SPECIAL_TAG:
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
         return n_out + _ONE
     slots = memory.slots
@@ -153,42 +146,6 @@ def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_
     return copy_ids(memory, word, out, n_out)
 
 
-@inline
-def _make_keys(text, start, ends, span, size, slots, mask, batch):
-    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots.
-
-    The number of long ones is returned.
-    """
-    k = _ZERO
-    last = span + size
-    n_long = _ZERO
-    while span < last:
-        end = np.uint64(ends[span])
-        stop = end & _POSITION
-        length = end - start  # with the flag of a special token it is longer than any text
-        if length <= _SHORT:
-            low, high = short_key(text, start, length)
-            hashed = hash_key(low, high)
-        elif end != stop:
-            low = _ZERO
-            high = _SPECIAL_TAG
-            hashed = _ZERO
-        else:
-            low = hash_bytes(text, start, length)
-            high = LONG_TAG | length
-            hashed = low
-            n_long += _ONE
-        word = (hashed & mask) * _FOUR
-        prefetch(slots, word)
-        batch[k] = low
-        batch[k + _ONE] = high
-        batch[k + _TWO] = word
-        k += _THREE
-        start = stop
-        span += _ONE
-    return n_long
-
-
 @kernel
 def encode_spans(text, ends, tables, memory, out):
     """Encode the spans of a text.
@@ -218,7 +175,6 @@ def encode_spans(text, ends, tables, memory, out):
     progress = memory.progress
     slots = memory.slots
     batch = memory.batch
-    mask = np.uint64(slots.size // SLOT_WORDS - 1)
     n_out = np.uint64(progress[N_OUT])
     start = np.uint64(progress[FIRST])
     span = np.uint64(progress[SPAN])
@@ -232,7 +188,7 @@ def encode_spans(text, ends, tables, memory, out):
             size >>= _ONE
         if size == _ZERO:
             status = NEED_SPACE
-        n_long = _make_keys(text, start, ends, span, size, slots, mask, batch)
+        n_long = make_keys(text, start, ends, span, size, slots, batch)
         if n_long * _FEW_LONG > size:
             prefetch_records(memory, size)
         k = _ZERO

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.kernels._constants import SHORT_KEY_BYTES, SPECIAL_FLAG
 from bpejit.kernels._jit import inline
-from bpejit.kernels.memory import fold_multiply, load_u64
+from bpejit.kernels.memory import fold_multiply, load_u64, prefetch
+
+BATCH = 256
+"""Spans whose keys are made, hashed and prefetched before the first is looked up, so that the cache misses overlap."""
+
+BATCH_WORDS = 3
+"""Words of a batch per span: the two of its key, and its slot."""
 
 # Masks of the first and second word by length. A table beats shifts: a shift by 64 is undefined, so it needs a branch.
 LOW_MASK = np.array([(1 << (8 * min(length, 8))) - 1 for length in range(16 + 1)], dtype=np.uint64)
@@ -18,7 +25,15 @@ HIGH_MASK = np.array([(1 << (8 * max(length - 8, 0))) - 1 for length in range(16
 
 LENGTH_SHIFT = np.uint64(56)
 LONG_TAG = np.uint64(0xFF << 56)
+"""In place of the length of a key: a longer pre-token."""
+
+SPECIAL_TAG = np.uint64(0xFE << 56)
+"""In place of the length of a key: a special token, which no table holds."""
+
 EIGHT, SIXTEEN = np.uint64(8), np.uint64(16)
+_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
+_SHORT = np.uint64(SHORT_KEY_BYTES)
+_POSITION = np.uint64(SPECIAL_FLAG - 1)
 
 # Odd constants with about half of their bits set; any such would do.
 _MIX_LOW = np.uint64(0x9E3779B97F4A7C15)
@@ -82,14 +97,14 @@ def equal_bytes(a, a_start, b, b_start, length):
     if length <= SIXTEEN:
         low, high = _first_bytes(a, a_start, length)
         other_low, other_high = _first_bytes(b, b_start, length)
-        return (low ^ other_low) | (high ^ other_high) == np.uint64(0)
+        return (low ^ other_low) | (high ^ other_high) == _ZERO
     last = length - SIXTEEN
     differing = _differ_sixteen(a, a_start, b, b_start) | _differ_sixteen(a, a_start + last, b, b_start + last)
     offset = SIXTEEN
-    while offset < last and differing == np.uint64(0):
+    while offset < last and differing == _ZERO:
         differing = _differ_sixteen(a, a_start + offset, b, b_start + offset)
         offset += SIXTEEN
-    return differing == np.uint64(0)
+    return differing == _ZERO
 
 
 @inline
@@ -97,3 +112,55 @@ def _differ_sixteen(a, a_start, b, b_start):
     """Return 0 if sixteen bytes are equal."""
     low = load_u64(a, a_start) ^ load_u64(b, b_start)
     return low | (load_u64(a, a_start + EIGHT) ^ load_u64(b, b_start + EIGHT))
+
+
+@inline
+def make_keys(text, start, ends, span, size, slots, batch):
+    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past the last span.
+    start, span, size : uint64
+        The first of these spans is `span`, and begins at `start`.
+    ends : uint32[:], in
+        Ends of the spans, with the special flag.
+    slots : uint64[4 * slots], in
+        The table in which they will be looked for: a slot has four words, and their number is a power of two.
+    batch : uint64[BATCH_WORDS * size], out
+
+    Returns
+    -------
+    uint64
+        How many of the keys are long.
+    """
+    k = _ZERO
+    mask = np.uint64(slots.size // 4 - 1)
+    last = span + size
+    n_long = _ZERO
+    while span < last:
+        end = np.uint64(ends[span])
+        stop = end & _POSITION
+        length = end - start  # with the flag of a special token it is longer than any text
+        if length <= _SHORT:
+            low, high = short_key(text, start, length)
+            hashed = hash_key(low, high)
+        elif end != stop:
+            low = _ZERO
+            high = SPECIAL_TAG
+            hashed = _ZERO
+        else:
+            low = hash_bytes(text, start, length)
+            high = LONG_TAG | length
+            hashed = low
+            n_long += _ONE
+        word = (hashed & mask) * _FOUR
+        prefetch(slots, word)
+        batch[k] = low
+        batch[k + _ONE] = high
+        batch[k + _TWO] = word
+        k += _THREE
+        start = stop
+        span += _ONE
+    return n_long

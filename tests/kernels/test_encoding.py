@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoder_tables import make_tables, make_whole
-from bpejit.kernels import cache, parts, windows
+from bpejit.kernels import cache, keys, parts, windows
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.keys import LONG_TAG, hash_bytes, hash_key, short_key
@@ -33,7 +33,7 @@ def make_memory(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch
         arena=np.full(arena, 0xEE, np.uint8),
         once=np.zeros(1 << 2, np.uint64),
         characters=np.zeros(parts.CHARACTERS * parts.CHARACTER_WORDS, np.uint64),
-        batch=np.zeros(kernels.BATCH * kernels.BATCH_WORDS, np.uint64),
+        batch=np.zeros(keys.BATCH * keys.BATCH_WORDS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
         progress=np.zeros(cache.PROGRESS_SIZE, np.int64),
@@ -150,7 +150,7 @@ def test_encode_spans__a_batch_of_new_pretokens():
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
     generator = np.random.default_rng(2)
-    for size in [1, 2, MOST - 1, MOST, MOST + 1, 2 * MOST, kernels.BATCH - 1, kernels.BATCH, kernels.BATCH + 1, 600]:
+    for size in [1, 2, MOST - 1, MOST, MOST + 1, 2 * MOST, keys.BATCH - 1, keys.BATCH, keys.BATCH + 1, 600]:
         numbers = generator.integers(0, 10 ** generator.integers(1, 15, size))
         words = [b"%d" % number for number in numbers.tolist()]
         expected = [number for word in words for number in naive.encode_pretoken(word, table, ids)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.kernels import interning
+from bpejit.kernels import interning, keys
 from bpejit.kernels._constants import DONE, NEED_SPACE, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.keys import equal_bytes
 
@@ -26,7 +26,7 @@ def make_table(slots: int = 1024) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def scratch() -> np.ndarray:
-    return np.zeros(interning.WORDS * interning.BATCH, np.uint64)
+    return np.zeros(keys.BATCH_WORDS * keys.BATCH, np.uint64)
 
 
 def contents(table: np.ndarray, arena: np.ndarray) -> dict[bytes, int]:
