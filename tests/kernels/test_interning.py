@@ -83,6 +83,18 @@ def test_count_spans__stops_at_a_full_arena_without_losing_a_span() -> None:
     assert contents(table, arena) == dict.fromkeys(words, 2)
 
 
+def test_count_spans__equal_hashes_are_not_equal_pretokens() -> None:
+    """Other bytes lie behind the hash and the length of this one, as if another pre-token had the same hash."""
+    text, _ = padded_text(b"ab" * 20)
+    ends = np.array([40], np.uint32)
+    table, arena, state = make_table()
+    interning.count_spans(text, 0, ends, 1, table, arena, state, scratch())
+    arena[:40] = ord("c")
+    state[interning.NEXT] = 0
+    interning.count_spans(text, 0, ends, 1, table, arena, state, scratch())
+    assert contents(table, arena) == {b"c" * 40: 1, b"ab" * 20: 1}
+
+
 @given(
     st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=50), st.dictionaries(pretokens, st.integers(1, 9), max_size=50)
 )
