@@ -12,7 +12,7 @@ from bpejit.kernels import encoding as kernels
 from bpejit.kernels import parts, rules
 from bpejit.kernels._constants import TEXT_PADDING
 from bpejit.kernels.records import EncoderTables
-from bpejit.model import Model
+from bpejit.model import Model, in_order, special_bytes
 
 
 def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
@@ -29,12 +29,12 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     TokenizerFormatError
         If the ids or merges are too many for the tables.
     """
-    largest = max(model.vocab)
+    largest = model.vocab_size - 1
     if largest > kernels.MAX_ID:
         raise TokenizerFormatError(
             f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
         )
-    internal, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
+    internal, strings, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
     n_ranks = int(ranks.max(initial=-1)) + 1
     if n_ranks > min(rules.MAX_RANKS, rules.MAX_TOKENS - 256):
         raise TokenizerFormatError(
@@ -45,7 +45,6 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
         slots *= 2
     pairs = np.full(slots, rules.FREE, dtype=np.uint64)
     byte_pairs = np.full(1 << 16, rules.APART, dtype=np.uint32)
-    strings = ByteStrings.from_list(internal)
     byte_pairs[_inner_pairs(strings)] = rules.NO_RANK
     merged = np.zeros(n_ranks, dtype=np.uint32)
     rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
@@ -59,8 +58,8 @@ _Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
 """Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
 
 
-def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
-    """Return the internal tokens and rules of a model with a list of merges."""
+def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, _Rules]:
+    """Return the internal tokens, the same packed, and the rules of a model with a list of merges."""
     # One internal token per distinct result: two merges may make the same bytes.
     internal = {bytes([byte]): byte for byte in range(256)}
     merged = [left + right for left, right in model.merges]
@@ -73,20 +72,23 @@ def _listed_rules(model: Model) -> tuple[list[bytes], _Rules]:
     made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
     known = (lefts >= 0) & (rights >= 0)
     ranks = np.flatnonzero(known).astype(np.int32)
-    return list(internal), (lefts[known], rights[known], made[known], ranks)
+    tokens = list(internal)
+    return tokens, ByteStrings.from_list(tokens), (lefts[known], rights[known], made[known], ranks)
 
 
-def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], _Rules]:
-    """Return the internal tokens and rules of a ranked model: all ways to make a token of two have its rank."""
+def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], ByteStrings, _Rules]:
+    """Return the internal tokens, the same packed, and the rules of a ranked model: all ways to make a token of two have its
+    rank.
+    """
     internal = [bytes([byte]) for byte in range(256)]
-    internal += [token for _, token in sorted(tokens.items()) if len(token) > 1]
+    internal += [token for token in in_order(tokens) if len(token) > 1]
     strings = ByteStrings.from_list(internal)
     slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
     room = strings.pool.size
     lefts, rights, made = (np.empty(room, dtype=np.int32) for _ in range(3))
     n = rules.list_splits(padded(strings.pool), strings.starts, slots, lefts, rights, made)
     made = made[:n].copy()
-    return internal, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
+    return internal, strings, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
 
 
 def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
@@ -118,7 +120,7 @@ def make_joints(tokens: ByteStrings) -> Array:
 
 def _inner_pairs(tokens: ByteStrings) -> Array:
     """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token, some of them often."""
-    pairs: Array = tokens.pool[:-1].astype(np.int64) << 8 | tokens.pool[1:]
+    pairs: Array = tokens.pool[:-1].astype(np.uint16) << 8 | tokens.pool[1:]
     inner = np.ones(pairs.size, dtype=bool)
     inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
     return pairs[inner]
@@ -136,8 +138,9 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
 
 def make_decoder(model: Model) -> tuple[Array, Array, Array]:
     """Return the bytes of all tokens, and start and length of each id; the length of an id without a token is -1."""
-    strings = ByteStrings.from_list(list(model.vocab.values()))
-    numbers = np.array(list(model.vocab), dtype=np.int64)
+    # Not of `model.vocab`, which takes longer to make than all of this. A special token that is a token, too, has its bytes.
+    strings = ByteStrings.from_list([*model.tokens.values(), *map(special_bytes, model.special_tokens)])
+    numbers = np.array([*model.tokens, *model.special_tokens.values()], dtype=np.int64)
     starts = np.zeros(model.vocab_size, dtype=np.int64)
     lengths = np.full(model.vocab_size, -1, dtype=np.int64)
     starts[numbers] = strings.starts[:-1]

@@ -22,7 +22,7 @@ from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECI
 from bpejit.kernels.records import EncoderMemory, SplitAutomaton, addresses_of
 from bpejit.kernels.splitting import NEED_CALL, shift_state
 from bpejit.kernels.text_encoding import encode_text
-from bpejit.model import Model, special_bytes
+from bpejit.model import Model, in_order, special_bytes
 from bpejit.preparation import PreparedText, Preparer, TokenFlags
 from bpejit.split import Splitter, check_chunk
 from bpejit.workspace import CACHE_BYTES, CACHE_LIMIT, TEXT_BYTES, Workspace
@@ -94,7 +94,7 @@ class Encoder:
         self.special_tokens = frozenset(model.special_tokens)
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
-        self._seeds = [token for _, token in sorted(model.tokens.items()) if 0 < len(token) <= SHORT_KEY_BYTES]
+        self._seeds = [token for token in in_order(model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
         cache.move_slots(np.zeros(cache.SLOT_WORDS, np.uint64), np.zeros(2 * cache.SLOT_WORDS, np.uint64))
 

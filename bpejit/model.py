@@ -166,12 +166,13 @@ class Model:
     def vocab(self) -> dict[int, bytes]:
         """Bytes of every token, special ones included, in order of id."""
         specials = {token_id: special_bytes(text) for text, token_id in self.special_tokens.items()}
-        return dict(sorted({**self.tokens, **specials}.items()))
+        tokens = {**self.tokens, **specials}
+        return {token_id: tokens[token_id] for token_id in sorted(tokens)}
 
     @property
     def vocab_size(self) -> int:
         """One more than the largest id: what an embedding table needs."""
-        return max(self.vocab) + 1
+        return max(chain(self.tokens, self.special_tokens.values())) + 1
 
     @cached_property
     def sha256(self) -> str:
@@ -185,11 +186,10 @@ class Model:
         source = pattern_source(self.pattern)
         stages = (source,) if isinstance(source, str) else source
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
-        token_ids = sorted(self.tokens)
         for strings, numbers in (
             ([stage.encode("utf-8", "surrogatepass") for stage in stages], []),
             ([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens]),
-            ([self.tokens[token_id] for token_id in token_ids], token_ids),
+            (in_order(self.tokens), sorted(self.tokens)),
             (list(chain.from_iterable(self.merges)), []),
         ):
             lengths = [len(string) for string in strings]
@@ -208,6 +208,11 @@ class Model:
         if self.unicode is not None:
             digest.update(f" unicode {self.unicode}".encode())
         return digest.hexdigest()
+
+
+def in_order(tokens: dict[int, bytes]) -> list[bytes]:
+    """Return tokens in order of their ids."""
+    return [tokens[token_id] for token_id in sorted(tokens)]
 
 
 def special_bytes(text: str) -> bytes:

@@ -88,9 +88,11 @@ def test_rank_files(tmp_path: Path, data: bytes, message: str) -> None:
 
 def test_what_a_rank_file_may_have(tmp_path: Path) -> None:
     path = tmp_path / "mine.tiktoken"
+    assert RANKS.endswith(b"YWI= 256\nYWJj 300\n")
+    tokens = {byte: bytes([byte]) for byte in range(256)} | {256: b"ab", 300: b"abc"}
     for data in (RANKS, RANKS.replace(b"\n", b"\r\n"), RANKS.replace(b"\n", b"\n\n"), RANKS[:-1]):
         path.write_bytes(data)
-        assert read_tiktoken(path, pattern="gpt2").tokens[300] == b"abc"
+        assert read_tiktoken(path, pattern="gpt2").tokens == tokens
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:

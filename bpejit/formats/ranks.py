@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.arrays import ByteStrings
 from bpejit.encoder_tables import ranked_rules
 from bpejit.kernels.recovering import recover_splits
 from bpejit.kernels.rules import FREE, build_pairs
@@ -52,8 +51,7 @@ def recover_merges(tokens: dict[int, bytes]) -> tuple[Merges, list[bytes]]:
     >>> recover_merges({**{byte: bytes([byte]) for byte in range(256)}, 256: b"ab", 257: b"abc", 258: b"xyz"})
     ([(b'a', b'b'), (b'ab', b'c')], [b'xyz'])
     """
-    internal, (left, right, made, ranks) = ranked_rules(tokens)
-    strings = ByteStrings.from_list(internal)
+    internal, strings, (left, right, made, ranks) = ranked_rules(tokens)
     pairs = np.full(max(2 << left.size.bit_length(), 4), FREE, dtype=np.uint64)
     byte_pairs, merged = np.zeros(1 << 16, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
     build_pairs(left, right, made, ranks, pairs, byte_pairs, merged)
@@ -72,7 +70,7 @@ def recover_merges(tokens: dict[int, bytes]) -> tuple[Merges, list[bytes]]:
 
 def list_all_splits(tokens: dict[int, bytes]) -> Merges:
     """Return every way to make a token of two others, in order of rank; those of one token by the ranks of their parts."""
-    internal, (lefts, rights, made, _) = ranked_rules(tokens)
+    internal, _, (lefts, rights, made, _) = ranked_rules(tokens)
     ids = {token: number for number, token in tokens.items()}
     rank = np.array([ids.get(token, -1) for token in internal])
     # A byte without a token, which no text has, is a part of nothing.

@@ -25,7 +25,7 @@ BYTES = {byte: bytes([byte]) for byte in range(256)}
     )
 )
 def test_recover_splits(model: Model) -> None:
-    internal, (*columns, made, ranks) = ranked_rules(model.tokens)
+    internal, _, (*columns, made, ranks) = ranked_rules(model.tokens)
     strings = ByteStrings.from_list(internal)
     pairs = np.full(1 << 12, FREE, dtype=np.uint64)
     tables = pairs, np.zeros(1 << 16, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
