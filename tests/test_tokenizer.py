@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from hypothesis import strategies as st
 
 import bpejit
 from bpejit.bytemap import text_to_bytes as unmap
+from bpejit.formats.recognise import load_model
+from bpejit.model import Model
 
 END = "<|endoftext|>"
 
@@ -312,6 +316,29 @@ def test_train__refuses_a_corpus_without_text(data: bytes, tmp_path: Path) -> No
 def test_load__says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(bpejit.TokenizerFormatError, match="nothing-here"):
         bpejit.load(tmp_path / "nothing-here")
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_load__pauses_the_garbage_collector(was_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def read(path: Path, **options: Any) -> Model:
+        seen.append(gc.isenabled())
+        return load_model(path, **options)
+
+    monkeypatch.setattr("bpejit.tokenizer.load_model", read)
+    bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, []).save(tmp_path / "saved")
+    if not was_on:
+        gc.disable()
+    try:
+        bpejit.load(tmp_path / "saved")
+        assert gc.isenabled() == was_on
+        with pytest.raises(bpejit.TokenizerFormatError):
+            bpejit.load(tmp_path / "missing")
+        assert gc.isenabled() == was_on
+    finally:
+        gc.enable()
+    assert seen == [False, False]
 
 
 def test_a_trained_tokenizer_is_ready_when_it_is_used(tmp_path):
