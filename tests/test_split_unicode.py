@@ -31,6 +31,7 @@ from bpejit.preparation.pretokenizers import make_pretokenizer
 from bpejit.split import PRESETS, Pattern, Splitter, compile_pattern, to_fancy_regex, to_oniguruma, unicode_versions
 from bpejit.split.classes import set_borders
 from bpejit.split.parse import Chars
+from bpejit.split.pattern import _compile, compile_anew
 from bpejit.split.unicode_versions import VERSIONS, as_text, check_unicode, differing, free_points, installed_unicode
 
 tiktoken = pytest.importorskip("tiktoken")
@@ -187,7 +188,7 @@ def test_the_automaton_and_the_regex_package_agree(name: str, version: str, text
 @given(split_patterns(), st.sampled_from(FOLLOWED), st.text(alphabet=PATTERN_ALPHABET + "\u0295\u058b\ua7dd\u0277\U000323b0"))
 def test_random_patterns(source: str, version: str, text: str) -> None:
     try:
-        splitter = Splitter(compile_pattern.__wrapped__(source, unicode=version))
+        splitter = Splitter(compile_anew(source, unicode=version))
     except PatternError as error:
         assert "no split pattern named" in str(error)  # noqa: PT017
         return
@@ -373,9 +374,11 @@ def test_a_folder_of_before(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def anew() -> Iterator[None]:
-    """Forget what was found out about the installed `regex` package, before the test and after it."""
-    caches = (installed_unicode, differing, free_points, set_borders, compile_pattern)
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what was found out about the installed `regex` package, before the test and after it; keep nothing on disk."""
+    monkeypatch.setattr("bpejit.split.pattern.load_tables", lambda *_: None)
+    monkeypatch.setattr("bpejit.split.pattern.keep_tables", lambda *_: None)
+    caches = (installed_unicode, differing, free_points, set_borders, _compile)
     for function in caches:
         function.cache_clear()
     yield
@@ -405,7 +408,7 @@ def test_a_package_newer_than_the_tables(monkeypatch: pytest.MonkeyPatch, anew: 
     added = [unicode_versions._ADDED[version] for version in VERSIONS[3:]]
     monkeypatch.setattr(unicode_versions, "_UNASSIGNED", " ".join([unicode_versions._UNASSIGNED, *added]))
     monkeypatch.setattr(unicode_versions, "VERSIONS", VERSIONS[:3])
-    for function in (installed_unicode, differing, free_points, set_borders, compile_pattern):
+    for function in (installed_unicode, differing, free_points, set_borders, _compile):
         function.cache_clear()
     assert installed_unicode() == "16.0"
     for source in SETS:

@@ -16,6 +16,7 @@ from bpejit.kernels._constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, 
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs, sets_of
 from bpejit.split.classes import partition
 from bpejit.split.gaps import UndecidedGapError, fill_gaps
+from bpejit.split.kept import keep_tables, load_tables
 from bpejit.split.local_rules import make_rules
 from bpejit.split.parse import Node, OutsideDialectError, find_ends, parse_with_marks
 from bpejit.split.presets import PRESETS, Pattern, pattern_source
@@ -163,7 +164,6 @@ def _tables(dfa: Dfa, table: Array, stride: int, transducer: Transducer | None =
     return SplitTables(table, *pairs, classes.class_of, classes.class_of[alone], safe.reshape(-1), *rules, stride)
 
 
-@lru_cache(maxsize=64)
 def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPattern:
     """Compile a split pattern.
 
@@ -188,12 +188,33 @@ def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPat
     """
     if unicode is not None:
         check_unicode(unicode)
+    return _compile(pattern_source(pattern), unicode)
+
+
+@lru_cache(maxsize=64)
+def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
+    name = _preset_name(source)
+    kept = load_tables(source, unicode, len(SplitTables._fields)) if name else None
+    if kept is not None:
+        return SplitPattern(source, name, "transducer", "", SplitTables(*kept), _stages(source), unicode)
+    made = compile_anew(source, unicode=unicode)
+    if name and made.kind == "transducer" and made.tables is not None:
+        keep_tables(source, unicode, made.tables)
+    return made
+
+
+def _preset_name(source: Pattern) -> str | None:
+    return next((name for name, preset in PRESETS.items() if preset == source), None)
+
+
+def compile_anew(pattern: Pattern, *, unicode: str | None = None) -> SplitPattern:
+    """Compile a split pattern, whether or not it was compiled before (see `compile_pattern`)."""
     source = pattern_source(pattern)
-    name = next((name for name, preset in PRESETS.items() if preset == source), None)
+    name = _preset_name(source)
     sources = (source,) if isinstance(source, str) else source
     if name is None:
         _check_sources(sources)
-    stages = tuple(_compile_stage(one, sources) for one in sources)
+    stages = _stages(source)
     try:
         trees = [_tree(one, number, sources) for number, one in enumerate(sources)]
         dfas = _make_dfas(trees, sources, unicode)
@@ -250,6 +271,11 @@ def _check_sources(sources: tuple[str, ...]) -> None:
 
 def _in_sequence(sources: tuple[str, ...]) -> str:
     return "" if len(sources) == 1 else f" in a sequence of {len(sources)}"
+
+
+def _stages(source: Pattern) -> tuple[Any, ...]:
+    sources = (source,) if isinstance(source, str) else source
+    return tuple(_compile_stage(one, sources) for one in sources)
 
 
 def _compile_stage(source: str, sources: tuple[str, ...]) -> Any:
