@@ -9,6 +9,7 @@ are those of `encode(text, add_special_tokens=False)`; what the post-processor a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     top.done()
     ignore_merges = _read_options(fields)
     vocab = _read_vocab(fields.take("vocab", dict))
-    merges = _read_merges(fields.take("merges", list), vocab)
+    strings = _byte_strings(vocab)
+    merges = _read_merges(fields.take("merges", list), vocab, strings)
     fields.done()
     numbers, flags = _read_added(added, vocab)
     _check_decoder(components["decoder"], "decoder")
@@ -87,8 +89,8 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     preparation = Preparation(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
     preparer = Preparer(preparation, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
     return Model(
-        tokens=_ordinary_tokens(vocab, merges, numbers, keep=ignore_merges),
-        merges=[(text_to_bytes(left), text_to_bytes(right)) for left, right in merges],
+        tokens=_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges),
+        merges=[(strings[left], strings[right]) for left, right in merges],
         special_tokens=numbers,
         pattern=preparer.pattern or WHOLE,
         ignore_merges=ignore_merges,
@@ -142,30 +144,43 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _read_merges(merges: list[Any], vocab: dict[str, int]) -> list[tuple[str, str]]:
+def _byte_strings(texts: Iterable[str]) -> dict[str, bytes]:
+    """Return what byte-level texts stand for; the others have no entry."""
+    strings = {}
+    for text in texts:
+        try:
+            strings[text] = text_to_bytes(text)
+        except UnicodeEncodeError:  # noqa: PERF203 (`suppress` takes twice the time)
+            continue
+    return strings
+
+
+def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, bytes]) -> list[tuple[str, str]]:
     """Read the merges in either spelling; of a repeated pair the last place counts, as in `tokenizers`."""
     pairs: dict[tuple[str, str], None] = {}
     for number, merge in enumerate(merges):
-        place = f"model.merges[{number}]"
         if isinstance(merge, str):
             if merge.startswith("#version"):
                 continue
             parts: Any = merge.split(" ")
         else:
             parts = merge
-        if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-            raise refused(place, f"is {shown(merge)}; expected two tokens, as a list or with a space between", _AGAIN)
-        left, right = parts
-        for part in (left, right, left + right):
-            if part not in vocab:
-                raise refused(place, f"is {shown(merge)}, but {part!r} is not in model.vocab; expected tokens of it", _AGAIN)
-            try:
-                text_to_bytes(part)
-            except UnicodeEncodeError as cause:
-                raise refused(place, f"is {shown(merge)}, which is no byte-level text", "use a byte-level tokenizer") from cause
-        pairs.pop((left, right), None)
-        pairs[left, right] = None
+        pair = tuple(parts) if isinstance(parts, list) else ()
+        if list(map(type, pair)) != [str, str]:
+            raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", _AGAIN)
+        left, right = pair
+        if left not in strings or right not in strings or left + right not in strings:
+            part = next(part for part in (left, right, left + right) if part not in strings)
+            if part in vocab:
+                raise _refused_merge(number, merge, ", which is no byte-level text", "use a byte-level tokenizer")
+            raise _refused_merge(number, merge, f", but {part!r} is not in model.vocab; expected tokens of it", _AGAIN)
+        pairs.pop(pair, None)
+        pairs[pair] = None
     return list(pairs)
+
+
+def _refused_merge(number: int, merge: Any, found: str, action: str) -> TokenizerFormatError:
+    return refused(f"model.merges[{number}]", f"is {shown(merge)}{found}", action)
 
 
 def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int], dict[str, TokenFlags]]:
@@ -197,20 +212,24 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
 
 
 def _ordinary_tokens(
-    vocab: dict[str, int], merges: Iterable[tuple[str, str]], added: dict[str, int], *, keep: bool
+    vocab: dict[str, int],
+    strings: dict[str, bytes],
+    merges: list[tuple[str, str]],
+    added: dict[str, int],
+    *,
+    keep: bool,
 ) -> dict[int, bytes]:
     """Return the tokens that ordinary text may become; an added token is one only if a merge needs it, or `keep` is set."""
-    needed = {part for left, right in merges for part in (left, right, left + right)}
+    needed = {*chain.from_iterable(merges), *map("".join, merges)}
     tokens: dict[int, bytes] = {}
     for text, number in vocab.items():
         wanted = text in needed or len(text) == 1
-        try:
-            token = text_to_bytes(text)
-        except UnicodeEncodeError as cause:
+        token = strings.get(text)
+        if token is None:
             if text not in added:
                 raise refused(
                     "model.vocab", f"has {text!r}, neither byte-level text nor an added token", "use a byte-level tokenizer"
-                ) from cause
+                )
             continue
         if not token:
             raise refused("model.vocab", "has an empty token", "remove it")
