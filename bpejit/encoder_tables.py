@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import TokenizerFormatError
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels import parts, rules
@@ -131,7 +131,7 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
     strings = ByteStrings.from_list(list(specials))
     hashes = np.zeros(len(strings), dtype=np.uint64)
     kernels.hash_strings(padded(strings.pool), strings.starts, hashes)
-    if np.unique(hashes).size < hashes.size:
+    if distinct(hashes).size < hashes.size:
         raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
     return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
 

@@ -13,7 +13,6 @@ only one with its version, and hold for general categories, scripts, white space
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from importlib import metadata
 
 import numpy as np
 import regex
@@ -165,6 +164,8 @@ def check_unicode(version: str) -> None:
         )
     installed = installed_unicode()
     if installed in VERSIONS[: VERSIONS.index(version)]:
+        from importlib import metadata  # it takes 20 ms
+
         raise PatternError(
             f"the split pattern is that of Unicode {version}, and the installed `regex` package ({metadata.version('regex')}) "
             f"has Unicode {installed}, so that some text would get other ids; expected Unicode {version} or a later one: "
