@@ -1,4 +1,5 @@
-"""Machine code on disk: a file for each kernel and each combination of types that it was called with.
+"""What is made once for a machine, on disk: machine code, a file for each kernel and each combination of types that it was
+called with, and what else takes long to make (see `bpejit.split.kept`).
 
 `NUMBA_CACHE_DIR` says where; else it is the folder of the kernels themselves, or, where that cannot be written to, the
 user's folder for caches. `BPEJIT_CACHE=0` turns it off. The files of one version of the kernels are in a folder that is
@@ -38,29 +39,40 @@ class Code(NamedTuple):
 
 def load(name: str, signature: str) -> Code | None:
     """Return a kernel for arguments of some types, if it was stored."""
-    if not _wanted():
+    content = read(_file_name(name, signature))
+    if content is None:
         return None
-    for root in _roots():
-        try:
-            data = (root / _fingerprint() / _file_name(name, signature)).read_bytes()
-        except OSError:
-            continue
-        check, content = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
-        if _check(content) != check:
-            continue  # cut off, or damaged: it is compiled again
-        head, _, machine_code = content.partition(b"\n")
-        returns = json.loads(head)
-        return Code(machine_code, returns if isinstance(returns, str) else tuple(returns))
-    return None
+    head, _, machine_code = content.partition(b"\n")
+    returns = json.loads(head)
+    return Code(machine_code, returns if isinstance(returns, str) else tuple(returns))
 
 
 def save(name: str, signature: str, code: Code) -> None:
     """Store a kernel, if there is a folder for it; where there is none, each process compiles for itself."""
+    write(_file_name(name, signature), json.dumps(code.returns).encode() + b"\n" + code.machine_code)
+
+
+def read(file_name: str) -> bytes | None:
+    """Return what was stored by a name; None if nothing was, or if it is damaged."""
+    if not _wanted():
+        return None
+    for root in _roots():
+        try:
+            data = (root / _fingerprint() / file_name).read_bytes()
+        except OSError:
+            continue
+        check, content = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
+        if _check(content) == check:
+            return content
+    return None
+
+
+def write(file_name: str, content: bytes) -> None:
+    """Store bytes by a name, at once as a whole, in the first folder that can be written to."""
     if not _wanted():
         return
-    content = json.dumps(code.returns).encode() + b"\n" + code.machine_code
     for root in _roots():
-        path = root / _fingerprint() / _file_name(name, signature)
+        path = root / _fingerprint() / file_name
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +102,12 @@ def _check(content: bytes) -> bytes:
 
 
 def _file_name(name: str, signature: str) -> str:
-    return f"{name}-{hashlib.blake2b(signature.encode(), digest_size=8).hexdigest()}.o"
+    return f"{name}-{hash_text(signature)}.o"
+
+
+def hash_text(text: str) -> str:
+    """Return a hash that can be a part of a file's name."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 @functools.cache

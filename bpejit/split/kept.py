@@ -21,8 +21,6 @@ import regex._regex
 from bpejit.kernels import _store
 from bpejit.split.presets import Pattern
 
-_NAME = "pattern"
-
 
 def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] | None:
     """Return the tables of a pattern, if they were kept.
@@ -36,10 +34,10 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
     count : int
         How many tables and numbers there are.
     """
-    found = _store.load(_NAME, _key(source, unicode))
+    found = _store.read(_file_name(source, unicode))
     if found is None:
         return None
-    file = io.BytesIO(zlib.decompress(found.machine_code))
+    file = io.BytesIO(zlib.decompress(found))
     tables = (np.load(file, allow_pickle=False) for _ in range(count))
     return [table if table.ndim else int(table) for table in tables]
 
@@ -54,12 +52,12 @@ def keep_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> 
     file = io.BytesIO()
     for table in tables:
         np.save(file, table, allow_pickle=False)
-    # One megabyte, nearly all of it runs of one class. To the store it is a kernel like others, one that nobody loads.
-    _store.save(_NAME, _key(source, unicode), _store.Code(zlib.compress(file.getvalue(), 1), "none"))
+    # One megabyte, nearly all of it runs of one class.
+    _store.write(_file_name(source, unicode), zlib.compress(file.getvalue(), 1))
 
 
-def _key(source: Pattern, unicode: str | None) -> str:
-    return repr((source, unicode, _makers()))
+def _file_name(source: Pattern, unicode: str | None) -> str:
+    return f"pattern-{_store.hash_text(repr((source, unicode, _makers())))}.tables"
 
 
 @functools.cache
