@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bpejit.kernels import _store
-from bpejit.split import PRESETS, SplitPattern, compile_pattern, kept
+from bpejit.split import PRESETS, SplitPattern, compile_pattern, kept, to_fancy_regex, to_oniguruma
 from bpejit.split.pattern import _compile, compile_anew
 
 
@@ -60,6 +60,19 @@ def test_what_is_kept_is_what_was_made(name: str, folder: Path, monkeypatch: pyt
     assert len(list(folder.iterdir())) == 1
     monkeypatch.setattr("bpejit.split.pattern.compile_anew", None)
     assert_equal(again(name, unicode="16.0"), made)
+
+
+@pytest.mark.parametrize("translate", [to_oniguruma, to_fancy_regex])
+@pytest.mark.parametrize("name", ["gpt2", "o200k"])
+def test_translations_are_kept(name: str, translate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = PRESETS[name]
+    texts = {unicode: translate(source, unicode=unicode) for unicode in ("15.0", "16.0")}
+    assert len([file for file in folder.iterdir() if file.suffix != ".tables"]) == 2
+    monkeypatch.setattr("bpejit.split.translate._rewrite", None)
+    for unicode, text in texts.items():
+        assert translate(source, unicode=unicode) == text
+    with pytest.raises(TypeError):
+        translate(r"\w+|\W")
 
 
 def test_what_decides_tables_is_told_apart(folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""The tables of presets on disk, beside the compiled kernels: to make them takes up to half a second, to read them some ms.
+"""What is made of presets, on disk beside the compiled kernels: to make tables takes up to half a second, a translation a tenth
+of one, to read them some milliseconds.
 
 They are found by a hash of all that they depend on: the pattern, its version of Unicode, the `regex` package, and the sources
-here; the kernels' constants are in the name of the folder (see `kernels._store`). So no old table is ever used. Patterns that
+here; the kernels' constants are in the name of the folder (see `kernels._store`). So nothing old is ever used. Patterns that
 are no presets are not kept: there may be any number of them, and nobody would take them away again.
 """
 
@@ -11,7 +12,7 @@ import functools
 import hashlib
 import io
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import numpy as np
 import regex._regex
 
 from bpejit.kernels import _store
-from bpejit.split.presets import Pattern
+from bpejit.split.presets import PRESETS, Pattern
+
+_STAGES = frozenset(stage for preset in PRESETS.values() for stage in ((preset,) if isinstance(preset, str) else preset))
 
 
 def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] | None:
@@ -34,7 +37,7 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
     count : int
         How many tables and numbers there are.
     """
-    found = _store.read(_file_name(source, unicode))
+    found = _store.read(_file_name(source, unicode, "tables"))
     if found is None:
         return None
     file = io.BytesIO(zlib.decompress(found))
@@ -53,11 +56,25 @@ def keep_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> 
     for table in tables:
         np.save(file, table, allow_pickle=False)
     # One megabyte, nearly all of it runs of one class.
-    _store.write(_file_name(source, unicode), zlib.compress(file.getvalue(), 1))
+    _store.write(_file_name(source, unicode, "tables"), zlib.compress(file.getvalue(), 1))
 
 
-def _file_name(source: Pattern, unicode: str | None) -> str:
-    return f"pattern-{_store.hash_text(repr((source, unicode, _makers())))}.tables"
+def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
+    """Return what `translate` makes of a pattern for another dialect: of one that is part of a preset, as it was kept."""
+    if source not in _STAGES:
+        return translate()
+    name = _file_name(source, unicode, dialect)
+    found = _store.read(name)
+    if found is not None:
+        return found.decode()
+    text = translate()
+    if not _store.is_empty():
+        _store.write(name, text.encode())
+    return text
+
+
+def _file_name(source: Pattern, unicode: str | None, what: str) -> str:
+    return f"pattern-{_store.hash_text(repr((source, unicode, _makers())))}.{what}"
 
 
 @functools.cache

@@ -27,6 +27,7 @@ import re
 from bpejit.errors import PatternError
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, sets_of
 from bpejit.split.classes import END_CLASS, ESCAPE, partition, set_borders
+from bpejit.split.kept import translated
 from bpejit.split.parse import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks
 from bpejit.split.pattern import compile_pattern
 
@@ -62,7 +63,7 @@ def to_oniguruma(source: str, *, unicode: str | None = None) -> str:
     >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}|\s+\z|.
     """
-    return _rewrite(source, unicode, rust=False)[0]
+    return translated(source, unicode, "oniguruma", lambda: _rewrite(source, unicode, rust=False)[0])
 
 
 def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
@@ -85,8 +86,12 @@ def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
     >>> print(to_fancy_regex(r"\p{N}{1,3}+|\s+$|."))
     \p{N}{1,3}+|\s+$|.|(?:(?!\p{N}{1,3}+|\s+$|.)[\s\S])++
     """
-    translated, dfa = _rewrite(source, unicode, rust=True)
-    return rf"{translated}|(?:(?!{translated})[\s\S])++" if _leaves_gaps(dfa) else translated
+    return translated(source, unicode, "fancy-regex", lambda: _for_fancy_regex(source, unicode))
+
+
+def _for_fancy_regex(source: str, unicode: str | None) -> str:
+    rewritten, dfa = _rewrite(source, unicode, rust=True)
+    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if _leaves_gaps(dfa) else rewritten
 
 
 def _leaves_gaps(dfa: Dfa) -> bool:
@@ -127,8 +132,8 @@ def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]
         out += source[at : mark.start], _translate(mark, source, list_letters, rust, unicode)
         at = mark.end
     out.append(source[at:])
-    translated = "".join(out)
-    return translated + ")" if source.startswith("(?i)") else translated, dfa
+    rewritten = "".join(out)
+    return rewritten + ")" if source.startswith("(?i)") else rewritten, dfa
 
 
 def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode: str | None) -> str:
