@@ -84,14 +84,12 @@ def _train() -> None:
 
 
 def _encode() -> None:
-    from bpejit.arrays import padded_text
     from bpejit.encoding import Encoder
     from bpejit.model import Model
     from bpejit.split import Splitter
 
+    # Cutting a text into chunks is compiled for training, meanwhile.
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
-    text, n_bytes = padded_text(_TEXT)
-    splitter.find_cut(text, 0, n_bytes, n_bytes)
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     encoder = Encoder(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}), splitter)
     encoder.decode(encoder.encode(_TEXT))
