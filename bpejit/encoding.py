@@ -316,6 +316,7 @@ class Encoder:
         """
         if not ends.size:
             return out
+        ends = np.ascontiguousarray(ends, dtype=np.uint32)  # at an address no kernel can tell its type
         progress = workspace.progress
         progress[cache.FIRST] = 0
         progress[cache.SPAN] = 0

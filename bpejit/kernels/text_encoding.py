@@ -39,6 +39,11 @@ def encode_text(text, limit, stop, final, fresh, automaton, tables, memory, out)
     -------
     int
         As `encode_spans`. After DONE the spans up to `progress[FIRST]` are encoded; what follows waits for more text.
+
+    Notes
+    -----
+    Spans that `memory.ends` already holds, `progress[N_SPANS]` of them, are encoded first. If `split_state[NEED_CALL]` is 0,
+    nothing is split after them, and no pattern is needed.
     """
     rules = tables_at(tables)
     work = memory_at(memory)
