@@ -16,6 +16,8 @@
 Each message says what happened (with the path and line), what was found, what was expected, and what to do.
 """
 
+import reprlib
+
 
 class BpejitError(Exception):
     """Root of all errors that bpejit raises on purpose."""
@@ -63,3 +65,30 @@ class OutputError(BpejitError, OSError):
 
 class EngineError(BpejitError, RuntimeError):
     """A worker died, or the engine cannot run here."""
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Return `repr(value)` for a message, with the middle left out where it is longer than `limit` characters.
+
+    Parameters
+    ----------
+    value : object
+    limit : int
+        Characters of the result, at least 20.
+
+    Examples
+    --------
+    >>> shorten("a" * 1000, 30)
+    "'aaaaaaaaaaaa ... aaaaaaaaaaa'"
+    """
+    if isinstance(value, int) and value.bit_length() > 4 * limit:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to print one of 5,000 digits
+    if isinstance(value, str) and len(value) > limit:
+        value = value[:limit] + value[-limit:]  # never the repr of a megabyte
+    elif isinstance(value, bytes) and len(value) > limit:
+        value = value[:limit] + value[-limit:]
+    text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
+    if len(text) <= limit:
+        return text
+    kept = limit - len(" ... ")
+    return f"{text[: kept - kept // 2]} ... {text[len(text) - kept // 2 :]}"

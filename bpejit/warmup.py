@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bpejit.kernels._jit import is_first_run, on_compile
+from bpejit.jit.dispatch import is_first_run, on_compile
 
 # Long and short pre-tokens, tied pairs, a special token: each kernel has something to do.
 _TEXT = b"low lower lowest newest widest<|endoftext|>" * 3 + b"a pre-token beyond fifteen bytes: " + b"abc" * 40

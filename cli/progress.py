@@ -142,7 +142,7 @@ class Progress:
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Progress]:
     """Report what happens in the block."""
-    from bpejit.kernels._jit import on_compile
+    from bpejit.jit.dispatch import on_compile
 
     progress = Progress(quiet=quiet)
     stop_listening = on_compile(progress.compiled)

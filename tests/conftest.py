@@ -21,7 +21,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from bpejit.kernels._jit import JIT_ENABLED as JIT
+from bpejit.jit.dispatch import JIT_ENABLED as JIT
 
 Size = TypeVar("Size")
 

@@ -16,7 +16,7 @@ from conftest import DATA, ROOT
 
 import bpejit
 from bpejit import kernels
-from bpejit.kernels import _jit
+from bpejit.jit import dispatch
 
 HEAVY = {"numba", "llvmlite", "numpy", "regex", "rich"}
 
@@ -33,7 +33,7 @@ def python(code: str) -> str:
 def all_kernels():
     for module in pkgutil.iter_modules(kernels.__path__):
         importlib.import_module(f"{kernels.__name__}.{module.name}")
-    return list(_jit.KERNELS)
+    return list(dispatch.KERNELS)
 
 
 def tracked_files():
@@ -101,13 +101,13 @@ import os, pkgutil, importlib
 os.chdir({str(tmp_path)!r})
 import bpejit
 from bpejit import kernels
-from bpejit.kernels import _jit
+from bpejit.jit import dispatch
 for module in pkgutil.iter_modules(kernels.__path__):
     importlib.import_module(f"{{kernels.__name__}}.{{module.name}}")
 
 
 bpejit.warmup()
-_jit.on_compile(lambda event, seconds: print("compiled after warmup:", event, seconds))
+dispatch.on_compile(lambda event, seconds: print("compiled after warmup:", event, seconds))
 texts = [{str(DATA / "cjk.txt")!r}, {str(DATA / "awkward.bin")!r}]
 for options in (dict(pattern="gpt2"), dict(pattern="o200k", engine="threads", workers=2, tie_break="hf"),
                 dict(pattern=r"\\w+(?=\\W)|.", tie_break="smallest-ids", max_token_bytes=6, normalize_newlines=True)):
@@ -123,8 +123,8 @@ for options in (dict(pattern="gpt2"), dict(pattern="o200k", engine="threads", wo
     assert tokenizer.decode_bytes(tokenizer.encode_array(b"\\xff" + bytes(300))) == b"\\xff" + bytes(300)
     tokenizer.encode_batch([text, b"bytes", ""])
     assert list(tokenizer.encode_iterable([text, text])) == tokenizer.encode(text + text)
-assert sum(len(kernel.signatures) for kernel in _jit.KERNELS) >= 10
-for kernel in _jit.KERNELS:
+assert sum(len(kernel.signatures) for kernel in dispatch.KERNELS) >= 10
+for kernel in dispatch.KERNELS:
     if len(kernel.signatures) > 1:
         print(kernel.__name__, kernel.signatures)
 """

@@ -15,9 +15,10 @@ import bpejit
 
 CODE = """
 import numpy as np
-from bpejit.kernels import _jit, encoding
+from bpejit.jit import dispatch
+from bpejit.kernels import encoding
 compiled = []
-_jit.on_compile(lambda event, seconds: compiled.append(event))
+dispatch.on_compile(lambda event, seconds: compiled.append(event))
 hashes = np.zeros(1, np.uint64)
 encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
 print(len(compiled), hashes[0])

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.kernels import _jit, _machine_code, _store
-from bpejit.kernels._constants import MISMATCH
+from bpejit.jit import MISMATCH, cache, dispatch, loader
 
 pytestmark = [
     pytest.mark.compiled,
@@ -35,7 +34,7 @@ def _nothing_on_disk(monkeypatch):
 
 
 def make_total():
-    @_jit.kernel
+    @dispatch.kernel
     def total(numbers, start, backwards):
         """Sum of some numbers and another, with its sign changed if wanted."""
         result = np.int64(start)
@@ -43,7 +42,7 @@ def make_total():
             result += np.int64(numbers[i])
         return -result if backwards else result
 
-    _jit.KERNELS.remove(total)
+    dispatch.KERNELS.remove(total)
     return total
 
 
@@ -88,28 +87,28 @@ def test_what_is_no_array_is_refused(wrong):
 
 
 def test_results_of_every_kind():
-    @_jit.kernel
+    @dispatch.kernel
     def several(number, truth):
         """Return one value of each kind."""
         return np.uint64(number), np.int64(number), not truth, np.uint8(7)
 
-    @_jit.kernel
+    @dispatch.kernel
     def largest(number):
         """Return an unsigned number."""
         return np.uint64(number) | np.uint64(1 << 63)
 
-    @_jit.kernel
+    @dispatch.kernel
     def negative(number):
         """Return a truth value."""
         return number < 0
 
-    @_jit.kernel
+    @dispatch.kernel
     def clear(numbers):
         """Return nothing."""
         for i in range(numbers.size):
             numbers[i] = 0
 
-    del _jit.KERNELS[-4:]
+    del dispatch.KERNELS[-4:]
     for _ in range(2):
         assert several(-1, True) == ((1 << 64) - 1, -1, False, 7)
         assert several(np.uint64((1 << 64) - 2), False) == ((1 << 64) - 2, -2, True, 7)
@@ -122,22 +121,22 @@ def test_results_of_every_kind():
 
 
 def test_a_result_that_looks_like_a_mismatch():
-    @_jit.kernel
+    @dispatch.kernel
     def same(number):
         """Return the number."""
         return number
 
-    _jit.KERNELS.remove(same)
+    dispatch.KERNELS.remove(same)
     assert [same(number) for number in (1, MISMATCH, MISMATCH, 2)] == [1, MISMATCH, MISMATCH, 2]
 
 
 def test_records():
-    @_jit.kernel
+    @dispatch.kernel
     def count(pair, both):
         """Size of the fields, or of the left alone."""
         return pair.left.size + (pair.right.size if both else 0)
 
-    _jit.KERNELS.remove(count)
+    dispatch.KERNELS.remove(count)
     bytes_and_words = Pair(np.zeros(2, np.uint8), np.zeros(3, np.uint64))
     words = Pair(np.zeros(4, np.uint64), np.zeros(5, np.uint64))
     for _ in range(2):
@@ -156,66 +155,66 @@ def test_threads_may_call_at_once():
 
 
 def compiled_total():
-    from bpejit.kernels import _compile
+    from bpejit.jit import compiler
 
-    return _compile.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), [])
+    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), [])
 
 
 def call(address, numbers):
     """Call a total that was compiled for bytes."""
     entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
-    _, expected, _ = _jit._flatten((np.zeros(1, np.uint8),))
+    _, expected, _ = dispatch._flatten((np.zeros(1, np.uint8),))
     return entry(struct.pack("3q", id(numbers), 1, False) + expected)
 
 
 def test_both_ways_to_load_machine_code_give_the_same():
     code = compiled_total()
     numbers = np.arange(200, dtype=np.uint8)
-    assert call(_machine_code._load_by_llvm(code.machine_code), numbers) == 19901
-    assert call(_machine_code.load(code.machine_code), numbers) == 19901
-    assert call(_machine_code.load(code.machine_code), np.arange(200)) == MISMATCH
+    assert call(loader._load_by_llvm(code.machine_code), numbers) == 19901
+    assert call(loader.load(code.machine_code), numbers) == 19901
+    assert call(loader.load(code.machine_code), np.arange(200)) == MISMATCH
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="only there is code put in place here")
 def test_machine_code_is_put_in_place_without_llvm():
     numbers = np.arange(200, dtype=np.uint8)
-    assert call(_machine_code._place(compiled_total().machine_code), numbers) == 19901
-    with pytest.raises(_machine_code._UnsupportedError):
-        _machine_code._place(b"\x7fELF\x01\x01" + bytes(100))
+    assert call(loader._place(compiled_total().machine_code), numbers) == 19901
+    with pytest.raises(loader._UnsupportedError):
+        loader._place(b"\x7fELF\x01\x01" + bytes(100))
 
 
 def test_a_damaged_file_is_compiled_again(monkeypatch, tmp_path):
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    monkeypatch.setattr(_store, "_roots", lambda: [tmp_path / "denied" / "cache", tmp_path])
+    monkeypatch.setattr(cache, "_roots", lambda: [tmp_path / "denied" / "cache", tmp_path])
     (tmp_path / "denied").write_text("a file, where a folder is to be")
-    code = _store.Code(b"\x00\n\xff" * 100, ("uint", "bool"))
-    _store.save("total", "types", code)
-    assert _store.load("total", "types") == code
-    assert _store.load("total", "others") is None
+    code = cache.Code(b"\x00\n\xff" * 100, ("uint", "bool"))
+    cache.save("total", "types", code)
+    assert cache.load("total", "types") == code
+    assert cache.load("total", "others") is None
     assert not list(tmp_path.rglob("*.part"))
     (file,) = tmp_path.rglob("*.o")
     whole = file.read_bytes()
     for damaged in (b"", whole[:10], whole[:-1], whole[:20] + b"x" + whole[21:]):
         file.write_bytes(damaged)
-        assert _store.load("total", "types") is None
+        assert cache.load("total", "types") is None
     monkeypatch.setenv("BPEJIT_CACHE", "0")
     file.write_bytes(whole)
-    assert _store.load("total", "types") is None
+    assert cache.load("total", "types") is None
 
 
 def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):
-    from bpejit.kernels import _compile
+    from bpejit.jit import compiler
 
     def missing(module):
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr(_compile, "_generate", missing)
-    monkeypatch.setattr(_compile._state, "unknown_numba", False)
+    monkeypatch.setattr(compiler, "_generate", missing)
+    monkeypatch.setattr(compiler._state, "unknown_numba", False)
     total = make_total()
     with pytest.warns(RuntimeWarning, match=r"numba .*AttributeError: no such thing"):
         assert total(np.uint8([1, 2]), 3, True) == -6
     assert total(np.uint8([1, 2]), 3, False) == 6
-    _compile.dispatcher_of.cache_clear()
+    compiler.dispatcher_of.cache_clear()
 
 
 def test_a_loaded_kernel_needs_no_numba():

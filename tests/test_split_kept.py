@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bpejit.kernels import _store
+from bpejit.jit import cache
 from bpejit.split import PRESETS, SplitPattern, compile_pattern, kept, to_fancy_regex, to_oniguruma
 from bpejit.split.pattern import _compile, compile_anew
 
@@ -19,10 +19,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder in which things are kept; it has none, but is there, as after kernels were compiled."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    caches = (_store._roots, _compile, kept._makers)
+    caches = (cache._roots, _compile, kept._makers)
     for function in caches:
         function.cache_clear()
-    folder = tmp_path / "bpejit" / _store._fingerprint()
+    folder = tmp_path / "bpejit" / cache._fingerprint()
     folder.mkdir(parents=True)
     yield folder
     for function in caches:
@@ -89,7 +89,7 @@ def test_only_presets_are_kept(folder: Path) -> None:
 def test_nothing_is_kept_before_kernels_are(folder: Path) -> None:
     folder.rmdir()
     again("gpt2")
-    assert _store.is_empty()
+    assert cache.is_empty()
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:50] + b"?" + data[51:]])
@@ -105,8 +105,8 @@ def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
 def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
-    _store._roots.cache_clear()
-    monkeypatch.setattr(_store, "is_empty", lambda: False)
+    cache._roots.cache_clear()
+    monkeypatch.setattr(cache, "is_empty", lambda: False)
     assert_equal(again("gpt2"), compile_anew("gpt2"))
     assert not list(folder.iterdir())
 

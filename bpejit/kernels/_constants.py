@@ -61,6 +61,3 @@ CONTEXT_BEFORE = 3
 
 CONTEXT_SIZE = 5
 """Characters of a context."""
-
-MISMATCH = -0x6B65_726E_656C_2121
-"""What compiled code returns if it is given an array of another type than it was compiled for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline
+from bpejit.jit.dispatch import inline
 from bpejit.kernels.memory import array_at
 from bpejit.kernels.records import EncoderMemory, EncoderTables, SplitAutomaton
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import CUT_RULES, PAIR_SHIFT, SPLIT_ACCEPT, SPLIT_DIES
-from bpejit.kernels._jit import inline
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.cursors import ROW_MASK, WORTH_TWO, run_cursor, run_two_cursors, step
 from bpejit.kernels.lanes import has_wide_lookups

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.rules import APART, NO_RANK, find_rank, rank_bytes
 from bpejit.kernels.sweeps import merge_sweeps, repeats

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels.cells import HALF, LOW_HALF, ONE, TWO, ZERO
 from bpejit.kernels.memory import bit_length
 from bpejit.kernels.pairs import NO_SLOT, find_slot

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels.keys import LONG_TAG, equal_bytes, hash_key
 from bpejit.kernels.memory import load_u64, prefetch, store_u64
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)

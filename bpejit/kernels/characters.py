@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline
+from bpejit.jit.dispatch import inline
 
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _SIX, _TWELVE, _EIGHTEEN = (np.uint64(number) for number in (0, 1, 2, 3, 4, 6, 12, 18))
 _TAIL = np.uint64(0x3F)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import PAIR_ROW_SHIFT, PAIR_SHIFT, SPLIT_KEPT_SHIFT, STRIDE
-from bpejit.kernels._jit import inline
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.memory import load_u64
 

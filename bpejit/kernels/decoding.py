@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import kernel
+from bpejit.jit.dispatch import kernel
 from bpejit.kernels.keys import EIGHT
 from bpejit.kernels.memory import load_u64, store_u64
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import DONE, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.keys import (
     BATCH,
     EIGHT,

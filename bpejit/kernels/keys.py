@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import SHORT_KEY_BYTES, SPECIAL_FLAG
-from bpejit.kernels._jit import inline
 from bpejit.kernels.memory import fold_multiply, load_u64, prefetch
 
 BATCH = 256

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import CONTEXT_BEFORE, CONTEXT_SIZE, CUT_RULES
-from bpejit.kernels._jit import inline
 from bpejit.kernels.cursors import ROW_MASK, run_cursor
 from bpejit.kernels.lanes import find_wide, match_contexts, read_characters, write_chosen, write_places
 from bpejit.kernels.memory import bit_length, count_ones

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import DONE, EXHAUSTED, NEED_SPACE
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.buckets import PREFIX_BYTES, file_pair, next_pair
 from bpejit.kernels.cells import HALF, LOW_HALF, ONE, TWO, ZERO, weight_of
 from bpejit.kernels.memory import prefetch

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import DONE, NEED_SPACE
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.cells import HALF, LOW_HALF, ONE, TWO, ZERO, weight_of
 from bpejit.kernels.memory import fold_multiply, prefetch
 

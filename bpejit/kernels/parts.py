@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import SHORT_KEY_BYTES
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.bpe import encode_pretoken
 from bpejit.kernels.cache import COUNT_SHIFT, IDS, copy_ids, find_slot, home_of, remember
 from bpejit.kernels.keys import short_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import kernel
+from bpejit.jit.dispatch import kernel
 from bpejit.kernels.rules import NO_RANK, find_rank
 
 _ONE = np.uint64(1)

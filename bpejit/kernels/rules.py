@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import DONE, NEED_SPACE
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.keys import equal_bytes, hash_bytes
 from bpejit.kernels.memory import fold_multiply
 

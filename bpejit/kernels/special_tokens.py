@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import LONGEST_SPECIAL
-from bpejit.kernels._jit import inline
 from bpejit.kernels.memory import load_u64
 
 _BLOCK = 64

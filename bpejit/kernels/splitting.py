@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import kernel
 from bpejit.kernels._constants import IS_RESTART, LONGEST_SPECIAL, SPECIAL_FLAG, STRIDE
-from bpejit.kernels._jit import kernel
 from bpejit.kernels.automata import (
     NEED_CALL,
     ORDINARY_STOP,

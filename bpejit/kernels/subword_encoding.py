@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
-from bpejit.kernels._jit import inline, kernel
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.keys import hash_key, short_key
 from bpejit.kernels.memory import store_u64

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 
 BACKSLASH, UNDERSCORE, SEMICOLON, NEWLINE, LETTER_U, DIGIT_0 = (np.int64(ord(letter)) for letter in "\\_;\nu0")
 

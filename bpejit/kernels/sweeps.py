@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline
+from bpejit.jit.dispatch import inline
 from bpejit.kernels.rules import APART, NO_RANK, find_rank, rank_bytes
 
 SWEEPS = 64

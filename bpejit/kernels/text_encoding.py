@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import kernel
 from bpejit.kernels._constants import DONE, SPECIAL_FLAG
-from bpejit.kernels._jit import kernel
 from bpejit.kernels.addresses import automaton_at, memory_at, tables_at
 from bpejit.kernels.cache import FIRST, N_SPANS, SPAN
 from bpejit.kernels.encoding import encode_spans

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import POSITION_MASK, SHORT_KEY_BYTES
-from bpejit.kernels._jit import inline
 from bpejit.kernels.cache import find_slot, remember
 from bpejit.kernels.lanes import begin_merge, lowest_rank, merge_lane, write_tokens
 from bpejit.kernels.memory import prefetch

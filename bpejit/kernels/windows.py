@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.kernels._jit import inline, kernel
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels.rules import APART, NO_RANK, find_rank
 
 WINDOW = 256

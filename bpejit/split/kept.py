@@ -2,7 +2,7 @@
 of one, to read them some milliseconds.
 
 They are found by a hash of all that they depend on: the pattern, its version of Unicode, the `regex` package, and the sources
-here; the kernels' constants are in the name of the folder (see `kernels._store`). So nothing old is ever used. Patterns that
+here; the kernels' constants are in the name of the folder (see `jit.cache`). So nothing old is ever used. Patterns that
 are no presets are not kept: there may be any number of them, and nobody would take them away again.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import regex._regex
 
-from bpejit.kernels import _store
+from bpejit.jit import cache
 from bpejit.split.presets import PRESETS, Pattern
 
 _STAGES = frozenset(stage for preset in PRESETS.values() for stage in ((preset,) if isinstance(preset, str) else preset))
@@ -37,7 +37,7 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
     count : int
         How many tables and numbers there are.
     """
-    found = _store.read(_file_name(source, unicode, "tables"))
+    found = cache.read(_file_name(source, unicode, "tables"))
     if found is None:
         return None
     file = io.BytesIO(zlib.decompress(found))
@@ -50,13 +50,13 @@ def keep_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> 
 
     Before kernels were kept there is none: a folder without kernels would hide that this is their first run.
     """
-    if _store.is_empty():
+    if cache.is_empty():
         return
     file = io.BytesIO()
     for table in tables:
         np.save(file, table, allow_pickle=False)
     # One megabyte, nearly all of it runs of one class.
-    _store.write(_file_name(source, unicode, "tables"), zlib.compress(file.getvalue(), 1))
+    cache.write(_file_name(source, unicode, "tables"), zlib.compress(file.getvalue(), 1))
 
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
@@ -64,17 +64,17 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
     if source not in _STAGES:
         return translate()
     name = _file_name(source, unicode, dialect)
-    found = _store.read(name)
+    found = cache.read(name)
     if found is not None:
         return found.decode()
     text = translate()
-    if not _store.is_empty():
-        _store.write(name, text.encode())
+    if not cache.is_empty():
+        cache.write(name, text.encode())
     return text
 
 
 def _file_name(source: Pattern, unicode: str | None, what: str) -> str:
-    return f"pattern-{_store.hash_text(repr((source, unicode, _makers())))}.{what}"
+    return f"pattern-{cache.hash_text(repr((source, unicode, _makers())))}.{what}"
 
 
 @functools.cache

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import INVALID, awkward_bytes
 
-from bpejit.kernels import _jit, lanes, memory
+from bpejit.jit import dispatch
+from bpejit.kernels import lanes, memory
 from bpejit.kernels._constants import CONTEXT_BEFORE, CONTEXT_SIZE
 
 pytestmark = pytest.mark.compiled
@@ -20,62 +21,62 @@ def _nothing_on_disk(monkeypatch):
     monkeypatch.setenv("BPEJIT_CACHE", "0")
 
 
-@_jit.kernel
+@dispatch.kernel
 def has_wide_lookups():
     return lanes.has_wide_lookups()
 
 
-@_jit.kernel
+@dispatch.kernel
 def match_contexts(text, position, rules, number):
     return lanes.match_contexts(text, position, rules, number)
 
 
-@_jit.kernel
+@dispatch.kernel
 def find_wide(text, position):
     return lanes.find_wide(text, position)
 
 
-@_jit.kernel
+@dispatch.kernel
 def read_characters(text, position, class_of, scratch, places, classes):
     return lanes.read_characters(text, position, class_of, scratch, places, classes)
 
 
-@_jit.kernel
+@dispatch.kernel
 def write_chosen(scratch, index, places, bits):
     return lanes.write_chosen(scratch, index, places, bits)
 
 
-@_jit.kernel
+@dispatch.kernel
 def write_places(ends, index, position, bits):
     return lanes.write_places(ends, index, position, bits)
 
 
-@_jit.kernel
+@dispatch.kernel
 def begin_merge(text, start, length, byte_pairs, words, first):
     lanes.begin_merge(text, start, length, byte_pairs, words, first)
 
 
-@_jit.kernel
+@dispatch.kernel
 def lowest_rank(words, first):
     return lanes.lowest_rank(words, first)
 
 
-@_jit.kernel
+@dispatch.kernel
 def merge_lane(words, first, lane, token, before, behind):
     lanes.merge_lane(words, first, lane, token, before, behind)
 
 
-@_jit.kernel
+@dispatch.kernel
 def write_tokens(words, first, n, ids, out, index):
     lanes.write_tokens(words, first, n, ids, out, index)
 
 
-@_jit.kernel
+@dispatch.kernel
 def count_ones(value):
     return memory.count_ones(value)
 
 
-del _jit.KERNELS[-11:]
+del dispatch.KERNELS[-11:]
 
 GUARD = 0xDEADBEEF
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoder_tables import make_tables
-from bpejit.kernels import _jit, sweeps
+from bpejit.jit import dispatch
+from bpejit.kernels import sweeps
 
 
 @pytest.fixture(autouse=True)
@@ -23,19 +24,19 @@ def _nothing_on_disk(monkeypatch):
     monkeypatch.setenv("BPEJIT_CACHE", "0")
 
 
-@_jit.kernel
+@dispatch.kernel
 def merge_sweeps(text, start, length, tables, scratch, out, n_out):
     """Call the function of the same name."""
     return sweeps.merge_sweeps(text, start, length, tables, scratch, out, n_out)
 
 
-@_jit.kernel
+@dispatch.kernel
 def repeats(text, start, length):
     """Call the function of the same name."""
     return sweeps.repeats(text, start, length)
 
 
-del _jit.KERNELS[-2:]
+del dispatch.KERNELS[-2:]
 
 
 def run(data: bytes, tables) -> list[int] | None:

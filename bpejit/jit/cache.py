@@ -136,7 +136,8 @@ def _user_folder() -> Path:
 def _fingerprint() -> str:
     """Return a hash of all that machine code depends on; finding it takes a millisecond."""
     digest = hashlib.blake2b(digest_size=12)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    sources = Path(__file__).parent.parent
+    for path in sorted([*sources.glob("jit/*.py"), *sources.glob("kernels/*.py")]):
         digest.update(path.read_bytes())
     for package in ("numba", "llvmlite"):
         found = importlib.util.find_spec(package)

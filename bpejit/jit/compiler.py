@@ -27,8 +27,8 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
-from bpejit.kernels._constants import MISMATCH
-from bpejit.kernels._store import Code
+from bpejit.jit import MISMATCH
+from bpejit.jit.cache import Code
 
 _WORD = ir.IntType(64)
 

@@ -3,8 +3,8 @@
 Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Nothing is compiled at import.
 A function runs in one of three ways:
 
-- As machine code, the usual way. The first call with arguments of some types has Numba compile it (`_compile`), and keeps
-  the machine code on disk (`_store`). A later process loads that (`_machine_code`) and never loads Numba, which would take
+- As machine code, the usual way. The first call with arguments of some types has Numba compile it (`compiler`), and keeps
+  the machine code on disk (`cache`). A later process loads that (`loader`) and never loads Numba, which would take
   half a second and 80 MB.
 - By Numba itself, if `NUMBA_BOUNDSCHECK=1` asks for a test of every index.
 - As plain Python, if `NUMBA_DISABLE_JIT=1`: slow, exact, and what the coverage run uses.
@@ -25,8 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bpejit.kernels import _machine_code, _store
-from bpejit.kernels._constants import MISMATCH
+from bpejit.jit import MISMATCH, cache, loader
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,7 +56,7 @@ class _Entry(NamedTuple):
     pack : callable
         Makes bytes of the words of the arguments: to pass one string takes a third of the time that as many numbers take.
     returns : str or tuple of str
-        See `_store.Code`.
+        See `cache.Code`.
     n_arguments : int
     numbers : list of (int, int)
         Which arguments are numbers, and which words those are.
@@ -102,6 +101,7 @@ class Kernel:
         return list(self._entries)
 
     def __call__(self, *arguments: Any) -> Any:
+        """Run the compiled function, and compile or load it first where that has not been done."""
         # The types are most likely those of the last call. The machine code itself finds that out, in nanoseconds, where
         # Python would need microseconds.
         if self._last is not None:
@@ -135,9 +135,9 @@ class Kernel:
         if entry is None:
             entry = self._load(signature, arguments)
         if entry is None:
-            from bpejit.kernels import _compile
+            from bpejit.jit import compiler
 
-            return _compile.dispatcher_of(self)(*arguments)
+            return compiler.dispatcher_of(self)(*arguments)
         words, expected, _ = _flatten(arguments)
         if isinstance(entry.returns, str):
             if entry.returns in ("int", "none"):
@@ -158,18 +158,18 @@ class Kernel:
             if signature in self._entries:
                 return self._entries[signature]
             name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
-            code = _store.load(name, signature)
+            code = cache.load(name, signature)
             if code is None:
-                from bpejit.kernels import _compile
+                from bpejit.jit import compiler
 
-                code = _compile.compile_kernel(self, arguments, _listeners)
+                code = compiler.compile_kernel(self, arguments, _listeners)
                 if code is None:
                     return None
-                _store.save(name, signature, code)
+                cache.save(name, signature, code)
             words, expected, kept = _flatten(arguments)
             several = not isinstance(code.returns, str)
             entry = _Entry(
-                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(_machine_code.load(code.machine_code)),
+                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(loader.load(code.machine_code)),
                 pack=struct.Struct(f"{len(words) + several}q").pack,
                 returns=code.returns,
                 n_arguments=len(arguments),
@@ -188,9 +188,9 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What Numba takes this object for, where a kernel that it compiles calls it."""
-        from bpejit.kernels import _compile
+        from bpejit.jit import compiler
 
-        return _compile.type_of_kernel(self)
+        return compiler.type_of_kernel(self)
 
 
 _RESULTS: dict[str, Callable[[int], Any]] = {
@@ -249,9 +249,9 @@ def _decorate(function: Function, *, inlined: bool) -> Function:
         return function
     made = Kernel(function, inlined=inlined)
     if _BY_NUMBA:
-        from bpejit.kernels import _compile
+        from bpejit.jit import compiler
 
-        return _compile.dispatcher_of(made)  # type: ignore[no-any-return]
+        return compiler.dispatcher_of(made)  # type: ignore[no-any-return]
     return made  # type: ignore[return-value]
 
 
@@ -278,4 +278,4 @@ def on_compile(callback: Callable[[str, float], None]) -> Callable[[], None]:
 
 def is_first_run() -> bool:
     """Whether kernels are to be compiled and kept, and none has been on this machine."""
-    return JIT_ENABLED and not _BY_NUMBA and _store.is_empty()
+    return JIT_ENABLED and not _BY_NUMBA and cache.is_empty()

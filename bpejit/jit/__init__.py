@@ -1,0 +1,7 @@
+"""How kernels run: called (`dispatch`), compiled (`compiler`), kept on disk (`cache`) and loaded again (`loader`).
+
+Only `compiler` imports Numba, and it is imported only where something has to be compiled.
+"""
+
+MISMATCH = -0x6B65_726E_656C_2121
+"""Returned by compiled code that is given an array of another type than it was compiled for."""
