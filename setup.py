@@ -1,0 +1,72 @@
+"""What `pyproject.toml` cannot say about building; everything else is there.
+
+- Building leaves nothing in the checkout: intermediate files go to a temporary folder.
+- The description on a package index is the README with links that work there: setuptools copies it as it is, with paths
+  that lead nowhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import sys
+import tempfile
+from typing import Any
+
+from setuptools import Distribution, setup
+
+
+def make_links_absolute(readme: str, source: str | None, version: str) -> str:
+    """Make the relative links of a README absolute, or plain text where the project has no address.
+
+    Parameters
+    ----------
+    readme : str
+        Markdown.
+    source : str or None
+        The address of the repository, the URL `Source` of the project.
+    version : str
+        The tag to link to is `v` and this.
+
+    Returns
+    -------
+    str
+        The same text. Links to a heading become plain text: package indexes give headings no names.
+    """
+
+    def replace(link: re.Match[str]) -> str:
+        text, target = link.groups()
+        if source is None or target.startswith("#"):
+            return text
+        return f"[{text}]({source.rstrip('/')}/blob/v{version}/{target})"
+
+    return re.sub(r"\[([^\]]+)\]\((?![a-z]+:)([^)\s]+)\)", replace, readme)
+
+
+class ProjectDistribution(Distribution):
+    """A distribution whose description can be read on a package index."""
+
+    def parse_config_files(self, *arguments: Any, **options: Any) -> None:
+        """Read `pyproject.toml`, then mend the links of the description."""
+        super().parse_config_files(*arguments, **options)
+        metadata = self.metadata
+        if metadata.long_description:
+            source = (metadata.project_urls or {}).get("Source")
+            metadata.long_description = make_links_absolute(metadata.long_description, source, str(metadata.version))
+
+
+def main() -> None:
+    """Build, and remove what the build needed at the end of the process."""
+    options = {}
+    if "sdist" in sys.argv:  # setuptools wants the list of its files inside the checkout
+        scratch = "bpejit.egg-info"
+    else:
+        scratch = tempfile.mkdtemp(prefix="bpejit-build-")
+        options = {"build": {"build_base": scratch}, "egg_info": {"egg_base": scratch}}
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    setup(distclass=ProjectDistribution, options=options)
+
+
+if __name__ == "__main__":
+    main()
