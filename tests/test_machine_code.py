@@ -218,11 +218,10 @@ def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):
 
 
 def test_a_loaded_kernel_needs_no_numba():
-    code = "import sys, bpejit; bpejit.warmup(); print(*({'numba', 'llvmlite'} & sys.modules.keys()))"
+    code = "import sys, bpejit; bpejit.warmup(); print('numba' in sys.modules)"
     environment = {**os.environ, "BPEJIT_CACHE": "1"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
     )
-    on_x86 = sys.platform == "linux" and platform.machine() == "x86_64"
-    assert done.stdout.split() == ([] if on_x86 else ["llvmlite"])
+    assert done.stdout.split() == ["False"]

@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from bpejit.jit import target
+
 _CHECK_BYTES = 16
 
 
@@ -134,7 +136,7 @@ def _user_folder() -> Path:
 
 @functools.cache
 def _fingerprint() -> str:
-    """Return a hash of all that machine code depends on; finding it takes a millisecond."""
+    """Return a hash of all that machine code depends on."""
     digest = hashlib.blake2b(digest_size=12)
     sources = Path(__file__).parent.parent
     for path in sorted([*sources.glob("jit/*.py"), *sources.glob("kernels/*.py")]):
@@ -144,16 +146,5 @@ def _fingerprint() -> str:
         if found is not None and found.origin is not None:
             stamp = Path(found.origin).stat()
             digest.update(f"{found.origin} {stamp.st_mtime_ns} {stamp.st_size}\n".encode())
-    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {platform.processor()}\n".encode())
-    digest.update(_processor() + os.environ.get("NUMBA_CPU_NAME", "").encode())
+    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {target.current()}\n".encode())
     return digest.hexdigest()
-
-
-def _processor() -> bytes:
-    """Return what Linux says of the first processor: its name, and the instructions that it has."""
-    try:
-        with Path("/proc/cpuinfo").open("rb") as file:
-            lines = file.read(1 << 13).split(b"\n\n")[0].splitlines()
-    except OSError:
-        return b""
-    return b"\n".join(line for line in lines if line.partition(b":")[0].strip() in (b"model name", b"flags", b"Features"))

@@ -27,7 +27,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
-from bpejit.jit import MISMATCH
+from bpejit.jit import MISMATCH, target
 from bpejit.jit.cache import Code
 
 _WORD = ir.IntType(64)
@@ -276,8 +276,8 @@ def _name_of(kind: Any) -> str:
 def _target_machine() -> Any:
     # "pic": code that may lie anywhere, with its constants beside it.
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=target.current().cpu,
+        features=target.current().features,
         opt=3,
         reloc="pic",
         codemodel="default",
@@ -285,7 +285,7 @@ def _target_machine() -> Any:
 
 
 def _generate(module: Any) -> bytes:
-    """Optimise a module for this processor, and return its machine code as an object file."""
+    """Optimise a module for the target processor, and return its machine code as an object file."""
     for function in module.functions:
         if not function.is_declaration and function.name != "entry":
             # Not "internal": LLVM would then copy each function that is called once into its caller, and large loops need

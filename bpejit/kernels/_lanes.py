@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import llvmlite.binding as llvm
-import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from bpejit.jit import target
 from bpejit.kernels._constants import CONTEXT_BEFORE, CONTEXT_SIZE
 from bpejit.kernels._memory import address_of
 
@@ -21,19 +19,12 @@ _TRUTHS = ir.VectorType(ir.IntType(1), _LANES)
 _PLACES = ir.VectorType(ir.IntType(32), 16)
 
 
-@functools.cache
-def _are_lookups_wide() -> bool:
-    # Numba may have been told to compile for another processor than this one.
-    features = llvm.get_host_cpu_features()
-    return not numba.config.CPU_NAME and all(features.get(name) for name in ("avx512bw", "avx512vbmi", "avx512vbmi2"))
-
-
 @intrinsic
-def has_wide_lookups(typing_context: Any) -> Any:
+def has_avx512_vbmi(typing_context: Any) -> Any:
     """Whether what is about 64 places or characters may be called: a constant of the compiled code."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.IntType(1)(_are_lookups_wide())
+        return ir.IntType(1)(target.current().has_avx512_vbmi)
 
     return types.boolean(), generate
 
@@ -53,7 +44,7 @@ def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, nu
     """For the 64 places from `position` on, whether their contexts are in a box of a set of tables, as bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not _are_lookups_wide():
+        if not target.current().has_avx512_vbmi:
             return ir.IntType(64)(0)
         kinds = signature.args
         start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
@@ -102,7 +93,7 @@ def write_places(typing_context: Any, ends: Any, index: Any, position: Any, bits
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not _are_lookups_wide():
+        if not target.current().has_avx512_vbmi:
             return ir.IntType(64)(0)
         start = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         position = context.cast(builder, arguments[2], signature.args[2], types.uint64)
@@ -174,7 +165,7 @@ def read_characters(
     """Read sixteen characters of UTF-8; return how many bytes they have, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not _are_lookups_wide():
+        if not target.current().has_avx512_vbmi:
             return ir.IntType(64)(0)
         kinds = signature.args
         start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
@@ -226,11 +217,11 @@ def read_characters(
         # Whole words, so that nothing behind the table is read.
         found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_PLACES, None))
         kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
-        target = address_of(context, builder, kinds[3], arguments[3], kinds[5], arguments[5])
-        builder.store(kind, builder.bitcast(target, _SIXTEEN_BYTES.as_pointer()), align=1)
-        target = address_of(context, builder, kinds[3], arguments[3], kinds[4], arguments[4])
+        out = address_of(context, builder, kinds[3], arguments[3], kinds[5], arguments[5])
+        builder.store(kind, builder.bitcast(out, _SIXTEEN_BYTES.as_pointer()), align=1)
+        out = address_of(context, builder, kinds[3], arguments[3], kinds[4], arguments[4])
         here = context.cast(builder, arguments[1], kinds[1], types.uint64)
-        builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(target, _PLACES.as_pointer()), align=4)
+        builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(out, _PLACES.as_pointer()), align=4)
         is_good = builder.icmp_unsigned("==", builder.bitcast(good, ir.IntType(16)), ir.IntType(16)(0xFFFF))
         # Otherwise the first byte would be passed over.
         is_good = builder.and_(is_good, builder.extract_element(begins, ir.IntType(32)(0)))
@@ -245,10 +236,10 @@ def write_chosen(typing_context: Any, scratch: Any, index: Any, places: Any, bit
     """Write `scratch[places + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return how many."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not _are_lookups_wide():
+        if not target.current().has_avx512_vbmi:
             return ir.IntType(64)(0)
         kinds = signature.args
-        target = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
+        out = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
         source = address_of(context, builder, kinds[0], arguments[0], kinds[2], arguments[2])
         compress = cgutils.get_or_insert_function(
             builder.module,
@@ -266,7 +257,7 @@ def write_chosen(typing_context: Any, scratch: Any, index: Any, places: Any, bit
                     builder.bitcast(some, _SIXTEEN_TRUTHS),
                 ],
             )
-            place = builder.gep(target, [builder.shl(count, ir.IntType(64)(2))])
+            place = builder.gep(out, [builder.shl(count, ir.IntType(64)(2))])
             builder.store(chosen, builder.bitcast(place, _PLACES.as_pointer()), align=4)
             count = builder.add(count, builder.zext(builder.ctpop(some), ir.IntType(64)))
         return count
@@ -356,8 +347,8 @@ def write_tokens(typing_context: Any, lanes: Any, first: Any, n: Any, ids: Any, 
         wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
         found = _gather(builder, table, tokens, wanted, ir.Constant(_PLACES, None))
-        target = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
-        builder.store(found, builder.bitcast(target, _PLACES.as_pointer()), align=4)
+        out = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
+        builder.store(found, builder.bitcast(out, _PLACES.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return types.void(lanes, first, types.uint64, ids, out, index), generate

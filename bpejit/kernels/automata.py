@@ -17,7 +17,7 @@ from bpejit.jit.dispatch import inline
 from bpejit.kernels._constants import CUT_RULES, PAIR_SHIFT, SPLIT_ACCEPT, SPLIT_DIES
 from bpejit.kernels.characters import read_character
 from bpejit.kernels.cursors import ROW_MASK, WORTH_TWO, run_cursor, run_two_cursors, step
-from bpejit.kernels.lanes import has_wide_lookups
+from bpejit.kernels.lanes import has_avx512_vbmi
 from bpejit.kernels.local_rules import WORTH_RULES, run_by_rules
 
 # Fields of the state of `split_spans`; all zero is the state at the start of a text.
@@ -58,7 +58,7 @@ def run_transducer(text, stop, bound, final, automaton, state, ends, n):
     # A character emits one end on average, so this many bytes cannot overflow `ends`.
     room = np.int64(ends.size) - n - ROOM
     block_end = min(end, position + np.uint64(max(room, 0)))
-    if has_wide_lookups() and automaton.settings[CUT_RULES] > 0:
+    if has_avx512_vbmi() and automaton.settings[CUT_RULES] > 0:
         if block_end > position + WORTH_RULES:
             position, entry, out = run_by_rules(text, position, block_end, bound, final, automaton, entry, ends, out)
     elif block_end > position + WORTH_TWO and automaton.settings[PAIR_SHIFT] >= 0:

@@ -14,7 +14,7 @@ from bpejit.kernels.memory import Intrinsic
 
 
 @Intrinsic
-def has_wide_lookups() -> Any:
+def has_avx512_vbmi() -> Any:
     """Whether what is about 64 places or characters may be called: a constant of the compiled code.
 
     They want a processor that looks up 64 bytes in a table of 128 at once, and writes down the places of 64 bits: x86-64 with

@@ -22,8 +22,8 @@ def _nothing_on_disk(monkeypatch):
 
 
 @dispatch.kernel
-def has_wide_lookups():
-    return lanes.has_wide_lookups()
+def has_avx512_vbmi():
+    return lanes.has_avx512_vbmi()
 
 
 @dispatch.kernel
@@ -95,7 +95,7 @@ def u64(*numbers: int) -> list[np.uint64]:
 @pytest.fixture(scope="module")
 def wide():
     """Skip where the processor, or the one that Numba is told to compile for, lacks the instructions."""
-    if not has_wide_lookups():
+    if not has_avx512_vbmi():
         pytest.skip("needs a processor with AVX-512 VBMI and VBMI2: without it, these operations are never called")
 
 
