@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import struct
 import subprocess
 import sys
@@ -154,10 +153,10 @@ def test_threads_may_call_at_once():
     assert len(total.signatures) == 4
 
 
-def compiled_total():
+def compiled_total(symbol):
     from bpejit.jit import compiler
 
-    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), [])
+    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), symbol, [])
 
 
 def call(address, numbers):
@@ -167,20 +166,73 @@ def call(address, numbers):
     return entry(struct.pack("3q", id(numbers), 1, False) + expected)
 
 
-def test_both_ways_to_load_machine_code_give_the_same():
-    code = compiled_total()
+def test_an_object_file_is_loaded_once():
+    code = compiled_total("total")
     numbers = np.arange(200, dtype=np.uint8)
-    assert call(loader._load_by_llvm(code.machine_code), numbers) == 19901
-    assert call(loader.load(code.machine_code), numbers) == 19901
-    assert call(loader.load(code.machine_code), np.arange(200)) == MISMATCH
+    address = loader.load(code.machine_code, "total")
+    assert call(address, numbers) == 19901
+    assert call(address, np.arange(200)) == MISMATCH
+    assert loader.load(code.machine_code, "total") == address
 
 
-@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="only there is code put in place here")
-def test_machine_code_is_put_in_place_without_llvm():
-    numbers = np.arange(200, dtype=np.uint8)
-    assert call(loader._place(compiled_total().machine_code), numbers) == 19901
-    with pytest.raises(loader._UnsupportedError):
-        loader._place(b"\x7fELF\x01\x01" + bytes(100))
+def test_other_code_of_the_same_name_is_loaded_too():
+    @dispatch.kernel
+    def product(numbers, start, backwards):
+        """Product of some numbers and another."""
+        for i in range(numbers.size):
+            start *= np.int64(numbers[i])
+        return start
+
+    dispatch.KERNELS.remove(product)
+    from bpejit.jit import compiler
+
+    other = compiler.compile_kernel(product, (np.zeros(1, np.uint8), 0, True), "same", [])
+    addresses = [loader.load(code.machine_code, "same") for code in (compiled_total("same"), other)]
+    assert [call(address, np.arange(1, 5, dtype=np.uint8)) for address in addresses] == [11, 24]
+
+
+def test_an_object_file_without_the_symbol_is_refused():
+    with pytest.raises(ValueError, match="does not define others"):
+        loader.load(compiled_total("total").machine_code, "others")
+
+
+EXIT_CODE = """
+import gc, sys, threading, time
+import numpy as np
+from bpejit.jit import dispatch, loader
+
+@dispatch.kernel
+def spin(numbers, rounds):
+    \"\"\"Hash some numbers, many times.\"\"\"
+    result = np.int64(0)
+    for i in range(rounds):
+        for j in range(numbers.size):
+            result = result * 31 + np.int64(numbers[j])
+    return result
+
+numbers = np.arange(1000)
+spin(numbers, 1)
+started = threading.Event()
+
+def run():
+    started.set()
+    spin(numbers, 1 << 50)
+
+threading.Thread(target=run, daemon=True).start()
+started.wait()
+time.sleep(0.1)
+if sys.argv[1] == "clear":
+    vars(loader).clear()
+    gc.collect()
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("way", ["exit", "clear"])
+def test_a_daemon_thread_may_be_in_a_kernel_when_the_interpreter_exits(way):
+    # How long the interpreter takes to exit after it has cleared the modules varies: `clear` makes sure that it is enough.
+    done = subprocess.run([sys.executable, "-c", EXIT_CODE, way], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_damaged_file_is_compiled_again(monkeypatch, tmp_path):
@@ -205,7 +257,7 @@ def test_a_damaged_file_is_compiled_again(monkeypatch, tmp_path):
 def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):
     from bpejit.jit import compiler
 
-    def missing(module):
+    def missing(module, symbol):
         raise AttributeError("no such thing")
 
     monkeypatch.setattr(compiler, "_generate", missing)

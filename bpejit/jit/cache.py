@@ -30,7 +30,7 @@ class Code(NamedTuple):
     Parameters
     ----------
     machine_code : bytes
-        An object file in the format of the platform, with the symbol `entry`.
+        An object file in the format of the platform.
     returns : str or tuple of str
         What it returns: `none`, `bool`, `int` or `uint`, or several of them.
     """

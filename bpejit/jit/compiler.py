@@ -88,13 +88,17 @@ def dispatcher_of(kernel: Any) -> Any:
     return numba.njit(**options)(kernel.function)
 
 
-def compile_kernel(kernel: Any, arguments: tuple[Any, ...], listeners: list[Callable[[str, float], None]]) -> Code | None:
+def compile_kernel(
+    kernel: Any, arguments: tuple[Any, ...], symbol: str, listeners: list[Callable[[str, float], None]]
+) -> Code | None:
     """Compile a kernel for the types of some arguments.
 
     Parameters
     ----------
     kernel : Kernel
     arguments : tuple
+    symbol : str
+        Name of the function in the object file.
     listeners : list of functions
         Called with ("start", 0.0) first and with ("end", seconds) at the end.
 
@@ -123,8 +127,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...], listeners: list[Call
                 dispatcher.compile(signature)
                 result = dispatcher.overloads[signature]
                 result.library._ensure_finalized()
-            module, returns = _make_entry(result)
-            return Code(_generate(module), returns)
+            module, returns = _make_entry(result, symbol)
+            return Code(_generate(module, symbol), returns)
     except NumbaError:
         raise
     except Exception as error:
@@ -178,11 +182,11 @@ def _only_lowering() -> Iterator[None]:
                 delattr(owner, name)
 
 
-def _make_entry(result: Any) -> tuple[Any, tuple[str, ...] | str]:
-    """Return a module with the function `entry`, which calls a compiled function, and what it returns.
+def _make_entry(result: Any, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
+    """Return a module with a function that calls a compiled function, and what it returns.
 
-    `entry` takes the address of some words: those of the arguments; where several results go, if there are several; and for
-    each array the types that it should have, of itself and of its elements. If one has not, `MISMATCH` is returned.
+    The function takes the address of some words: those of the arguments; where several results go, if there are several;
+    and for each array the types that it should have, of itself and of its elements. If one has not, `MISMATCH` is returned.
     """
     context = cpu_target.target_context
     about = result.fndesc
@@ -190,7 +194,7 @@ def _make_entry(result: Any) -> tuple[Any, tuple[str, ...] | str]:
     module.triple = llvm.get_process_triple()
     module.data_layout = context.codegen()._data_layout
     callee = ir.Function(module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name)
-    entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), "entry")
+    entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), symbol)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     several = isinstance(about.restype, types.BaseTuple)
     numbers = itertools.count()
@@ -231,7 +235,7 @@ def _count_words(kinds: Iterable[Any]) -> int:
 
 
 def _take_array(context: Any, builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> Any:
-    """Return an array as Numba knows it, by the address of the array object; leave `entry` if it is another type of array."""
+    """Return an array as Numba knows it, by the address of the array object; return `MISMATCH` if it has another type."""
 
     def field(offset: int, width: int = 64) -> Any:
         return builder.load(builder.inttoptr(builder.add(given, _WORD(offset)), ir.IntType(width).as_pointer()))
@@ -284,10 +288,10 @@ def _target_machine() -> Any:
     )
 
 
-def _generate(module: Any) -> bytes:
+def _generate(module: Any, symbol: str) -> bytes:
     """Optimise a module for the target processor, and return its machine code as an object file."""
     for function in module.functions:
-        if not function.is_declaration and function.name != "entry":
+        if not function.is_declaration and function.name != symbol:
             # Not "internal": LLVM would then copy each function that is called once into its caller, and large loops need
             # more registers than there are.
             function.linkage = "linkonce_odr"

@@ -158,18 +158,19 @@ class Kernel:
             if signature in self._entries:
                 return self._entries[signature]
             name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
+            symbol = f"bpejit.{name}.{cache.hash_text(signature)}"
             code = cache.load(name, signature)
             if code is None:
                 from bpejit.jit import compiler
 
-                code = compiler.compile_kernel(self, arguments, _listeners)
+                code = compiler.compile_kernel(self, arguments, symbol, _listeners)
                 if code is None:
                     return None
                 cache.save(name, signature, code)
             words, expected, kept = _flatten(arguments)
             several = not isinstance(code.returns, str)
             entry = _Entry(
-                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(loader.load(code.machine_code)),
+                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(loader.load(code.machine_code, symbol)),
                 pack=struct.Struct(f"{len(words) + several}q").pack,
                 returns=code.returns,
                 n_arguments=len(arguments),
