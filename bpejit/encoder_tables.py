@@ -98,14 +98,25 @@ def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
     hashes = np.zeros(len(strings), dtype=np.uint64)
     kernels.hash_strings(pool, strings.starts, hashes)
     n_slots = 2 << len(strings).bit_length()
-    whole = np.zeros(n_slots * kernels.WHOLE_WORDS, dtype=np.uint64)
-    for number, token in enumerate(unreachable):
-        slot = int(hashes[number]) % n_slots
-        while whole[kernels.WHOLE_WORDS * slot + 1]:
-            slot = (slot + 1) % n_slots
-        place = int(strings.starts[number]) << 32 | len(token)
-        whole[kernels.WHOLE_WORDS * slot :][: kernels.WHOLE_WORDS] = int(hashes[number]), place, model.ids[token]
-    return whole, pool
+    words = np.zeros((n_slots, kernels.WHOLE_WORDS), dtype=np.uint64)
+    rows = np.stack(
+        [
+            hashes,
+            (strings.starts[:-1] << 32 | np.diff(strings.starts)).astype(np.uint64),
+            np.fromiter(map(model.ids.__getitem__, unreachable), np.uint64, len(unreachable)),
+        ],
+        axis=1,
+    )
+    # All at once, slot by slot: of those that meet in a free slot the first stays, and all others try the next.
+    waiting = np.arange(len(strings))
+    slots = (hashes & np.uint64(n_slots - 1)).astype(np.int64)
+    while waiting.size:
+        tried = slots[waiting]
+        free = waiting[words[tried, 1] == 0]
+        words[slots[free[::-1]]] = rows[free[::-1]]
+        waiting = waiting[words[tried, 1] != rows[waiting, 1]]
+        slots[waiting] = (slots[waiting] + 1) % n_slots
+    return words.ravel(), pool
 
 
 def make_joints(tokens: ByteStrings) -> Array:

@@ -42,6 +42,9 @@ _ROOM_AT_ONCE = 1 << 24
 Five megabytes of Chinese took some 15% longer when their ids had to move to a larger array.
 """
 
+_TOKEN_BYTES_AT_ONCE = 1 << 24
+"""Bytes of tokens that are encoded in one call when a tokenizer is loaded."""
+
 STRING_SLICE = 1 << 14
 """Characters of a string that are turned into bytes at a time: a long string needs no second copy."""
 
@@ -84,13 +87,13 @@ class Encoder:
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
         self.tables = make_tables(model, specials)
         self._addresses = addresses_of(self.tables)
+        self._pool, self._starts, self._lengths = make_decoder(model)
         if model.ranked or model.ignore_merges:
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole(model, unreachable)
                 self.tables = self.tables._replace(whole=whole, whole_pool=pool)
                 self._addresses = addresses_of(self.tables)
-        self._pool, self._starts, self._lengths = make_decoder(model)
         self.special_tokens = frozenset(model.special_tokens)
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
@@ -134,21 +137,19 @@ class Encoder:
     def _find_unreachable(self) -> list[bytes]:
         """Return the tokens that the merges do not make of their own bytes."""
         tokens = list(self.model.tokens.values())
+        strings = ByteStrings.from_list(tokens)
         workspace = Workspace(cache_bytes=1 << 16, cache_limit=0, text_bytes=1 << 10)
-        unreachable = []
-        waiting = [tokens]
-        while waiting:
-            some = waiting.pop()
-            # Each span gives at least one id, so if there are no more ids than spans each has given one. Else look closer.
-            strings = ByteStrings.from_list(some)
-            out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-            workspace.progress[cache.N_OUT] = 0
-            self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
-            if workspace.progress[cache.N_OUT] > len(some):
-                if len(some) == 1:
-                    unreachable += some
-                else:
-                    waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+        unreachable: list[bytes] = []
+        first = 0
+        while first < len(tokens):
+            # As many as fit into so many bytes, but at least one.
+            limit = np.searchsorted(strings.starts, strings.starts[first] + _TOKEN_BYTES_AT_ONCE, side="right")
+            stop = max(int(limit) - 1, first + 1)
+            _, ends = self._encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace)
+            # A single id is that of the token: no other has these bytes.
+            several = np.flatnonzero(np.diff(ends, prepend=0) > 1)
+            unreachable += [tokens[first + number] for number in several.tolist()]
+            first = stop
         return unreachable
 
     def _make_splitter(self, special_tokens: frozenset[str]) -> AnySplitter:
@@ -237,12 +238,18 @@ class Encoder:
         """Return the ids of each of some pre-tokens: what the merges make of these bytes, whatever they are."""
         if not pieces:
             return []
-        strings = ByteStrings.from_list(list(pieces))
+        ids, ends = self._encode_strings(ByteStrings.from_list(list(pieces)), workspace)
+        return np.split(self._checked(ids).copy(), ends[:-1])
+
+    def _encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
+        """Return the ids of some pre-tokens, and where those of each end, as int64 [strings]."""
         workspace.progress[cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self._encode_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
-        ids = self._checked(out[: workspace.progress[cache.N_OUT]]).copy()
-        return np.split(ids, np.searchsorted(np.cumsum(self.token_lengths(ids)), strings.starts[1:-1], side="right"))
+        ids = out[: workspace.progress[cache.N_OUT]]
+        # What stands for a byte without a token has one byte.
+        lengths = np.where(ids == kernels.NO_ID, 1, self._lengths[np.minimum(ids, self._lengths.size - 1)])
+        return ids, np.searchsorted(np.cumsum(lengths), strings.starts[1:], side="right")
 
     def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:
         """Return the ids of a chunk of a text (see `bpejit.corpus.chunks`) as uint32 [tokens].
