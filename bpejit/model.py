@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.preparation.checking import canonical
-from bpejit.preparation.record import Preparation, TokenFlags
+from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 from bpejit.split.presets import pattern_source as pattern_source
 
@@ -62,6 +62,9 @@ class Model:
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0" (see
         `bpejit.split.unicode_versions`); None for whichever the installed `regex` package has.
+    file_sections : FileSections, optional
+        The sections of the `tokenizer.json` from which the model was read, to write them again as they were. They decide
+        nothing here.
 
     Raises
     ------
@@ -83,6 +86,7 @@ class Model:
     token_flags: dict[str, TokenFlags] = field(default_factory=dict)
     post_processor: str = "null"
     unicode: str | None = None
+    file_sections: FileSections | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         ids = self.ids

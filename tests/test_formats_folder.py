@@ -103,8 +103,11 @@ def test_a_sequence_of_patterns(tmp_path: Path, pattern: Pattern) -> None:
     source = PRESETS["starcoder"] if pattern == "starcoder" else pattern
     assert own["pattern"] == {"name": "starcoder" if pattern == "starcoder" else None, "source": list(source)}
     steps = json.loads((tmp_path / "tokenizer.json").read_bytes())["pre_tokenizer"]["pretokenizers"]
-    assert [step["type"] for step in steps] == ["Split", "Split", "ByteLevel"]
-    assert [step["pattern"]["Regex"] for step in steps[:2]] == [stage.replace("$", r"\z") for stage in source]
+    if source == PRESETS["starcoder"]:
+        assert [step["type"] for step in steps] == ["Digits", "ByteLevel"]
+    else:
+        assert [step["type"] for step in steps] == ["Split", "Split", "ByteLevel"]
+        assert [step["pattern"]["Regex"] for step in steps[:2]] == [stage.replace("$", r"\z") for stage in source]
     loaded = load_folder(tmp_path)
     assert loaded == model
     assert loaded.sha256 == model.sha256

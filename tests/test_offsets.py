@@ -17,12 +17,11 @@ from strategies import awkward_bytes
 
 import bpejit
 from bpejit.encoding import text_to_bytes
-from bpejit.formats.huggingface import tokenizer_json
+from bpejit.formats.huggingface import pre_tokenizer, tokenizer_json
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.model import Model
 from bpejit.offsets import character_starts, prepared_offsets
 from bpejit.preparation import Preparer
-from bpejit.split import PRESETS, to_oniguruma
 
 Ranges = list[tuple[int, int]]
 
@@ -106,7 +105,7 @@ def listed() -> tuple[bpejit.Tokenizer, Any]:
     """A model with a list of merges, and the same in `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = listed_tokenizer()
-    return tokenizer, tokenizers.Tokenizer.from_buffer(tokenizer_json(tokenizer.model, to_oniguruma(PRESETS["gpt2"])))
+    return tokenizer, tokenizers.Tokenizer.from_buffer(tokenizer_json(tokenizer.model, pre_tokenizer(tokenizer.model)))
 
 
 @given(text=plain_text)

@@ -10,6 +10,9 @@ not_for_other_tools
     Why `tokenizer_file` is `model.json`, which no other tool looks for, and not `tokenizer.json`; null if it is.
 sha256
     Hash of all that decides ids (`Model.sha256`); token files carry it.
+sections_of_source
+    Whether the sections of `tokenizer_file` besides vocabulary and merges are those of the `tokenizer.json` that the tokenizer
+    was read from; missing where they are bpejit's own.
 pattern
     `name` of the preset, or null, and `source`, the regular expression as bpejit reads it, or a list of those that are
     applied one after the other.
@@ -46,10 +49,18 @@ from bpejit import __version__
 from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import OutputError, PatternError, TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
-from bpejit.formats.huggingface import special_token_obstacle, tokenizer_config_json, tokenizer_json
+from bpejit.formats.huggingface import (
+    file_sections,
+    pre_tokenizer,
+    sections_text,
+    special_token_obstacle,
+    tokenizer_config_json,
+    tokenizer_json,
+)
+from bpejit.formats.pipelines import split_steps
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.preparation.checking import canonical
-from bpejit.preparation.record import Preparation, TokenFlags
+from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 
 FORMAT = "bpejit tokenizer"
@@ -97,15 +108,16 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
     folder = Path(path)
     check_folder(folder)
     source = pattern_source(model.pattern)
-    # A preparation is written as it was read.
-    split_pattern, obstacle = _exported_pattern(source, model.unicode) if model.preparation is None else ("", None)
-    obstacle = obstacle or special_token_obstacle(model)
+    try:
+        splitting, obstacle = pre_tokenizer(model), special_token_obstacle(model)
+    except PatternError as error:
+        splitting, obstacle = split_steps(source), str(error)
     if obstacle and must_be_public:
         raise TokenizerFormatError(
             f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected one that it reads with equal ids: "
             "save it in bpejit's own format"
         )
-    written = tokenizer_json(model, split_pattern, legacy_merges=legacy_merges)
+    written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
     name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
     own = _own_json(model, source, name, written, obstacle)
     with made_folder(folder):
@@ -149,22 +161,6 @@ def check_folder(path: StrPath) -> None:
             f"cannot save to `{folder}`: no permission to write to `{existing}`; "
             "expected a folder that may be written to: change its permissions or choose another"
         )
-
-
-def _exported_pattern(source: Pattern, unicode: str | None) -> tuple[Pattern, str | None]:
-    """Return the pattern to write to `tokenizer.json`, and why it must not be written there, if so."""
-    from bpejit.split.translate import to_oniguruma
-
-    stages = (source,) if isinstance(source, str) else source
-    try:
-        written = tuple(to_oniguruma(stage, unicode=unicode) for stage in stages)
-        translated = written[0] if isinstance(source, str) else written
-        "".join(translated).encode("utf-8")
-    except PatternError as error:
-        return source, str(error)
-    except UnicodeEncodeError:
-        return source, "the split pattern is not valid UTF-8"
-    return translated, None
 
 
 @contextmanager
@@ -218,6 +214,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
             "source": source,
         },
         "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
+        **({"sections_of_source": True} if file_sections(model) is not None else {}),
         "unicode": model.unicode,
         "ranked": model.ranked,
         "ignore_merges": model.ignore_merges,
@@ -308,17 +305,19 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     source = _pattern_source(pattern, own_path)
     shared_ids = _numbers(own, "shared_ids", own_path)
     ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
-    tokens, merges, specials = _parse_tokenizer(data, tokenizer_path, set(shared_ids))
+    content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
+    tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
     if ranked:
         merges = []
     merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
+    # A preset that this bpejit does not know, or knows otherwise: the source is what the tokenizer was trained with.
+    split_pattern = preset if preset is not None and pattern_source(preset) == source else source
     try:
         model = Model(
             tokens=tokens,
             merges=merges,
             special_tokens=specials,
-            # A preset that this bpejit does not know, or knows otherwise: the source is what the tokenizer was trained with.
-            pattern=preset if preset is not None and pattern_source(preset) == source else source,
+            pattern=split_pattern,
             tie_break=_field(own, "tie_break", (str, type(None)), own_path),
             merge_counts=merge_counts,
             training=_field(own, "training", dict, own_path),
@@ -328,6 +327,9 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
             token_flags=_token_flags(own, own_path),
             post_processor=canonical(own.get("post_processor")),
             unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
+            file_sections=(
+                FileSections(sections_text(content), split_pattern) if _flag(own, "sections_of_source", own_path) else None
+            ),
         )
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -391,10 +393,9 @@ def _check_version(own: dict[str, Any], path: Path) -> None:
 
 
 def _parse_tokenizer(
-    data: bytes, path: Path, shared_ids: set[int]
+    content: dict[str, Any], path: Path, shared_ids: set[int]
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
     """Return tokens, merges and special tokens of a `tokenizer.json` in the form in which `tokenizer_json` writes it."""
-    content = _object(parse_json(data, path, error=TokenizerFormatError), path)
     model = _field(content, "model", dict, path)
     specials: dict[str, int] = {}
     for added in _field(content, "added_tokens", list, path):
@@ -479,7 +480,7 @@ def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
 
 
 def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:
-    """Return a flag; version 1 has none."""
+    """Return a flag; false where it is missing."""
     value = fields.get(key, False)
     if not isinstance(value, bool):
         raise _bad_field(path, key, value, "true or false")

@@ -1,7 +1,8 @@
-"""Hugging Face's `tokenizer.json`: written in its canonical byte-level form.
+"""Hugging Face's `tokenizer.json`, written.
 
-In that form text is split by one regular expression or by several in turn, each piece is written with GPT-2's byte
-characters, and merges follow in order; those of a ranked model as a list that gives the same ids (see
+A model that was read from such a file is written with the sections of that file, word for word. For other models the file
+has the canonical byte-level form: text is split by a pre-tokenizer (see `bpejit.formats.pipelines`), each piece is written
+with GPT-2's byte characters, and merges follow in order. The merges of a ranked model are a list that gives the same ids (see
 `bpejit.formats.ranks`), with `ignore_merges`, which leaves whole tokens whole. `tokenizers` then gives the ids that bpejit
 gives, special tokens included: both find these first, the leftmost, and of several that begin at one place the longest.
 """
@@ -16,9 +17,10 @@ from operator import itemgetter
 from typing import Any
 
 from bpejit.bytemap import bytes_to_text, text_to_bytes
-from bpejit.model import Model, special_bytes
+from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
+from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import TokenFlags
-from bpejit.split.presets import Pattern
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -47,40 +49,72 @@ def special_token_obstacle(model: Model) -> str | None:
     return None
 
 
-def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool = False) -> bytes:
+SECTIONS = ("truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+"""The sections of the file besides `version` and `model`, in its order."""
+
+
+def sections_text(content: dict[str, Any]) -> str:
+    """Return the JSON of `FileSections` for the parsed content of a file."""
+    settings = {key: value for key, value in content["model"].items() if key not in ("vocab", "merges")}
+    sections = {name: content.get(name) for name in SECTIONS}
+    sections["added_tokens"] = sections["added_tokens"] or []
+    return json.dumps({**sections, "model": settings})
+
+
+def file_sections(model: Model) -> dict[str, Any] | None:
+    """Return the sections of the file from which a model was read; None if there are none, or they are not its own.
+
+    They are not where `dataclasses.replace` gave the model another pattern or other special tokens.
+    """
+    if model.file_sections is None or model.file_sections.pattern != model.pattern:
+        return None
+    sections: dict[str, Any] = json.loads(model.file_sections.text)
+    steps = [canonical(sections[name]) for name in ("normalizer", "pre_tokenizer")]
+    if model.preparation is not None and steps != [model.preparation.normalizer, model.preparation.pre_tokenizer]:
+        return None
+    added = sections["added_tokens"]
+    flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in _FLAG_ORDER}) for token in added}
+    same = (
+        {token["content"]: token["id"] for token in added} == model.special_tokens
+        and {text: found for text, found in flags.items() if found != TokenFlags()} == model.token_flags
+        and canonical(sections["post_processor"]) == model.post_processor
+        and sections["model"].get("ignore_merges", False) == model.ignore_merges
+    )
+    return sections if same else None
+
+
+def pre_tokenizer(model: Model) -> Component | None:
+    """Return the pre-tokenizer with which a model is written.
+
+    Raises
+    ------
+    PatternError
+        If none is proven to split every text as the model does.
+    """
+    sections = file_sections(model)
+    if sections is not None:
+        found: Component | None = sections["pre_tokenizer"]
+        return found
+    if model.preparation is not None:
+        prepared: Component | None = json.loads(model.preparation.pre_tokenizer)
+        return prepared
+    return pre_tokenizer_for(pattern_source(model.pattern), unicode=model.unicode)
+
+
+def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: bool = False) -> bytes:
     """Write a model as `tokenizer.json`.
 
     Parameters
     ----------
     model : Model
-    split_pattern : str or tuple of str
-        The model's pattern in the dialect of Hugging Face's `Split` (see `bpejit.split.translate`); of a sequence, each
-        expression is a step of its own. A model with a preparation has its own steps instead.
+    splitting : dict, optional
+        The pre-tokenizer, as `pre_tokenizer` returns it.
     legacy_merges : bool
         Whether merges are written as `"a b"`, as before 2024, and not as `["a", "b"]`: for readers that know nothing else.
     """
     quoted = {token: encode_basestring(bytes_to_text(token)) for token in model.tokens.values()}  # each is in many merges
-    added = []
-    for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
-        flags = model.token_flags.get(text, TokenFlags()).as_dict
-        added.append({"id": token_id, "content": text, **{name: flags[name] for name in _FLAG_ORDER}})
-    stages = (split_pattern,) if isinstance(split_pattern, str) else split_pattern
-    splits = [{"type": "Split", "pattern": {"Regex": stage}, "behavior": "Isolated", "invert": False} for stage in stages]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    normalizer, pre_tokenizer = None, {"type": "Sequence", "pretokenizers": [*splits, byte_level]}
-    if model.preparation is not None:
-        normalizer = json.loads(model.preparation.normalizer)
-        pre_tokenizer = json.loads(model.preparation.pre_tokenizer)
-    head = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "normalizer": normalizer,
-        "pre_tokenizer": pre_tokenizer,
-        "post_processor": json.loads(model.post_processor),
-        "decoder": byte_level,
-    }
+    sections = file_sections(model)
+    head = {"version": "1.0", **(_canonical_sections(model, splitting) if sections is None else sections)}
     options = {
         "type": "BPE",
         "dropout": None,
@@ -90,10 +124,21 @@ def tokenizer_json(model: Model, split_pattern: Pattern, *, legacy_merges: bool 
         "fuse_unk": False,
         "byte_fallback": False,
         "ignore_merges": model.ranked or model.ignore_merges,
+        **head.pop("model", {}),
     }
     fields = [*_fields(options), f'"vocab": {_vocab(model, quoted)}', f'"merges": {_merges(model, quoted, legacy_merges)}']
     del quoted
     return _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
+
+
+def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
+    added = []
+    for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
+        flags = model.token_flags.get(text, TokenFlags()).as_dict
+        added.append({"id": token_id, "content": text, **{name: flags[name] for name in _FLAG_ORDER}})
+    normalizer = None if model.preparation is None else json.loads(model.preparation.normalizer)
+    values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), byte_level())
+    return dict(zip(SECTIONS, values, strict=True))
 
 
 # Written by hand, one token and one merge a line: readable, and ten times as fast as json's own indentation.

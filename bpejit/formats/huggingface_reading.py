@@ -16,11 +16,13 @@ from typing import Any
 from bpejit.bytemap import text_to_bytes
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file
+from bpejit.formats.huggingface import sections_text
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, special_bytes
 from bpejit.preparation import Preparation, Preparer, TokenFlags
 from bpejit.preparation.checking import Fields, canonical, refused, shown, unsupported
 from bpejit.preparation.pretokenizers import WHOLE, read_byte_level
+from bpejit.preparation.record import FileSections
 from bpejit.preparation.template import make_template
 
 FILE = "tokenizer.json"
@@ -88,16 +90,18 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     make_template(components["post_processor"])
     preparation = Preparation(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
     preparer = Preparer(preparation, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
+    pattern = preparer.pattern or WHOLE
     return Model(
         tokens=_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges),
         merges=[(strings[left], strings[right]) for left, right in merges],
         special_tokens=numbers,
-        pattern=preparer.pattern or WHOLE,
+        pattern=pattern,
         ignore_merges=ignore_merges,
         preparation=None if preparer.is_plain else preparation,
         token_flags=flags,
         post_processor=canonical(components["post_processor"]),
         unicode=unicode,
+        file_sections=FileSections(sections_text(content), pattern),
     )
 
 

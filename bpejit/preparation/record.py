@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bpejit.split.presets import Pattern
+
 
 @dataclass(frozen=True)
 class TokenFlags:
@@ -46,3 +48,19 @@ class Preparation:
 
     normalizer: str = "null"
     pre_tokenizer: str = "null"
+
+
+@dataclass(frozen=True)
+class FileSections:
+    """What a `tokenizer.json` said besides its vocabulary and merges, so that it can be written again word for word.
+
+    Parameters
+    ----------
+    text : str
+        JSON of an object with these sections; of `model`, its settings.
+    pattern : str or tuple of str
+        The split pattern that the model got from them. They are for a model with this pattern only.
+    """
+
+    text: str
+    pattern: Pattern
