@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -30,6 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 DATA = ROOT / "tests" / "data"
 """The real texts that the repository carries."""
+
+NEEDS_DATA = "needs the larger corpora and published vocabularies"
+"""The beginning of the reason of a test that is skipped for want of optional data."""
 
 settings.register_profile(
     "bpejit",
@@ -64,7 +69,7 @@ def _shared_folder() -> Path:
         return folder
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip("needs the optional folder of larger corpora and vocabularies: set BPEJIT_SHARED_DATA to it")
+        pytest.skip(f"{NEEDS_DATA}, which are absent here")
     return folder
 
 
@@ -86,7 +91,7 @@ def read_shared(name: str) -> bytes:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return _unpack(path)
-    pytest.skip(f"the optional data folder has no {name}")
+    pytest.skip(f"{NEEDS_DATA}: there is no {name} in {folder}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,3 +101,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set"))
+
+
+def summarize_skips(reasons: list[str]) -> list[str]:
+    """Return a line for each cause for which tests were skipped, with the number of tests and what to do about it."""
+    data = sum(reason.startswith(NEEDS_DATA) for reason in reasons)
+    others = Counter(reason for reason in reasons if not reason.startswith(NEEDS_DATA))
+    packages: Counter[str] = Counter()
+    for reason, number in others.items():
+        missing = re.match(r"could not import '([\w.]+)'|([\w-]+) is not installed", reason)
+        if missing:
+            packages[(missing[1] or missing[2]).partition(".")[0]] += number
+            others[reason] = 0
+    lines = []
+    if data:
+        lines.append(
+            f"{data} skipped: they need larger corpora and published vocabularies. CONTRIBUTING.md, Optional data, "
+            "lists where they are published; set BPEJIT_SHARED_DATA to their folder"
+        )
+    if packages:
+        lines.append(f"{packages.total()} skipped: they need optional packages. pip install {' '.join(sorted(packages))}")
+    lines += [f"{number} skipped: {reason}" for reason, number in others.items() if number]
+    return lines
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in a few lines what was skipped and why; `-rs` lists each test."""
+    reasons = [
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, (tuple, list))
+    ]
+    if reasons:
+        terminalreporter.section("skipped")
+    for line in summarize_skips(reasons):
+        terminalreporter.write_line(line)
