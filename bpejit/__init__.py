@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bpejit import subword
     from bpejit.errors import (
+        ArgumentTypeError,
         BpejitError,
         CorpusError,
         EngineError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ArgumentTypeError": "bpejit.errors",
     "BpejitError": "bpejit.errors",
     "CorpusError": "bpejit.errors",
     "EngineError": "bpejit.errors",
@@ -57,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArgumentTypeError",
     "BpejitError",
     "CorpusError",
     "EngineError",

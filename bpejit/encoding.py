@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
 from bpejit.encoder_tables import make_decoder, make_tables, make_whole, padded
-from bpejit.errors import CorpusError, TokenIdError
+from bpejit.errors import CorpusError, TokenIdError, shorten
 from bpejit.kernels import cache, decoding
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG
@@ -409,10 +410,11 @@ class Encoder:
         if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
             return np.ascontiguousarray(array, dtype=np.int64)
         # What is left is rare, or wrong in some way: say in which.
+        arguments.ids("ids", numbers)
         for position, number in enumerate(numbers):
             if not isinstance(number, (int, np.integer)):
                 raise TokenIdError(
-                    f"{number!r} (at position {position + offset}) is not a token id; expected whole numbers: "
+                    f"{shorten(number)} (at position {position + offset}) is not a token id; expected whole numbers: "
                     "pass a list of int or an array of integers with one dimension"
                 )
             if not 0 <= number < self._lengths.size:
@@ -423,7 +425,7 @@ class Encoder:
         size = self._lengths.size
         gap = f", and {number} is not in use" if 0 <= number < size else ""
         raise TokenIdError(
-            f"there is no token with id {number} (at position {position}); expected ids from 0 to {size - 1}{gap}: "
+            f"there is no token with id {shorten(number)} (at position {position}); expected ids from 0 to {size - 1}{gap}: "
             "decode with the tokenizer that made these ids"
         )
 

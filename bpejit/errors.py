@@ -9,11 +9,14 @@
     ├── TokenIdError(ValueError)        a token id that the vocabulary does not have
     ├── SpecialTokenError(ValueError)   a special token in text that must not have one, or one that does not exist
     ├── OptionError(ValueError)         options that cannot be, or that contradict each other
+    ├── ArgumentTypeError(TypeError)    an argument of the wrong type, or one that does not exist
     ├── UnsupportedError(NotImplementedError)  what another package can do and bpejit cannot
     ├── OutputError(OSError)            a file that could not be written
     └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
 
-Each message says what happened (with the path and line), what was found, what was expected, and what to do.
+Each message says what happened (with the path and line), what was found, what was expected, and what to do. It names arguments
+of Python functions, at its beginning as in "dtype is 'int8'; expected ...", elsewhere as in "give `dtype=`"; the commands
+replace such names by those of their options.
 """
 
 import reprlib
@@ -55,6 +58,10 @@ class OptionError(BpejitError, ValueError):
     """An option has a value that cannot be, or two contradict each other."""
 
 
+class ArgumentTypeError(BpejitError, TypeError):
+    """An argument has the wrong type, or the function has no such argument."""
+
+
 class UnsupportedError(BpejitError, NotImplementedError):
     """Another package can do this, and bpejit's face for it cannot."""
 
@@ -88,6 +95,8 @@ def shorten(value: object, limit: int = 80) -> str:
     elif isinstance(value, bytes) and len(value) > limit:
         value = value[:limit] + value[-limit:]
     text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
+    if "\n" in text:  # that of an array, say
+        text = " ".join(line.strip() for line in text.splitlines())
     if len(text) <= limit:
         return text
     kept = limit - len(" ... ")

@@ -14,9 +14,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding import Encoder, text_to_bytes
-from bpejit.errors import SpecialTokenError
+from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
 from bpejit.offsets import TokenOffsets, prepared_offsets, token_offsets
 from bpejit.preparation import PreparedText, Preparer
@@ -62,9 +63,16 @@ def _names(choice: SpecialChoice | None, default: SpecialChoice, option: str) ->
     choice = default if choice is None else choice
     if isinstance(choice, str):
         if choice != "all":
-            raise TypeError(f"{option} is {choice!r}; expected 'all' or a set of special tokens: pass {{{choice!r}}}")
+            shown = shorten(choice)
+            raise ArgumentTypeError(f"{option} is {shown}; expected 'all' or a set of special tokens: pass {{{shown}}}")
         return None
-    return frozenset(choice)
+    try:
+        names = frozenset(choice)
+    except TypeError:
+        names = frozenset({None})  # type: ignore[arg-type]  # refused below
+    if not all(isinstance(name, str) for name in names):
+        raise arguments.wrong_type(option, choice, "'all' or a set of special tokens, each a str", "give such a set")
+    return names
 
 
 @lru_cache(maxsize=64)
@@ -83,9 +91,10 @@ def _check(text: str | bytes, banned: frozenset[str]) -> None:
     match = found.group()
     token = match.decode("utf-8", "surrogateescape") if isinstance(match, bytes) else match
     unit = "byte" if isinstance(match, bytes) else "character"
+    shown = shorten(token)
     raise SpecialTokenError(
-        f"the text has the special token {token!r} at {unit} {found.start()}; expected text without it: "
-        f"pass allowed_special={{{token!r}}} to have it encoded as a special token, disallowed_special=() to have such text "
+        f"the text has the special token {shown} at {unit} {found.start()}; expected text without it: "
+        f"pass allowed_special={{{shown}}} to have it encoded as a special token, disallowed_special=() to have such text "
         "encoded as ordinary text, or remove it from the text"
     )
 
@@ -155,9 +164,9 @@ def _encode_prepared_segments(
 
 def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
     """Return what `encode_segments` does with the place of each token, and in which segment it begins, as int64 [tokens]."""
-    given = list(segments)
+    given = list(segments) if isinstance(segments, Iterable) else segments
     parts = list(_checked(given))
-    texts = [text for text, _ in given]
+    texts = [arguments.as_bytes("segments", text) for text, _ in given]
     if isinstance(encoder.splitter, Preparer):
         ids, prepared = _encode_prepared_segments(encoder, encoder.splitter, parts, workspace)
         offsets = prepared_offsets(ids, encoder.token_lengths(ids), prepared, texts)
@@ -173,11 +182,14 @@ def _checked(segments: Segments) -> Iterator[tuple[bytes, bool]]:
 
     What looks like a pair but has no bool is refused: a name, say, that is taken for "trusted" would open the door.
     """
+    if not isinstance(segments, Iterable):
+        raise arguments.wrong_type("segments", segments, "pairs of a text and True or False", "give [(text, False), ...]")
     for position, segment in enumerate(segments):
         if not (isinstance(segment, (tuple, list)) and len(segment) == 2 and isinstance(segment[1], bool)):
-            raise TypeError(
-                f"segment {position} is {segment!r:.80}; expected a pair of a text and True or False, whether special tokens "
-                "are to be found in it: pass [(text, False), ...]"
+            raise ArgumentTypeError(
+                f"segment {position} is {shorten(segment)}; expected a pair of a text and True or False, whether special "
+                "tokens are to be found in it: pass [(text, False), ...]"
             )
         text, trusted = segment
-        yield text_to_bytes(text) if isinstance(text, str) else bytes(text), trusted
+        data = arguments.as_bytes(f"segments[{position}][0]", text)
+        yield text_to_bytes(data) if isinstance(data, str) else data, trusted

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding import Encoder
 
@@ -38,7 +39,7 @@ class StreamDecoder:
         TokenIdError
             If an id is not in the vocabulary.
         """
-        some: Iterable[int] | Array = [int(ids)] if isinstance(ids, (int, np.integer)) else ids
+        some: Iterable[int] | Array = [int(ids)] if isinstance(ids, (int, np.integer)) else arguments.ids("ids", ids)
         return self._decoder.decode(self._encoder.decode(self._encoder.without_special(some) if self._skips else some))
 
     def finish(self) -> str:

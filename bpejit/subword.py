@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, padded_text
 from bpejit.counting import PretokenCounter
-from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, TrainingError
+from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
 from bpejit.files import read_file, replacing
 from bpejit.kernels import subword_encoding as kernels
 from bpejit.kernels._constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
@@ -156,7 +157,7 @@ def _detokenize(tokens: list[str]) -> str:
 def _escape_token(token: str, alphabet: set[str]) -> str:
     """Write a token with characters of the alphabet only, and an underscore at its end and nowhere else."""
     if not isinstance(token, str):
-        raise ValueError(f"the token is {token!r}, expected a string")
+        raise ValueError(f"the token is {shorten(token)}, expected a string")
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     kept = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
     return "".join(kept) + "_"
@@ -177,8 +178,17 @@ def _unescape_token(escaped_token: str) -> str:
     return _UNESCAPE_REGEX.sub(unescape, trimmed) if "\\" in trimmed else trimmed
 
 
-def _native(text: str | bytes) -> str:
-    return text.decode("utf-8") if isinstance(text, bytes) else text
+def _native(text: Any, name: str = "text") -> str:
+    """Return text as a `str`; of bytes, which must be UTF-8."""
+    if isinstance(text, str):
+        return text
+    try:
+        return bytes(arguments.text(name, text)).decode("utf-8")  # type: ignore[arg-type]
+    except UnicodeDecodeError as cause:
+        raise CorpusError(
+            f"{name} is not valid UTF-8 at byte {cause.start}; expected text: decode it with errors='surrogateescape' or "
+            "'replace', or give its lines to `encode_lines`, which takes every byte"
+        ) from cause
 
 
 class _Workspace:
@@ -216,7 +226,7 @@ class SubwordTextEncoder:
         self._spaces: list[_Workspace] = []
         self.filename = filename
         if filename is not None:
-            self._load_from_file(filename)
+            self._load_from_file(arguments.path("filename", filename, error=TokenizerFormatError))
 
     # -- encoding
 
@@ -232,7 +242,7 @@ class SubwordTextEncoder:
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""
-        return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(_native(s))])
+        return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(_native(s, "s"))])
 
     def encode_lines(self, data: bytes | bytearray, *, append_eos: bool = False) -> Iterator[Array]:
         """Yield the ids of lines, each of which is a text, in pieces of uint32.
@@ -244,13 +254,16 @@ class SubwordTextEncoder:
         append_eos : bool
             Write EOS_ID behind each line.
         """
+        if isinstance(data, str):
+            raise arguments.wrong_type("data", data, "bytes", "encode it, for example with .encode('utf-8')")
+        data = bytes(arguments.text("data", data))  # type: ignore[arg-type]
         if append_eos and data and not data.endswith(b"\n"):
             data = data + b"\n"
         return self._encode_bytes(data, by_lines=True, line_id=EOS_ID if append_eos else -1)
 
     def encode_without_tokenizing(self, token_text: str | bytes) -> list[int]:
         """Return the ids of a text that is taken as one token."""
-        return self._encode_tokens([_native(token_text)])
+        return self._encode_tokens([_native(token_text, "token_text")])
 
     def _encode_text(self, text: str) -> Iterable[Array]:
         try:
@@ -342,11 +355,19 @@ class SubwordTextEncoder:
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         """Return the subtoken of each id."""
         strings = self._all_subtoken_strings
-        numbers = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-        if numbers and (min(numbers) < 0 or max(numbers) >= len(strings)):
-            place = next(place for place, number in enumerate(numbers) if not 0 <= number < len(strings))
+        numbers = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
+        try:
+            if not numbers or (min(numbers) >= 0 and max(numbers) < len(strings)):
+                return [strings[number] for number in numbers]
+        except TypeError:
+            pass  # what follows says which is no number
+        for place, number in enumerate(numbers):
+            if not isinstance(number, (int, np.integer)):
+                raise TokenIdError(f"{shorten(number)} at position {place} is not an id; expected whole numbers: give a list")
+            if 0 <= number < len(strings):
+                continue
             raise TokenIdError(
-                f"id {numbers[place]} at position {place} is not in the vocabulary; expected 0 to {len(strings) - 1}: "
+                f"id {shorten(numbers[place])} at position {place} is not in the vocabulary; expected 0 to {len(strings) - 1}: "
                 "decode with the vocabulary that encoded"
             )
         return [strings[number] for number in numbers]
@@ -397,8 +418,8 @@ class SubwordTextEncoder:
         counter = TokenCounter()
         batch: list[bytes] = []
         size = 0
-        for item in generator:
-            text = _native(item)
+        for place, item in enumerate(arguments.texts("generator", generator)):
+            text = _native(item, f"generator[{place}]")
             try:
                 data = text.encode()
             except UnicodeEncodeError:
@@ -450,12 +471,14 @@ class SubwordTextEncoder:
         CorpusError, TrainingError
             As `build_from_generator`.
         """
+        target_size = arguments.whole_number("target_size", target_size, least=1, error=TrainingError)
+        min_val = arguments.whole_number("min_val", min_val, error=TrainingError)
+        max_val = arguments.whole_number("max_val", max_val, error=TrainingError)
+        num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         if min_val > max_val:
             raise TrainingError(
                 f"min_val is {min_val} and max_val {max_val}; expected min_val not above max_val: exchange them"
             )
-        if target_size < 1:
-            raise TrainingError(f"the target size is {target_size}; expected at least 1: ask for more subtokens")
         reserved = _checked_reserved(reserved_tokens)
         encoder = cls()
         builder = encoder._prepare(token_counts, reserved, max_subtoken_length)
@@ -506,6 +529,8 @@ class SubwordTextEncoder:
         CorpusError, TrainingError
             As `build_from_generator`.
         """
+        min_count = arguments.whole_number("min_count", min_count, error=TrainingError)
+        num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         reserved = _checked_reserved(reserved_tokens)
         builder = self._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
@@ -517,10 +542,13 @@ class SubwordTextEncoder:
     def _prepare(
         self, token_counts: Mapping[str, int], reserved: list[str], max_subtoken_length: int | None
     ) -> SubtokenBuilder:
+        if not isinstance(token_counts, Mapping):
+            raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
         if not token_counts:
             raise CorpusError("the sample is empty: it has no token; expected at least one: give text, or a larger byte budget")
-        if max_subtoken_length is not None and max_subtoken_length < 1:
-            raise TrainingError(f"max_subtoken_length is {max_subtoken_length}; expected at least 1: leave it out for no bound")
+        max_subtoken_length = arguments.optional_whole_number(
+            "max_subtoken_length", max_subtoken_length, least=1, error=TrainingError
+        )
         self._init_alphabet_from_tokens([*token_counts, *reserved])
         return SubtokenBuilder(
             token_counts, alphabet=self._alphabet, reserved_tokens=reserved, max_subtoken_length=max_subtoken_length
@@ -564,12 +592,13 @@ class SubwordTextEncoder:
         OutputError
             If the file cannot be written.
         """
+        filename = arguments.path("filename", filename, error=OutputError)
         quote = "'" if add_single_quotes else ""
         lines = []
         for number, string in enumerate(self._all_subtoken_strings):
             if string != "\n" and "\n" in string:
                 raise TokenizerFormatError(
-                    f"subtoken {number} is {string!r}, and has a line break; expected one line each: reserve another"
+                    f"subtoken {number} is {shorten(string)}, and has a line break; expected one line each: reserve another"
                 )
             lines.append(f"{_LINE_BREAK}\n" if string == "\n" else f"{quote}{string}{quote}\n")
         try:
@@ -600,8 +629,9 @@ class SubwordTextEncoder:
             string = "\n" if stripped == _LINE_BREAK else _unquote(stripped)[0]
             if not string or (quoted and stripped in ("'", '"')):
                 raise TokenizerFormatError(
-                    f"`{name}`, line {number}: {line.rstrip()!r} is no subtoken; expected one on each line, in quotes where "
-                    "it has white space at its borders: get the file again, or build it again (`bpejit subword train --force`)"
+                    f"`{name}`, line {number}: {shorten(line.rstrip())} is no subtoken; expected one on each line, in quotes "
+                    "where it has white space at its borders: get the file again, or build it again (`bpejit subword train "
+                    "--force`)"
                 )
             strings.append(string)
         if not strings:
@@ -624,22 +654,25 @@ def _unquote(line: str) -> tuple[str, bool]:
 
 
 def _unwritable(token: str) -> TokenizerFormatError:
-    shown = token if len(token) <= 60 else f"{token[:60]}..."
     return TokenizerFormatError(
-        f"the token {shown!r} cannot be written with this vocabulary; expected a subtoken for each character of its escaped "
-        "form: use a vocabulary that holds its whole alphabet and the escape characters"
+        f"the token {shorten(token)} cannot be written with this vocabulary; expected a subtoken for each character of its "
+        "escaped form: use a vocabulary that holds its whole alphabet and the escape characters"
     )
 
 
 def _checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
+    if isinstance(reserved_tokens, (str, bytes)) or not isinstance(reserved_tokens, (Iterable, type(None))):
+        raise arguments.wrong_type("reserved_tokens", reserved_tokens, "a list of str", f"give {[*RESERVED_TOKENS, '...']}")
     reserved = list(RESERVED_TOKENS if reserved_tokens is None else reserved_tokens)
     if reserved[: len(RESERVED_TOKENS)] != RESERVED_TOKENS:
         raise TrainingError(
-            f"the reserved tokens are {reserved}; expected them to begin with {RESERVED_TOKENS}: put these first, in this order"
+            f"the reserved tokens are {shorten(reserved)}; expected them to begin with {RESERVED_TOKENS}: "
+            "put these first, in this order"
         )
     for place, token in enumerate(reserved):
         if not isinstance(token, str) or not token or "\n" in token or token in reserved[:place]:
             raise TrainingError(
-                f"reserved token {place} is {token!r}; expected texts that differ, each not empty and on one line: change it"
+                f"reserved token {place} is {shorten(token)}; expected texts that differ, each not empty and on one line: "
+                "change it"
             )
     return reserved

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.errors import TrainingError
+from bpejit.errors import TrainingError, shorten
 from bpejit.kernels import subwords
 
 CODE_POINTS = 0x110000
@@ -249,14 +249,18 @@ def _checked_counts(token_counts: Mapping[str, int]) -> Array:
     try:
         counts = np.fromiter((_whole(count) for count in token_counts.values()), dtype=np.int64, count=len(token_counts))
     except (TypeError, ValueError, OverflowError) as cause:
-        raise TrainingError(f"a token's count is not a whole number: {cause}; expected numbers from 0: count again") from cause
+        raise TrainingError(
+            f"a token's count is not a whole number below 2^63: {cause}; expected numbers from 0: count again"
+        ) from cause
     if (counts < 0).any():
         token = next(token for token, count in token_counts.items() if count < 0)
-        raise TrainingError(f"the token {token!r} has the count {token_counts[token]}; expected 0 or more: count again")
+        raise TrainingError(
+            f"the token {shorten(token)} has the count {shorten(token_counts[token])}; expected 0 or more: count again"
+        )
     return counts
 
 
 def _whole(count: int) -> int:
     if int(count) != count:
-        raise ValueError(f"found {count!r}")
+        raise ValueError(f"found {shorten(count)}")
     return int(count)

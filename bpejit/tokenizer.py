@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.collecting import collector_paused
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.sources import Inputs
 from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
+from bpejit.engines import check_spread
 from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import OutputError, TokenFileError, TokenizerFormatError
 from bpejit.file_to_file import EncodeReport, decode_file, encode_files
-from bpejit.formats.export import save_model
+from bpejit.formats.export import FORMATS, save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.formats.recognise import load_model
 from bpejit.model import Model
@@ -26,6 +29,7 @@ from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encod
 from bpejit.split import Pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.streaming import StreamDecoder, decode_stream
+from bpejit.tokenfiles.flat import DTYPES
 from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -72,7 +76,8 @@ class Tokenizer:
         pattern: Pattern = "gpt2",
         unicode: str | None = None,
     ) -> None:
-        unicode = unicode or installed_unicode()
+        unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
+        pattern = arguments.pattern("pattern", pattern)
         self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
 
     def _start(self, model: Model) -> None:
@@ -101,6 +106,7 @@ class Tokenizer:
             Whether what encoding needs is made when it is first used: for one that may only be saved.
         """
         tokenizer = cls.__new__(cls)
+        arguments.instance("model", model, Model, "give the `model` of a tokenizer, or use bpejit.load for files")
         if later:
             tokenizer._model = model
         else:
@@ -124,8 +130,11 @@ class Tokenizer:
         TokenizerFormatError
             If a file is missing or broken; the message names file and line.
         """
-        unicode = unicode or installed_unicode()
-        model = read_gpt2_pair(vocab_filepath, merges_filepath, special_tokens, pattern=pattern, unicode=unicode)
+        unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
+        pattern = arguments.pattern("pattern", pattern)
+        vocab_path = arguments.path("vocab_filepath", vocab_filepath, error=TokenizerFormatError)
+        merges_path = arguments.path("merges_filepath", merges_filepath, error=TokenizerFormatError)
+        model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern, unicode=unicode)
         return cls.from_model(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,6 +229,8 @@ class Tokenizer:
     ) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are those of `encode`."""
         splitter = None
+        if not isinstance(text, (str, bytes)):
+            text = arguments.as_bytes("text", text)
         if allowed_special is not None or disallowed_special is not None:
             splitter = self._choose(allowed_special, disallowed_special, [text])
         data = text_to_bytes(text) if isinstance(text, str) else text
@@ -246,10 +257,13 @@ class Tokenizer:
     ) -> EncodedBatch:
         """Return the ids of many texts, flat, with their starts; the options are those of `encode`."""
         splitter = None
+        given = [
+            text if isinstance(text, (str, bytes)) else arguments.as_bytes(f"texts[{place}]", text)
+            for place, text in enumerate(arguments.texts("texts", texts))
+        ]
         if allowed_special is not None or disallowed_special is not None:
-            texts = list(texts)
-            splitter = self._choose(allowed_special, disallowed_special, texts)
-        documents = [text_to_bytes(text) if isinstance(text, str) else text for text in texts]
+            splitter = self._choose(allowed_special, disallowed_special, given)
+        documents = [text_to_bytes(text) if isinstance(text, str) else text for text in given]
         with self._workspace() as workspace:
             return self._encoder.encode_batch(documents, workspace, splitter)
 
@@ -302,11 +316,12 @@ class Tokenizer:
     ) -> tuple[TokenOffsets, PreparedText | None]:
         """Return what `encode_with_offsets` does, and what a preparation made of the text if it may have changed it."""
         encoder = self._encoder
+        text = arguments.as_bytes("text", text)
         if isinstance(encoder.splitter, Preparer):
             preparer: AnySplitter = encoder.splitter
             if allowed is not None or disallowed is not None:
                 preparer = self._choose(allowed, disallowed, [text])
-            data = text_to_bytes(text) if isinstance(text, str) else bytes(text)
+            data = text_to_bytes(text) if isinstance(text, str) else text
             if isinstance(preparer, Preparer) and not preparer.leaves(data):
                 with self._workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, preparer)
@@ -320,15 +335,21 @@ class Tokenizer:
             return locate_segments(self._encoder, segments, workspace)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
-        """Yield the ids of the concatenated pieces, such as the lines of a file, in little memory.
+        """Return an iterator over the ids of the concatenated pieces, such as the lines of a file; it needs little memory.
 
         The ids are those of the whole text, wherever it is divided. A pattern that runs through the `regex` package is the
         exception on memory: its text is held until the next special token or the end.
         """
+        if not isinstance(iterable, Iterable):
+            raise arguments.wrong_type("iterable", iterable, "an iterable of texts", "give a list, a generator or an open file")
+        return self._encode_pieces(iterable)
+
+    def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[int]:
         with self._workspace() as workspace:
             stream = self._encoder.stream(workspace)
-            for piece in iterable:
-                for ids in stream.blocks(piece):
+            for place, piece in enumerate(pieces):
+                some = piece if isinstance(piece, str) else arguments.as_bytes(f"iterable[{place}]", piece)
+                for ids in stream.blocks(some):
                     yield from _as_integers(ids)
             for ids in stream.blocks("", final=True):
                 yield from _as_integers(ids)
@@ -366,15 +387,16 @@ class Tokenizer:
         ------
         CorpusError, TokenFileError, OutputError, EngineError
         """
+        workers, engine, chunk_bytes = check_spread(workers, engine, chunk_bytes)
         return encode_files(
             self._encoder,
             inputs,
-            out,
-            dtype=dtype,
+            arguments.path("out", out, error=OutputError),
+            dtype=arguments.choice("dtype", dtype, ("auto", *DTYPES), error=TokenFileError),
             workers=workers,
             engine=engine,
             chunk_bytes=chunk_bytes,
-            tell=progress or no_progress,
+            tell=arguments.function("progress", progress) or no_progress,
         )
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
@@ -387,23 +409,27 @@ class Tokenizer:
         TokenIdError
             If an id is not in the vocabulary.
         """
-        return self._encoder.decode(ids if isinstance(ids, np.ndarray) else list(ids))
+        return self._encoder.decode(ids if isinstance(ids, (np.ndarray, list)) else list(arguments.ids("ids", ids)))
 
     def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace", skip_special_tokens: bool = False) -> str:
         """Return the text of ids, with or without special tokens.
 
         `errors` says what becomes of bytes that are not UTF-8, as in `bytes.decode`.
         """
-        shown = self._encoder.without_special(ids) if skip_special_tokens else ids
+        if errors != "replace":
+            errors = arguments.error_handler("errors", errors)
+        shown = self._encoder.without_special(arguments.ids("ids", ids)) if skip_special_tokens else ids
         return self.decode_bytes(shown).decode("utf-8", errors=errors)
 
     def stream_decoder(self, *, errors: str = "replace", skip_special_tokens: bool = False) -> StreamDecoder:
         """Return a decoder with `feed(ids)` and `finish()` that gives the text of ids as they come, in whole characters."""
+        errors = arguments.error_handler("errors", errors)
         return StreamDecoder(self._encoder, errors=errors, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, ids: Iterable[int], *, errors: str = "replace", skip_special_tokens: bool = False) -> Iterator[str]:
-        """Yield the text of ids, which may come one by one from a model, as soon as each character is certain."""
-        yield from decode_stream(self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens), ids)
+        """Return an iterator over the text of ids, which may come one by one from a model, as each character is certain."""
+        decoder = self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens)
+        return decode_stream(decoder, arguments.ids("ids", ids))
 
     def decode_file(
         self,
@@ -422,7 +448,12 @@ class Tokenizer:
         TokenIdError
             If it holds an id that the vocabulary does not have.
         """
-        return decode_file(self._encoder, path, out, dtype=dtype, tell=progress or no_progress)
+        path = arguments.path("path", path, error=TokenFileError)
+        if not hasattr(out, "write"):
+            out = arguments.path("out", out, error=OutputError)
+        dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        tell = arguments.function("progress", progress) or no_progress
+        return decode_file(self._encoder, path, out, dtype=dtype, tell=tell)
 
     # ---- other faces -------------------------------------------------------------------------------------------------
 
@@ -430,7 +461,7 @@ class Tokenizer:
         """Return this tokenizer with the methods of `tiktoken.Encoding`, for code that is written for it."""
         from bpejit.faces.tiktoken import Encoding
 
-        return Encoding(self, name)
+        return Encoding(self, arguments.string("name", name))
 
     def as_hf(self, **options: Any) -> HuggingFaceTokenizer:
         """Return this tokenizer with what training loops use of `transformers.PreTrainedTokenizerFast`.
@@ -478,7 +509,12 @@ class Tokenizer:
         OutputError
             If a file cannot be written, or one is there that bpejit did not write.
         """
-        return save_model(self._model, path, format=format, legacy_merges=legacy_merges)
+        return save_model(
+            self._model,
+            arguments.path("path", path, error=OutputError),
+            format=arguments.choice("format", format, FORMATS, error=TokenizerFormatError),
+            legacy_merges=arguments.flag("legacy_merges", legacy_merges),
+        )
 
 
 @collector_paused()  # a tenth of the time
@@ -519,7 +555,19 @@ def load(
     >>> tokenizer = bpejit.load("cl100k_base.tiktoken")  # doctest: +SKIP
     >>> tokenizer = bpejit.load("my.tiktoken", pattern="o200k", special_tokens={"<|end|>": 200_000})  # doctest: +SKIP
     """
+    path = arguments.path("path", path, error=TokenizerFormatError)
+    pattern = None if pattern is None else arguments.pattern("pattern", pattern)
+    if special_tokens is not None:
+        special_tokens = _checked_special_tokens(special_tokens)
+    unicode = arguments.optional_string("unicode", unicode)
     return Tokenizer.from_model(load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode))
+
+
+def _checked_special_tokens(given: Any) -> dict[str, int] | list[str]:
+    if not isinstance(given, Mapping):
+        return arguments.special_tokens("special_tokens", given)
+    tokens = arguments.special_tokens("special_tokens", given.keys())
+    return {token: arguments.whole_number(f"special_tokens[{token!r:.40}]", given[token], least=0) for token in tokens}
 
 
 def _as_integers(ids: Array) -> Iterator[int]:

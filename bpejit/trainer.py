@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
+from bpejit import arguments
 from bpejit.arrays import PretokenTable
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.counting import merge_tables
-from bpejit.engines import make_engine
+from bpejit.engines import check_spread, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import CountJob
 from bpejit.engines.processes import start_method
@@ -80,10 +82,20 @@ def train_model(
     ------
     CorpusError, PatternError, TrainingError, EngineError
     """
-    specials = list(dict.fromkeys(special_tokens))
-    n_merges = _check_settings(vocab_size, specials, tie_break, min_frequency, max_token_bytes)
-    tell = progress or no_progress
-    unicode = unicode or installed_unicode()
+    specials = arguments.special_tokens("special_tokens", special_tokens, error=TrainingError)
+    least = 256 + len(specials)
+    room = f"room for the 256 bytes and {len(specials)} special token{'' if len(specials) == 1 else 's'}"
+    vocab_size = arguments.whole_number("vocab_size", vocab_size, least=least, note=room, error=TrainingError)
+    n_merges = vocab_size - least
+    min_frequency = arguments.whole_number("min_frequency", min_frequency, least=1, error=TrainingError)
+    max_token_bytes = arguments.optional_whole_number("max_token_bytes", max_token_bytes, least=1, error=TrainingError)
+    tie_break = arguments.choice("tie_break", tie_break, TIE_RULES, error=TrainingError)
+    special_tokens_first = arguments.flag("special_tokens_first", special_tokens_first)
+    normalize_newlines = arguments.flag("normalize_newlines", normalize_newlines)
+    pattern = arguments.pattern("pattern", pattern)
+    tell = arguments.function("progress", progress) or no_progress
+    unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
+    workers, engine, chunk_bytes = check_spread(workers, engine, chunk_bytes)
     sources = find_sources(inputs)
     table, n_bytes = _count(
         CountJob(pattern, tuple(special_bytes(text) for text in specials), normalize_newlines, unicode),
@@ -129,9 +141,11 @@ def train_model(
 
 def _as_tokenizer(make_model: Callable[Settings, Model], name: str, summary: str) -> Callable[Settings, Tokenizer]:
     """Return the same function with a tokenizer as its result, and another name and first sentence."""
+    signature = inspect.signature(make_model)
 
     @functools.wraps(make_model)
     def make_tokenizer(*args: Settings.args, **kwargs: Settings.kwargs) -> Tokenizer:
+        arguments.bound(name, signature, args, kwargs)
         return Tokenizer.from_model(make_model(*args, **kwargs), later=True)
 
     make_tokenizer.__name__ = make_tokenizer.__qualname__ = name
@@ -161,29 +175,11 @@ def train_bpe(
     merges : list of (bytes, bytes)
         In the order in which they were made.
     """
-    model = train_model([input_path], vocab_size=vocab_size, special_tokens=special_tokens, **options)
+    arguments.path("input_path", input_path, error=CorpusError)
+    every: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": special_tokens, **options}
+    arguments.bound("train_bpe", inspect.signature(train_model), (input_path,), every)
+    model = train_model([input_path], **every)
     return dict(model.vocab), list(model.merges)
-
-
-def _check_settings(
-    vocab_size: int, specials: list[str], tie_break: str, min_frequency: int, max_token_bytes: int | None
-) -> int:
-    """Return the number of merges to learn, or raise before anything is read."""
-    if tie_break not in TIE_RULES:
-        raise TrainingError(f"the tie rule {tie_break!r} is not known; expected one of {', '.join(TIE_RULES)}")
-    if "" in specials:
-        raise TrainingError("a special token is empty; it must have at least one character: remove it")
-    least = 256 + len(specials)
-    if vocab_size < least:
-        raise TrainingError(
-            f"a vocabulary of {vocab_size} tokens has no room for the 256 bytes and {len(specials)} special tokens; "
-            f"expected at least {least}"
-        )
-    if min_frequency < 1:
-        raise TrainingError(f"min_frequency is {min_frequency}; expected at least 1")
-    if max_token_bytes is not None and max_token_bytes < 1:
-        raise TrainingError(f"max_token_bytes is {max_token_bytes}; expected at least 1")
-    return vocab_size - least
 
 
 def _count(

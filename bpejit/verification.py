@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
@@ -132,7 +133,11 @@ def verify(
         If a file cannot be read.
     """
     begun = time.perf_counter()
-    tell = progress or no_progress
+    arguments.instance("tokenizer", tokenizer, Tokenizer, "load one with bpejit.load")
+    arguments.choice("against", against, _references)
+    arguments.string("separator", separator)
+    path = None if path is None else arguments.path("path", path)
+    tell = arguments.function("progress", progress) or no_progress
     reference = _references[against](tokenizer, path)
     sources = find_sources(inputs)
     total = total_bytes(sources)

@@ -18,6 +18,7 @@ from .cmd_subword import subword
 from .cmd_train import train
 from .cmd_verify import verify
 from .cmd_warmup import warmup_command
+from .option_names import COMMAND, with_option_names
 from .options import DEBUG, debug_option
 
 INTERRUPTED = 130
@@ -46,7 +47,7 @@ class Program(click.Group):
                 raise pipe from None  # click leaves quietly
             if ctx.meta.get(DEBUG):
                 raise
-            click.echo(f"bpejit: error: {_one_line(error)}", err=True)
+            click.echo(f"bpejit: error: {_one_line(error, ctx.meta.get(COMMAND))}", err=True)
             raise click.exceptions.Exit(1) from error
 
 
@@ -59,10 +60,10 @@ def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:
     return None
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception, command: click.Command | None) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, BpejitError):
-        return text
+        return with_option_names(text, command)
     if isinstance(error, MemoryError):
         return f"not enough memory{': ' + text if text else ''}; use fewer workers, or a machine with more"
     return f"{type(error).__name__}: {text}; bpejit did not expect this: run again with `--debug` and report the traceback"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 from bpejit.split.presets import PRESETS
 
+from .option_names import COMMAND
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEBUG = "bpejit.debug"
@@ -25,6 +27,7 @@ ENGINES = ("auto", "serial", "threads", "processes")
 
 
 def _remember_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    ctx.meta[COMMAND] = ctx.command  # of nested commands the last one runs: messages name its options
     if value:
         ctx.meta[DEBUG] = True
 

@@ -93,14 +93,14 @@ def test_keys_and_pairs_of_other_types_that_mean_the_same() -> None:
 @pytest.mark.parametrize(
     ("vocab", "merges", "specials", "message"),
     [
-        ({"a": 1}, [], None, r"token 'a' of the vocabulary is 1, a int; expected a dict of int to bytes"),
+        ({"a": 1}, [], None, r"token 'a' of the vocabulary is 1, an int; expected a dict of int to bytes"),
         ({1: "a"}, [], None, r"token 1 of the vocabulary is 'a', a str"),
         ({"a": b"a"}, [], None, r"has the id 'a', a str"),
         ({1.5: b"a"}, [], None, r"has the id 1.5, a float"),
         (BYTES, ["ab"], None, r"merge 1 is 'ab'; expected a pair of bytes"),
         (BYTES, [(b"a",)], None, r"merge 1 is \(b'a',\)"),
         (BYTES, [("a", "b")], None, r"merge 1 is \('a', 'b'\)"),
-        (BYTES, [], END, r"expected a list of str, such as \['<\|endoftext\|>'\]"),
+        (BYTES, [], END, r"expected a list of str: give \['<\|endoftext\|>'\]"),
         (BYTES, [], [b"<pad>"], r"special token b'<pad>' is a bytes; expected a str"),
     ],
 )

@@ -254,7 +254,7 @@ def test_reserved_tokens_that_cannot_be(token):
     ("arguments", "message"),
     [
         ((20, {"a": 1}, 5, 4), "min_val not above max_val"),
-        ((0, {"a": 1}, 1, 4), "target size"),
+        ((0, {"a": 1}, 1, 4), "target_size is 0"),
         ((20, {"a": -1}, 1, 4), "expected 0 or more"),
         ((20, {"a": 1.5}, 1, 4), "not a whole number"),
         ((20, {"a": 2**70}, 1, 4), "not a whole number"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from bpejit.errors import CorpusError
+from bpejit import arguments
+from bpejit.errors import CorpusError, shorten
 
 STANDARD_INPUT = "-"
 
@@ -45,6 +47,11 @@ class Source:
 
 
 def _unreadable(path: str, error: OSError) -> CorpusError:
+    if error.errno in (errno.ENOENT, errno.ENAMETOOLONG, errno.ENOTDIR) and arguments.looks_like_text(path):
+        return CorpusError(
+            f"cannot read the input {shorten(path)}: {error.strerror or error}, and it looks like text; expected the path of a "
+            "file: write the text to a file, and give its path"
+        )
     return CorpusError(
         f"cannot read the input `{path}`: {error.strerror or error}; expected a readable file: "
         "check the path and its permissions"
@@ -59,26 +66,41 @@ def find_sources(inputs: Inputs) -> list[Source]:
     CorpusError
         If nothing is named, a file is missing, unreadable or a folder, or a glob matches nothing.
     """
-    if isinstance(inputs, (str, os.PathLike)):
-        inputs = [inputs]
     sources: list[Source] = []
-    for entry in inputs:
-        name = os.fspath(entry)
+    for name in _names(inputs):
         if name == STANDARD_INPUT:
             if any(source.path == STANDARD_INPUT for source in sources):
                 raise CorpusError("standard input (`-`) is named twice, but can be read only once: name it once")
             sources.append(Source(name, None))
-        elif Path(name).exists() or not glob.has_magic(name):
+        elif _exists(name) or not glob.has_magic(name):
             sources.append(_file_source(name))
         else:
             # Not Path.glob: the pattern may be absolute.
             matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
             if not matches:
+                if arguments.looks_like_text(name):
+                    raise _unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
             sources.extend(_file_source(match) for match in matches)
     if not sources:
         raise CorpusError("no input was given; expected at least one file, glob, or `-` for standard input")
     return sources
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # a name that is too long
+        return False
+
+
+def _names(inputs: Inputs) -> list[str]:
+    """Return the inputs as a list of paths, globs and `-`."""
+    if isinstance(inputs, (str, os.PathLike)):
+        return [arguments.path("inputs", inputs, error=CorpusError)]
+    if isinstance(inputs, (bytes, bytearray, memoryview)) or not isinstance(inputs, Iterable):
+        raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", "give such a list")
+    return [arguments.path(f"inputs[{place}]", entry, error=CorpusError) for place, entry in enumerate(inputs)]
 
 
 def _file_source(name: str) -> Source:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import importlib
 import os
 
+from bpejit import arguments
 from bpejit.engines.base import Engine
 from bpejit.errors import EngineError
+from bpejit.kernels._constants import MAX_TEXT_BYTES
 
 ENGINES = {
     "serial": ("bpejit.engines.serial", "SerialEngine"),
@@ -32,6 +34,20 @@ def count_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def check_spread(workers: int | None, engine: str, chunk_bytes: int) -> tuple[int | None, str, int]:
+    """Return the arguments that say how work is spread, checked.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, EngineError
+    """
+    return (
+        arguments.optional_whole_number("workers", workers, least=1, error=EngineError),
+        arguments.choice("engine", engine, ("auto", *ENGINES), error=EngineError),
+        arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
+    )
 
 
 def make_engine(name: str, workers: int | None, *, input_bytes: int | None, parallel: str) -> Engine:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding import text_to_bytes
 from bpejit.errors import TokenIdError, UnsupportedError
@@ -111,6 +112,7 @@ class Encoding:
     ) -> tuple[list[int], list[list[int]]]:
         """Return the ids of a text that stay if it goes on, and what the rest of it may become."""
         tokenizer = self._tokenizer
+        text = arguments.string("text", text)
         splitter = tokenizer._choose(allowed_special, disallowed_special, [text])
         with tokenizer._workspace() as workspace:
             data = text_to_bytes(text)

@@ -16,8 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+from bpejit import arguments
 from bpejit.bytemap import bytes_to_text, text_to_bytes
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
@@ -63,10 +64,14 @@ def model_from_vocab(
     TokenizerFormatError
         If vocabulary and merges do not make a tokenizer.
     """
+    if not isinstance(vocab, Mapping):
+        raise arguments.wrong_type("vocab", vocab, "a dict of int to bytes", "give one, or read files with `from_files`")
+    if isinstance(merges, (str, bytes)) or not isinstance(merges, Iterable):
+        raise arguments.wrong_type("merges", merges, "a list of pairs of bytes", "give one, or read files with `from_files`")
     tokens = {_checked_id(token_id, token): bytes(token) for token_id, token in vocab.items()}
     pairs = [_checked_pair(rank, pair) for rank, pair in enumerate(merges)]
-    if isinstance(special_tokens, (str, bytes)):
-        raise TypeError(f"special_tokens is {special_tokens!r}; expected a list of str, such as [{special_tokens!r}]")
+    if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, (Iterable, type(None))):
+        raise arguments.wrong_type("special_tokens", special_tokens, "a list of str", f"give [{shorten(special_tokens)}]")
     specials: dict[str, int] = {}
     if special_tokens is not None:
         ids = {token: token_id for token_id, token in tokens.items()}
@@ -74,7 +79,7 @@ def model_from_vocab(
         following = max(tokens, default=-1) + 1
         for text in special_tokens:
             if not isinstance(text, str):
-                raise TypeError(f"the special token {text!r} is a {type(text).__name__}; expected a str")
+                raise ArgumentTypeError(f"the special token {shorten(text)} is a {type(text).__name__}; expected a str")
             if text in specials:
                 continue
             token = special_bytes(text)
@@ -95,21 +100,21 @@ def _needed_by_merges(merges: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
 
 def _checked_id(token_id: SupportsIndex, token: Any) -> int:
     if not isinstance(token, (bytes, bytearray)):
-        raise TypeError(
-            f"token {token_id!r} of the vocabulary is {token!r}, a {type(token).__name__}; "
+        raise ArgumentTypeError(
+            f"token {shorten(token_id)} of the vocabulary is {arguments.described(token)}; "
             "expected a dict of int to bytes (`read_gpt2_pair` reads vocabulary files)"
         )
     try:
         return operator.index(token_id)
     except TypeError:
-        raise TypeError(
-            f"the vocabulary has the id {token_id!r}, a {type(token_id).__name__}; expected a dict of int to bytes"
+        raise ArgumentTypeError(
+            f"the vocabulary has the id {arguments.described(token_id)}; expected a dict of int to bytes"
         ) from None
 
 
 def _checked_pair(rank: int, pair: Sequence[bytes]) -> tuple[bytes, bytes]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(part, bytes) for part in pair):
-        raise TypeError(f"merge {rank + 1} is {pair!r}; expected a pair of bytes")
+        raise ArgumentTypeError(f"merge {rank + 1} is {shorten(pair)}; expected a pair of bytes")
     return pair[0], pair[1]
 
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpejit import arguments
 from bpejit.errors import TokenFileError
 from bpejit.files import OutputFile, StrPath, parse_json, read_error, read_file, replacing_all
 
@@ -39,7 +40,8 @@ FORMAT_VERSION = 1
 BLOCK_TOKENS = 1 << 20
 """Tokens that `TokenFile.blocks` reads at a time."""
 
-_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+"""Types of an id, by name."""
 
 
 def sidecar_path(path: StrPath) -> Path:
@@ -74,9 +76,7 @@ def token_dtype(dtype: str, vocab_size: int) -> np.dtype[Any]:
 
 
 def _known_dtype(dtype: str) -> np.dtype[Any]:
-    if dtype not in _DTYPES:
-        raise TokenFileError(f"the dtype {dtype!r} is not known; expected `uint16` or `uint32`: choose one of these")
-    return _DTYPES[dtype]
+    return DTYPES[arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)]
 
 
 class TokenFileWriter:
@@ -250,7 +250,8 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
     TokenFileError
         If the file is missing or broken, is of another tokenizer, or does not say its dtype.
     """
-    path = Path(path)
+    path = Path(arguments.path("path", path, error=TokenFileError))
+    dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
     try:
         status = path.stat()
         regular = stat.S_ISREG(status.st_mode)
@@ -262,8 +263,6 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
         raise TokenFileError(f"`{path}` is a device or a pipe; expected a file, which can be mapped: write it to a file first")
     size = status.st_size
     fields = _read_sidecar(path)
-    if dtype is not None:
-        _known_dtype(dtype)
     if fields is None:
         if dtype is None:
             raise TokenFileError(
@@ -292,7 +291,7 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
 
 
 def _map(path: Path, size: int, dtype: str) -> npt.NDArray[np.unsignedinteger[Any]]:
-    little = _DTYPES[dtype]
+    little = DTYPES[dtype]
     if size % little.itemsize:
         raise TokenFileError(
             f"`{path}` has {size} bytes, which is no multiple of the {little.itemsize} of {dtype}; "
@@ -328,7 +327,7 @@ def _read_sidecar(path: Path) -> dict[str, Any] | None:
         )
     for key, valid, expected in (
         ("format_version", type(version) is int and version == 1, "1"),
-        ("dtype", fields.get("dtype") in tuple(_DTYPES), "'uint16' or 'uint32'"),
+        ("dtype", fields.get("dtype") in tuple(DTYPES), "'uint16' or 'uint32'"),
         ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
         ("bytes_read", _is_size(fields.get("bytes_read")), "a number of bytes"),
         ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
