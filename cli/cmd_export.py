@@ -43,3 +43,16 @@ def export(
     read_tokenizer(tokenizer, pattern, special_tokens, unicode).save(out, format=form, legacy_merges=legacy_merges)
     if not quiet:
         click.echo(f"wrote `{out}` for {form}", err=True)
+        for line in _usage(form, out):
+            click.echo(line, err=True)
+
+
+def _usage(form: str, out: str) -> list[str]:
+    """Return the lines of Python that load what was written."""
+    if form in ("hf", "gpt2"):
+        load = f"tokenizer = AutoTokenizer.from_pretrained({out!r})"
+        return ["in Python:", "  from transformers import AutoTokenizer", f"  {load}"]
+    from bpejit.formats.tiktoken import module_path
+
+    module = module_path(out)
+    return [f"in Python, from the folder `{module.parent}`:", f"  from {module.stem} import encoding"]

@@ -50,6 +50,7 @@ from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import OutputError, PatternError, TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import (
+    CONFIG_FILE,
     file_sections,
     pre_tokenizer,
     sections_text,
@@ -74,8 +75,6 @@ _STEPS = ("normalizer", "pre_tokenizer")
 OWN_FILE = "bpejit.json"
 
 TOKENIZER_FILE = "tokenizer.json"
-
-CONFIG_FILE = "tokenizer_config.json"
 
 PRIVATE_FILE = "model.json"
 """Holds the same as `tokenizer.json` where other tools would read that differently; they do not look for this name."""

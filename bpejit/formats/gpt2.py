@@ -3,6 +3,7 @@
 Bytes are written as `bpejit.bytemap` describes; a special token is written as its plain text. The pair says neither
 which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar of one that
 bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern, whatever the pair.
+`tokenizer_config.json` beside an exported pair says which tokens are special to `transformers.AutoTokenizer`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from bpejit import arguments
 from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.formats.huggingface import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
@@ -303,7 +305,7 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> 
 
 
 def save_gpt2_pair(model: Model, folder: StrPath) -> None:
-    """Write `vocab.json` and `merges.txt`, with a sidecar, to a folder that exists.
+    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json` and a sidecar to a folder that exists.
 
     Raises
     ------
@@ -312,19 +314,21 @@ def save_gpt2_pair(model: Model, folder: StrPath) -> None:
     OutputError
         If a file cannot be written, or one is there that bpejit did not write. What was there is unchanged.
     """
-    vocab_path, merges_path = Path(folder) / VOCAB_FILE, Path(folder) / MERGES_FILE
+    vocab_path, merges_path, config_path = (Path(folder) / name for name in (VOCAB_FILE, MERGES_FILE, CONFIG_FILE))
     obstacle = _obstacle(model)
     if obstacle:
         raise TokenizerFormatError(
             f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected one to which other tools give "
             "equal ids: save it in another format"
         )
-    vocab, merges = _pair(model, vocab_path)
+    vocab, merges = _pair(model, vocab_path, must_be_plain=True)
     sidecar = sidecar_path(vocab_path)
-    check_targets(sidecar, [vocab_path, merges_path])
-    with replacing_all([merges_path, vocab_path, sidecar]) as (merges_file, vocab_file, sidecar_file):
+    check_targets(sidecar, [vocab_path, merges_path, config_path])
+    targets = [merges_path, vocab_path, config_path, sidecar]
+    with replacing_all(targets) as (merges_file, vocab_file, config_file, sidecar_file):
         merges_file.write(merges)
         vocab_file.write(vocab)
+        config_file.write(gpt2_config_json(model))
         sidecar_file.write(sidecar_json(model, vocab))
 
 
@@ -346,8 +350,8 @@ def _obstacle(model: Model) -> str | None:
     return None
 
 
-def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
-    """Return the content of the two files."""
+def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> tuple[bytes, bytes]:
+    """Return the content of the two files; with `must_be_plain`, each special token must stand in the vocabulary as it is."""
     merge_list = model.merges
     if model.ranked:
         from bpejit.formats.ranks import as_merge_list  # it loads kernels
@@ -365,7 +369,15 @@ def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
                 "the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
             )
         taken.add(written)
-        texts[token_id] = text if _is_plain(text) else written
+        texts[token_id] = text if _is_plain(text) or (len(text) > 1 and text not in taken and _is_utf8(text)) else written
+        taken.add(texts[token_id])
+    for text, token_id in model.special_tokens.items() if must_be_plain else ():
+        if texts[token_id] != text:
+            raise TokenizerFormatError(
+                f"the special token {shorten(text)} cannot be written to `{vocab_path}` as it is, because it is a single "
+                "character, not valid UTF-8, or written like another token; expected a text of its own, by which other tools "
+                "find it: save the tokenizer in another format"
+            )
     lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
     vocab = "{" + ", ".join(lines) + "}"
     merges = "".join(f"{bytes_to_text(left)} {bytes_to_text(right)}\n" for left, right in merge_list)
@@ -374,12 +386,14 @@ def _pair(model: Model, vocab_path: StrPath) -> tuple[bytes, bytes]:
 
 def _is_plain(text: str) -> bool:
     """Whether a special token's text, written as it stands, can be read as nothing else."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
+    if not _is_utf8(text):
         return False
     try:
         text_to_bytes(text)
     except UnicodeEncodeError:
         return True
     return False
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -24,6 +24,8 @@ from bpejit.preparation.record import TokenFlags
 
 END_OF_TEXT = "<|endoftext|>"
 
+CONFIG_FILE = "tokenizer_config.json"
+
 _FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -169,6 +171,24 @@ def tokenizer_config_json(model: Model) -> bytes:
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     if END_OF_TEXT in model.special_tokens:
         config["eos_token"] = END_OF_TEXT
+    return _block("{}", _fields(config), 0).encode() + b"\n"
+
+
+def gpt2_config_json(model: Model) -> bytes:
+    """Write `tokenizer_config.json` for GPT-2's pair of files, by which `transformers.AutoTokenizer` knows special tokens."""
+    end = END_OF_TEXT if END_OF_TEXT in model.special_tokens else None
+    added = {}
+    for text, token_id in sorted(model.special_tokens.items(), key=itemgetter(1)):
+        flags = model.token_flags.get(text, TokenFlags()).as_dict
+        added[str(token_id)] = {"content": text, **{name: flags[name] for name in _FLAG_ORDER}}
+    config: dict[str, Any] = {
+        "tokenizer_class": "GPT2Tokenizer",
+        "add_prefix_space": False,
+        "clean_up_tokenization_spaces": False,
+        # The class would add `<|endoftext|>` for each of these that is not given.
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end),
+        "added_tokens_decoder": added,
+    }
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
 

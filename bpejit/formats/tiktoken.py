@@ -167,8 +167,20 @@ def looks_like_ranks(data: bytes) -> bool:
     return _LINE.fullmatch(data.split(b"\n")[0].removesuffix(b"\r")) is not None
 
 
+def module_path(path: StrPath) -> Path:
+    """Return the name of the module beside a rank file, which Python can import whatever the rank file is called.
+
+    Examples
+    --------
+    >>> module_path("my.v1.tiktoken").name
+    'my_v1_encoding.py'
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", Path(path).stem)
+    return Path(path).with_name(f"{'_' if name[:1].isdigit() else ''}{name}_encoding.py")
+
+
 def write_tiktoken(model: Model, path: StrPath) -> None:
-    """Write `NAME.tiktoken`, its sidecar, and `NAME_encoding.py`, which makes a `tiktoken.Encoding` of it.
+    """Write `NAME.tiktoken`, its sidecar, and a module that makes a `tiktoken.Encoding` of it (see `module_path`).
 
     Raises
     ------
@@ -188,7 +200,7 @@ def write_tiktoken(model: Model, path: StrPath) -> None:
             "save it in another format"
         )
     ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
-    script = path.with_name(f"{path.stem}_encoding.py")
+    script = module_path(path)
     sidecar = sidecar_path(path)
     check_targets(sidecar, [path, script])
     with replacing_all([path, script, sidecar]) as (ranks_file, script_file, sidecar_file):
