@@ -9,6 +9,7 @@ import click
 from bpejit import __version__
 from bpejit.errors import BpejitError
 
+from .cmd_cache import cache_command
 from .cmd_decode import decode
 from .cmd_encode import encode
 from .cmd_export import export
@@ -83,5 +84,5 @@ def program() -> None:
     """
 
 
-for command in (train, encode, decode, info, split, export, verify, subword, warmup_command):
+for command in (train, encode, decode, info, split, export, verify, subword, warmup_command, cache_command):
     program.add_command(command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -142,8 +143,10 @@ class Progress:
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Progress]:
     """Report what happens in the block."""
+    from bpejit.jit import cache
     from bpejit.jit.dispatch import on_compile
 
+    warnings.simplefilter("ignore", cache.CacheWarning)  # the line at the end says it
     progress = Progress(quiet=quiet)
     stop_listening = on_compile(progress.compiled)
     try:
@@ -152,7 +155,17 @@ def watch(*, quiet: bool) -> Iterator[Progress]:
         stop_listening()
         progress.close()
     if progress.compile_seconds:
-        progress.say(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; later runs load the result")
+        problem = cache.find_problem()
+        later = "later runs load the result" if problem is None else _explain(problem)
+        progress.say(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
+
+
+def _explain(problem: str) -> str:
+    """Say that nothing was stored, and why."""
+    advice = "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to"
+    if problem.startswith("BPEJIT_CACHE"):
+        advice = "unset it"
+    return f"the result could not be stored, and later runs compile again: {problem}: {advice}"
 
 
 def _make_bar() -> Bar:

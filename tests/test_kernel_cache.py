@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from cli_helpers import ENVIRONMENT, MODULE
@@ -25,6 +26,13 @@ print(len(compiled), hashes[0])
 """
 
 
+class Run(NamedTuple):
+    """What a process did: whether it compiled, and what the kernel returned."""
+
+    compiled: bool
+    value: int
+
+
 @pytest.mark.compiled
 def test_an_edit_in_another_file_is_noticed(tmp_path):
     shutil.copytree(Path(bpejit.__file__).parent, tmp_path / "bpejit", ignore=shutil.ignore_patterns("__pycache__"))
@@ -36,23 +44,35 @@ def test_an_edit_in_another_file_is_noticed(tmp_path):
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
-    def run() -> tuple[bool, int]:
+    def run() -> Run:
         done = subprocess.run(
             [sys.executable, "-c", CODE], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True
         )
         compiled, value = map(int, done.stdout.split())
-        return compiled > 0, value
+        return Run(compiled > 0, value)
+
+    def edit(old: str, new: str) -> None:
+        keys = tmp_path / "bpejit" / "kernels" / "keys.py"
+        stamp = keys.stat()
+        text = keys.read_text(encoding="utf-8")
+        assert old in text
+        keys.write_text(text.replace(old, new), encoding="utf-8")
+        os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
     first = run()
     assert first[0]
     assert run() == (False, first[1])
-    keys = tmp_path / "bpejit" / "kernels" / "keys.py"
-    stamp = keys.stat()
-    keys.write_text(keys.read_text(encoding="utf-8").replace("0xD6E8FEB86659FD93", "0xD6E8FEB86659FD95"), encoding="utf-8")
-    os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    edit("0xD6E8FEB86659FD93", "0xD6E8FEB86659FD95")
     edited = run()
     assert edited[0]
     assert edited[1] != first[1]
+    # What the machine code does not depend on, it is not compiled again for.
+    edit("\nimport numpy", "\n# a comment\n\nimport numpy")
+    assert run() == (False, edited[1])
+    edit("0xD6E8FEB86659FD95", "0xD6E8FEB86659FD93")
+    assert run() == first._replace(compiled=False)
+    # A package that is uninstalled leaves nothing, and the cache is not in it.
+    assert not [path for path in (tmp_path / "bpejit").rglob("*") if path.is_file() and path.suffix not in (".py", ".typed")]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, cache, dispatch, loader
+from bpejit.jit import MISMATCH, dispatch, loader
 
 pytestmark = [
     pytest.mark.compiled,
@@ -233,25 +233,6 @@ def test_a_daemon_thread_may_be_in_a_kernel_when_the_interpreter_exits(way):
     # How long the interpreter takes to exit after it has cleared the modules varies: `clear` makes sure that it is enough.
     done = subprocess.run([sys.executable, "-c", EXIT_CODE, way], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_damaged_file_is_compiled_again(monkeypatch, tmp_path):
-    monkeypatch.setenv("BPEJIT_CACHE", "1")
-    monkeypatch.setattr(cache, "_roots", lambda: [tmp_path / "denied" / "cache", tmp_path])
-    (tmp_path / "denied").write_text("a file, where a folder is to be")
-    code = cache.Code(b"\x00\n\xff" * 100, ("uint", "bool"))
-    cache.save("total", "types", code)
-    assert cache.load("total", "types") == code
-    assert cache.load("total", "others") is None
-    assert not list(tmp_path.rglob("*.part"))
-    (file,) = tmp_path.rglob("*.o")
-    whole = file.read_bytes()
-    for damaged in (b"", whole[:10], whole[:-1], whole[:20] + b"x" + whole[21:]):
-        file.write_bytes(damaged)
-        assert cache.load("total", "types") is None
-    monkeypatch.setenv("BPEJIT_CACHE", "0")
-    file.write_bytes(whole)
-    assert cache.load("total", "types") is None
 
 
 def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):

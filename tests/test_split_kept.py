@@ -16,14 +16,14 @@ from bpejit.split.pattern import _compile, compile_anew
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder in which things are kept; it has none, but is there, as after kernels were compiled."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    """The folder in which tables are stored, empty."""
+    folder = tmp_path / "cache" / cache.PATTERNS
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    caches = (cache._roots, _compile, kept._makers)
+    caches = (_compile, kept._makers)
     for function in caches:
         function.cache_clear()
-    folder = tmp_path / "bpejit" / cache._fingerprint()
-    folder.mkdir(parents=True)
     yield folder
     for function in caches:
         function.cache_clear()
@@ -86,12 +86,6 @@ def test_only_presets_are_kept(folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_nothing_is_kept_before_kernels_are(folder: Path) -> None:
-    folder.rmdir()
-    again("gpt2")
-    assert cache.is_empty()
-
-
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:50] + b"?" + data[51:]])
 def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
     made = again("gpt2")
@@ -104,9 +98,7 @@ def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
 
 def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
-    cache._roots.cache_clear()
-    monkeypatch.setattr(cache, "is_empty", lambda: False)
+    monkeypatch.setenv("BPEJIT_CACHE_DIR", str(tmp_path / "file"))
     assert_equal(again("gpt2"), compile_anew("gpt2"))
     assert not list(folder.iterdir())
 
@@ -114,7 +106,10 @@ def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
 def test_an_edit_or_another_regex_package_is_noticed(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, engine = tmp_path / "split", tmp_path / "engine"
     shutil.copytree(Path(kept.__file__).parent, sources)
-    shutil.copy(Path(kept.__file__).parent.parent / "arrays.py", tmp_path)
+    package = Path(kept.__file__).parent.parent
+    (tmp_path / "kernels").mkdir()
+    for name in ("arrays.py", "kernels/_constants.py"):
+        shutil.copy(package / name, tmp_path / name)
     engine.write_bytes(b"one")
     monkeypatch.setattr(kept, "__file__", str(sources / "kept.py"))
     monkeypatch.setattr("regex._regex.__file__", str(engine))
@@ -128,6 +123,6 @@ def test_an_edit_or_another_regex_package_is_noticed(tmp_path: Path, folder: Pat
     assert files() == 1
     engine.write_bytes(b"another")
     assert files() == 2
-    for number, source in enumerate([sources / "classes.py", tmp_path / "arrays.py"], start=3):
-        source.write_bytes(source.read_bytes() + b"\n")
+    for number, source in enumerate(["split/classes.py", "arrays.py", "kernels/_constants.py"], start=3):
+        (tmp_path / source).write_bytes((tmp_path / source).read_bytes() + b"\n")
         assert files() == number

@@ -112,8 +112,8 @@ def test_other_architectures():
 
 FINGERPRINT = """
 import sys
-from bpejit.jit import cache, target
-print(cache._fingerprint(), target.current().has_avx512_vbmi)
+from bpejit.jit import fingerprint, target
+print(fingerprint.of_machine(), target.current().has_avx512_vbmi)
 assert "numba" not in sys.modules
 """
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bpejit.jit import MISMATCH, cache, loader
+from bpejit.jit import MISMATCH, cache, fingerprint, loader
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -158,15 +158,15 @@ class Kernel:
             if signature in self._entries:
                 return self._entries[signature]
             name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
-            symbol = f"bpejit.{name}.{cache.hash_text(signature)}"
-            code = cache.load(name, signature)
+            symbol = f"bpejit.{name}.{fingerprint.hash_text(signature)}"
+            code = cache.load(self, signature)
             if code is None:
                 from bpejit.jit import compiler
 
                 code = compiler.compile_kernel(self, arguments, symbol, _listeners)
                 if code is None:
                     return None
-                cache.save(name, signature, code)
+                cache.save(self, signature, code)
             words, expected, kept = _flatten(arguments)
             several = not isinstance(code.returns, str)
             entry = _Entry(
@@ -237,7 +237,9 @@ def _describe(arguments: Iterable[Any]) -> list[str]:
             dtype = argument.dtype.descr if argument.dtype.names else argument.dtype.str
             parts.append(f"{dtype}[]" if argument.flags.writeable else f"const {dtype}[]")
         elif isinstance(argument, tuple):
-            parts.append(f"{kind.__name__}({', '.join(_describe(argument))})")
+            # With the names of the fields: after two of them have changed places, compiled code reads the wrong ones.
+            fields = getattr(argument, "_fields", ())
+            parts.append(f"{kind.__name__}({', '.join(fields)}: {', '.join(_describe(argument))})")
         elif isinstance(argument, (int, np.integer, np.bool_)):
             parts.append(kind.__name__)
         else:

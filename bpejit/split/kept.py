@@ -1,9 +1,8 @@
-"""What is made of presets, on disk beside the compiled kernels: to make tables takes up to half a second, a translation a tenth
-of one, to read them some milliseconds.
+"""What is made of presets, stored on disk (see `bpejit.jit.cache`): to make the tables takes up to half a second, a translation
+a tenth of one; to read them takes some milliseconds.
 
 They are found by a hash of all that they depend on: the pattern, its version of Unicode, the `regex` package, and the sources
-here; the kernels' constants are in the name of the folder (see `jit.cache`). So nothing old is ever used. Patterns that
-are no presets are not kept: there may be any number of them, and nobody would take them away again.
+here. Patterns that are no presets are not stored: there may be any number of them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import regex._regex
 
-from bpejit.jit import cache
+from bpejit.jit import cache, fingerprint
 from bpejit.split.presets import PRESETS, Pattern
 
 _STAGES = frozenset(stage for preset in PRESETS.values() for stage in ((preset,) if isinstance(preset, str) else preset))
@@ -46,12 +45,7 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
 
 
 def keep_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> None:
-    """Keep the tables of a pattern for later processes, if there is a folder for that.
-
-    Before kernels were kept there is none: a folder without kernels would hide that this is their first run.
-    """
-    if cache.is_empty():
-        return
+    """Store the tables of a pattern for later processes, if that is possible."""
     file = io.BytesIO()
     for table in tables:
         np.save(file, table, allow_pickle=False)
@@ -68,21 +62,20 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
     if found is not None:
         return found.decode()
     text = translate()
-    if not cache.is_empty():
-        cache.write(name, text.encode())
+    cache.write(name, text.encode())
     return text
 
 
 def _file_name(source: Pattern, unicode: str | None, what: str) -> str:
-    return f"pattern-{cache.hash_text(repr((source, unicode, _makers())))}.{what}"
+    return f"pattern-{fingerprint.hash_text(repr((source, unicode, _makers())))}.{what}"
 
 
 @functools.cache
 def _makers() -> str:
-    """Return a hash of what makes tables, apart from the kernels' constants."""
+    """Return a hash of what makes tables."""
     digest = hashlib.blake2b(digest_size=12)
     folder = Path(__file__).parent
-    for path in (*sorted(folder.glob("*.py")), *folder.parent.glob("arrays.py")):
+    for path in (*sorted(folder.glob("*.py")), folder.parent / "arrays.py", folder.parent / "kernels" / "_constants.py"):
         digest.update(path.read_bytes())
     engine = Path(regex._regex.__file__)
     stamp = engine.stat()

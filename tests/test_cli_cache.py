@@ -1,0 +1,121 @@
+"""`bpejit cache`, and what commands say where nothing can be stored."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from cli_helpers import ENVIRONMENT, MODULE, invoke
+
+from bpejit.jit import cache, dispatch
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    """The folder of the cache, which does not exist yet."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("BPEJIT_CACHE_DIR", raising=False)
+    monkeypatch.setenv("BPEJIT_CACHE", "1")
+    monkeypatch.setattr(cache, "_state", cache._State())
+    return tmp_path / "bpejit"
+
+
+def fill(root):
+    cache.write("pattern", bytes(100))
+    (root / "kernels-0123456789abcdef01234567").mkdir(mode=0o700)
+    (root / "kernels-0123456789abcdef01234567" / "kernel.o").write_bytes(bytes(1000))
+    (root / "notes.txt").write_text("not ours")
+
+
+def test_info_and_clear(root):
+    assert re.search(r"size +0 bytes\n", invoke("cache", "info").stdout)
+    fill(root)
+    lines = invoke("cache", "info").stdout.splitlines()
+    assert lines[0] == f"folder          {root} (NUMBA_CACHE_DIR)"
+    assert lines[1] == "usable          yes"
+    assert lines[2] == "size            1.1 kB"
+    assert re.fullmatch(r"this version    kernels-[0-9a-f]{24}", lines[3])
+    assert re.fullmatch(r"kernels-0123456789abcdef01234567 +1 file +1\.0 kB  last used today", lines[4])
+    assert re.fullmatch(r"patterns +1 file +140 bytes  last used today", lines[5])
+    found = json.loads(invoke("cache", "info", "--json").stdout)
+    assert (found["folder"], found["named_by"], found["problem"]) == (str(root), "NUMBA_CACHE_DIR", None)
+    assert (found["bytes"], [folder["files"] for folder in found["contents"]]) == (1140, [1, 1])
+    result = invoke("cache", "clear")
+    assert result.stdout == f"removed 2 files (1.1 kB) from `{root}`\n"
+    assert [path.name for path in root.iterdir()] == ["notes.txt"]
+    assert invoke("cache", "clear").stdout == f"removed 0 files (0 bytes) from `{root}`\n"
+
+
+def test_a_cache_that_cannot_be_used(root):
+    fill(root)
+    root.chmod(0o777)
+    reason = f"`{root}` can be written to by every user (mode 0777)"
+    assert f"usable          no: {reason}\n" in invoke("cache", "info").stdout
+    assert json.loads(invoke("cache", "info", "--json").stdout)["problem"] == reason
+    result = invoke("cache", "clear")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"bpejit: error: the cache cannot be cleared: {reason}: remove the folder yourself\n",
+    )
+    assert (root / "patterns" / "pattern").exists()
+
+
+def test_info_without_a_home_directory(monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "nowhere")
+    result = invoke("cache", "info")
+    assert result.exit_code == 0
+    assert "folder          none\nusable          no: the user has no home directory\n" in result.stdout
+
+
+def test_info_loads_nothing_heavy():
+    code = f"""
+import sys
+from {MODULE}.app import program
+try:
+    program.main(["cache", "info"], prog_name="bpejit")
+except SystemExit as end:
+    assert end.code == 0
+assert not {{"numba", "regex", "rich"}} & sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, timeout=60, check=True)
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif("NUMBA_BOUNDSCHECK" in ENVIRONMENT, reason="Numba runs the kernels itself")
+@pytest.mark.parametrize("unusable", ["foreign", "off", None])
+def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_path):
+    """Nothing is promised to later runs that cannot be held."""
+    if unusable == "foreign":
+        root.mkdir()
+        root.chmod(0o777)
+    if unusable == "off":
+        monkeypatch.setenv("BPEJIT_CACHE", "0")
+
+    @dispatch.kernel
+    def nothing(number):
+        """A kernel that is compiled in no time."""
+        return number
+
+    dispatch.KERNELS.remove(nothing)
+    module = importlib.import_module("bpejit.warmup")
+    monkeypatch.setattr(module, "warmup", lambda part: (nothing(1), 0.0))
+    monkeypatch.setattr(module, "is_first_run", lambda: False)
+    said = invoke("warmup").stderr.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("compiling for this machine")
+    match = re.fullmatch(r"compiled for this machine in .* s; (.*)", said[1])
+    assert match is not None
+    not_stored = "the result could not be stored, and later runs compile again: "
+    expected = {
+        "foreign": f"{not_stored}`{root}` can be written to by every user (mode 0777): "
+        "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to",
+        "off": f"{not_stored}BPEJIT_CACHE=0 turns the cache off: unset it",
+        None: "later runs load the result",
+    }
+    assert match[1] == expected[unusable]
