@@ -5,6 +5,7 @@ The tests take on the identities of other users, which only root can do.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from cli_helpers import ENVIRONMENT
 
 from bpejit.jit import cache, dispatch, fingerprint, folders, upkeep
 
-ROOT, ALICE, MALLORY = 0, 1_001, 1_002
+ROOT, ALICE, MALLORY, NOBODY = 0, 1_001, 1_002, 65_534
 
 CODE = cache.Code(b"machine code", "int")
 
@@ -59,7 +60,9 @@ def place(monkeypatch):
     """A folder such as `/tmp`: every user may write to it, and it has the sticky bit."""
     monkeypatch.setenv("BPEJIT_CACHE", "1")
     monkeypatch.delenv("BPEJIT_CACHE_DIR", raising=False)
-    fingerprint.of_machine()  # other users may have no access to what is read for it
+    for module in ("grp", "pwd"):  # other users may have no access to what is read for it
+        importlib.import_module(module)
+    fingerprint.of_machine()
     place = Path(tempfile.mkdtemp())  # that of pytest is closed to others
     place.chmod(0o1777)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(place))
@@ -162,6 +165,46 @@ def test_nobody_clears_the_cache_of_another(place):
     with acting_as(ALICE):
         assert upkeep.clear(folders.resolve(folders.find_place().path))[0] == 1
     assert not file.exists()
+
+
+def test_in_a_container_nobody_may_be_root(place, monkeypatch):
+    above, own = place / "above", place / "above" / "own"
+    own.mkdir(parents=True)
+    own.chmod(0o700)
+    os.chown(above, NOBODY, NOBODY)
+    os.chown(own, ALICE, ALICE)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(own))
+
+    def find_as(nobody: int | None) -> object:
+        monkeypatch.setattr(folders, "_nobody", lambda: nobody)
+        return find(ALICE)
+
+    monkeypatch.setattr(folders, "_nobody", lambda: NOBODY)
+    file = save(ALICE)
+    assert find_as(NOBODY) == CODE
+    assert find_as(None) is None
+    above.chmod(0o775)
+    assert find_as(NOBODY) is None
+    above.chmod(0o755)
+    for path in (own / "bpejit", file.parent, file):
+        os.chown(path, NOBODY, NOBODY)
+        path.chmod(0o755)
+        assert find_as(NOBODY) is None
+        os.chown(path, ALICE, ALICE)
+    assert find_as(NOBODY) == CODE
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ("         0          0 4294967295\n", True),  # not in a container
+        ("      1001       1001          1\n", False),
+        ("0 1001 1\n1 100000 65536\n", True),
+        ("0 1001 1\n1 100000 65533\n", False),
+    ],
+)
+def test_who_is_known_in_a_container(known, expected):
+    assert folders._is_known(NOBODY, known) == expected
 
 
 PROCESS = """

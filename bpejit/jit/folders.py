@@ -12,6 +12,7 @@ Access control lists are not looked at. Windows has other permissions; there not
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
@@ -121,7 +122,7 @@ def _walk(path: Path, *, create: bool) -> Path | None:
     while True:
         found = current.lstat()
         if stat.S_ISLNK(found.st_mode):
-            check_owner(current, found)
+            check_owner(current, found, is_above=True)
             n_links += 1
             if n_links > _MOST_LINKS:
                 raise FolderError(f"`{path}` has more than {_MOST_LINKS} symbolic links")
@@ -131,8 +132,9 @@ def _walk(path: Path, *, create: bool) -> Path | None:
             continue
         if not stat.S_ISDIR(found.st_mode):
             raise FolderError(f"`{current}` is not a folder")
-        check_owner(current, found)
-        check_writers(current, found, allow_sticky=bool(waiting))
+        is_above = bool(waiting)
+        check_owner(current, found, is_above=is_above)
+        check_writers(current, found, allow_sticky=is_above)
         if not waiting:
             return current
         name = waiting.popleft()
@@ -150,12 +152,43 @@ def _walk(path: Path, *, create: bool) -> Path | None:
                 current.mkdir(mode=0o700)
 
 
-def check_owner(path: Path, found: os.stat_result) -> None:
-    """Raise FolderError unless a file or folder belongs to the user or to root."""
+def check_owner(path: Path, found: os.stat_result, *, is_above: bool = False) -> None:
+    """Raise FolderError unless a file or folder belongs to the user or to root.
+
+    Parameters
+    ----------
+    path : Path
+    found : os.stat_result
+    is_above : bool
+        Whether it is a folder above that of the cache, or a link: then it may also belong to users without a number.
+    """
     user = os.geteuid()
-    if found.st_uid not in (user, 0):
-        expected = "root" if user == 0 else f"{_name_user(user)} or root"
-        raise FolderError(f"`{path}` belongs to {_name_user(found.st_uid)}, expected {expected}")
+    if found.st_uid in (user, 0) or (is_above and found.st_uid == _nobody()):
+        return
+    expected = "root" if user == 0 else f"{_name_user(user)} or root"
+    raise FolderError(f"`{path}` belongs to {_name_user(found.st_uid)}, expected {expected}")
+
+
+@functools.cache
+def _nobody() -> int | None:
+    """Return the number that stands for all users without one, root among them.
+
+    Containers without privileges know few users, often only one (user namespaces of Linux, see user_namespaces(7)). Everything
+    above the folders of this user then belongs to nobody, and without this exception they would have no cache. Outside of
+    containers each user has a number, and the result is None.
+    """
+    try:
+        number = int(Path("/proc/sys/kernel/overflowuid").read_bytes())
+        known = Path("/proc/self/uid_map").read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+    return None if _is_known(number, known) else number
+
+
+def _is_known(number: int, known: str) -> bool:
+    """Whether a user has a number of his own, by lines as in `/proc/self/uid_map`: first number inside, outside, count."""
+    ranges = (map(int, line.split()) for line in known.splitlines())
+    return any(first <= number < first + count for first, _, count in ranges)
 
 
 def check_writers(path: Path, found: os.stat_result, *, allow_sticky: bool = False) -> None:
