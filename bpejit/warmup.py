@@ -36,7 +36,7 @@ def warmup(part: str | None = None) -> tuple[int, float]:
         nonlocal compiled
         compiled += event == "end"
 
-    stop_counting = on_compile(count)
+    stop_counting = on_compile(count, reports=False)
     for name, run in (("training", _train), ("encoding", _encode), ("others", _run_others)):
         if part in (None, name):
             run()

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, dispatch, loader
+from bpejit.jit import MISMATCH, dispatch, listening, loader
 
 pytestmark = [
     pytest.mark.compiled,
-    pytest.mark.skipif(bool(os.environ.get("NUMBA_BOUNDSCHECK")), reason="kernels are called by Numba itself"),
+    pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba itself runs the kernels"),
 ]
 
 
@@ -156,7 +156,7 @@ def test_threads_may_call_at_once():
 def compiled_total(symbol):
     from bpejit.jit import compiler
 
-    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), symbol, [])
+    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), symbol)
 
 
 def call(address, numbers):
@@ -186,7 +186,7 @@ def test_other_code_of_the_same_name_is_loaded_too():
     dispatch.KERNELS.remove(product)
     from bpejit.jit import compiler
 
-    other = compiler.compile_kernel(product, (np.zeros(1, np.uint8), 0, True), "same", [])
+    other = compiler.compile_kernel(product, (np.zeros(1, np.uint8), 0, True), "same")
     addresses = [loader.load(code.machine_code, "same") for code in (compiled_total("same"), other)]
     assert [call(address, np.arange(1, 5, dtype=np.uint8)) for address in addresses] == [11, 24]
 
@@ -235,19 +235,129 @@ def test_a_daemon_thread_may_be_in_a_kernel_when_the_interpreter_exits(way):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_numba_that_is_built_otherwise_still_runs_the_kernels(monkeypatch):
+OTHER_NUMBA = """
+import warnings
+import numba.core.codegen
+del numba.core.codegen.AOTCodeLibrary.emit_bitcode
+numba.core.cpu.CPUContext.with_aot_codegen = lambda self, name: None
+import numpy as np
+from bpejit.jit import listening
+from bpejit.kernels import decoding, encoding
+events = []
+listening.on_compile(lambda event, seconds: events.append(event))
+hashes = np.zeros(1, np.uint64)
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(hashes[0], events, *(warning.message for warning in found), sep="\\n")
+"""
+
+
+@pytest.mark.slow
+def test_a_numba_that_is_built_otherwise_runs_the_kernels_itself(tmp_path):
+    environment = {**os.environ, "BPEJIT_CACHE": "1", "BPEJIT_CACHE_DIR": str(tmp_path)}
+
+    def run(**others):
+        done = subprocess.run(
+            [sys.executable, "-c", OTHER_NUMBA],
+            env={**environment, **others},
+            check=True,
+            timeout=300,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.splitlines()
+
+    first = run()
+    assert first[1] == "['start', 'end']"
+    assert len(first) == 3
+    assert "differs inside" in first[2]
+    assert "AOTCodeLibrary.emit_bitcode is missing and 1 more" in first[2]
+    second = run()
+    assert second[0] == first[0]
+    assert second[1] == "[]"  # Numba's own cache, in our folder
+    assert list(tmp_path.glob("numba-*"))
+    uncached = run(BPEJIT_CACHE="0")
+    assert uncached[:2] == first[:2]
+    assert any("BPEJIT_CACHE=0 turns the cache off" in line for line in uncached)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variables", [{"BPEJIT_JIT": "numba"}, {"NUMBA_DEBUGINFO": "1"}])
+def test_numba_runs_the_kernels_where_that_is_asked_for(tmp_path, variables):
+    code = """
+import numpy as np
+from bpejit.kernels import encoding
+hashes = np.zeros(1, np.uint64)
+encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(type(encoding.hash_strings).__name__, hashes[0])
+"""
+
+    def run(**others):
+        environment = {**os.environ, "BPEJIT_CACHE": "1", "BPEJIT_CACHE_DIR": str(tmp_path), **others}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
+        ).stdout.split()
+
+    name, expected = run()
+    assert name == "Kernel"
+    assert run(**variables) == ["CPUDispatcher", expected]
+    # Information for debuggers is not stored: Numba would not tell such code from other code.
+    assert bool(list(tmp_path.glob("numba-*/**/*.nbc"))) == ("BPEJIT_JIT" in variables)
+
+
+def test_a_wrong_value_of_the_switch_is_refused():
+    environment = {**os.environ, "BPEJIT_JIT": "yes"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import bpejit.jit.dispatch"], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert "BPEJIT_JIT is 'yes', expected numba" in done.stderr
+
+
+def test_an_exception_in_a_helper_of_the_compiler_is_not_hidden(monkeypatch):
     from bpejit.jit import compiler
 
-    def missing(module, symbol):
+    def broken(module, symbol):
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr(compiler, "_generate", missing)
-    monkeypatch.setattr(compiler._state, "unknown_numba", False)
-    total = make_total()
-    with pytest.warns(RuntimeWarning, match=r"numba .*AttributeError: no such thing"):
-        assert total(np.uint8([1, 2]), 3, True) == -6
-    assert total(np.uint8([1, 2]), 3, False) == 6
-    compiler.dispatcher_of.cache_clear()
+    monkeypatch.setattr(compiler, "_generate", broken)
+    with pytest.raises(AttributeError, match="no such thing"):
+        make_total()(np.uint8([1, 2]), 3, True)
+
+
+def test_the_numba_at_hand_is_known():
+    from bpejit.jit import lowering
+
+    assert lowering.find_differences() == []
+
+
+def test_a_long_compilation_is_reported_once(monkeypatch, capsys, caplog):
+    def compile_for(seconds):
+        with listening.compiling("total"):
+            listening._state.seconds += seconds
+
+    monkeypatch.setattr(listening, "_state", listening._State())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with caplog.at_level("INFO", "bpejit.jit"):
+        compile_for(0.2)
+        assert capsys.readouterr().err == ""
+        compile_for(2)
+        compile_for(2)
+    assert capsys.readouterr().err == "bpejit: compiling kernels for this machine, once; this may take a minute ...\n"
+    assert sum("may take a minute" in record.message for record in caplog.records) == 1
+
+
+def test_a_long_compilation_is_not_reported_twice(monkeypatch, capsys):
+    monkeypatch.setattr(listening, "_state", listening._State())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    events = []
+    stop = listening.on_compile(lambda event, seconds: events.append(event))
+    with listening.compiling("total"):
+        listening._state.seconds += 2
+    stop()
+    assert events == ["start", "end"]
+    assert capsys.readouterr().err == ""
 
 
 def test_a_loaded_kernel_needs_no_numba():

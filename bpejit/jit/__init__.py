@@ -1,6 +1,6 @@
-"""How kernels run: called (`dispatch`), compiled (`compiler`), kept on disk (`cache`) and loaded again (`loader`).
+"""How kernels run: called (`dispatch`), compiled (`lowering`, `compiler`), stored (`cache`) and loaded again (`loader`).
 
-Only `compiler` imports Numba, and it is imported only where something has to be compiled.
+Only `lowering`, `compiler` and `ordinary` import Numba, and they are imported only where something has to be compiled.
 """
 
 MISMATCH = -0x6B65_726E_656C_2121

@@ -1,33 +1,23 @@
-"""From a Python function to an object file: the only module that loads Numba.
+"""From a Python function to an object file.
 
-Numba infers types and writes LLVM's language; optimising and generating code is done here, once for a kernel as a whole.
-Numba itself would do both for every helper, and for a wrapper that takes Python objects apart, none of which is ever used:
-half of the time.
+Numba infers types and writes LLVM's language (`lowering`); optimising and generating code is done here, once for a kernel as
+a whole, with a function `entry` that takes its arguments from words.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
-import importlib
 import itertools
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba
 from llvmlite import ir
-from numba.core import codegen, types
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
-from numba.core.errors import NumbaError
-from numba.core.registry import cpu_target
+from numba.core import types
 from numba.np.arrayobj import populate_array
 
-from bpejit.jit import MISMATCH, target
+from bpejit.jit import MISMATCH, listening, lowering, target
 from bpejit.jit.cache import Code
 
 _WORD = ir.IntType(64)
@@ -43,54 +33,8 @@ _FLAGS = _DATA + 48  # int32
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_C_CONTIGUOUS, _ALIGNED, _WRITEABLE
 
-_NO_ADDRESS = 1
-"""What Numba is told is the address of a helper; it is never called."""
 
-
-class _State:
-    unknown_numba = False
-
-
-_state = _State()
-
-
-class _HelperType(types.Dispatcher):  # type: ignore[misc]
-    """The type of a function that kernels call: a constant argument is one of its type, no more."""
-
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
-        # Numba would infer a function once for each constant, and again for what is only at first one, like a sum that begins
-        # with 0: a sixth of the time of a first run. Once the function is copied into its caller, LLVM knows the constant.
-        return super().get_call_type(context, tuple(map(types.unliteral, args)), kws)
-
-
-def type_of_kernel(kernel: Any) -> Any:
-    """Return the type by which Numba knows a function made with `kernel` or `inline`."""
-    return _HelperType(dispatcher_of(kernel))
-
-
-def type_of_intrinsic(function: Any) -> Any:
-    """Return the type by which Numba knows an `Intrinsic`: of `memory` as in `_memory`, of `lanes` as in `_lanes`."""
-    package, _, name = function.__module__.rpartition(".")
-    module = importlib.import_module(f"{package}._{name}")
-    context = cpu_target.typing_context
-    context.refresh()  # makes what the module has defined known
-    return context.resolve_value_type(getattr(module, function.__name__))
-
-
-@functools.cache
-def dispatcher_of(kernel: Any) -> Any:
-    """Return Numba's own object for a function made with `kernel` or `inline`."""
-    # error_model="numpy" leaves out the test for division by zero; no kernel divides by data.
-    # _nrt=False leaves out reference counting: with it, each call of a helper that has a loop and an early return costs an
-    # atomic increment and decrement per array (interning: 40 ns per pre-token instead of 4). Kernels allocate nothing, so
-    # there is nothing to count; one that does allocate fails to compile.
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": kernel.inlined}
-    return numba.njit(**options)(kernel.function)
-
-
-def compile_kernel(
-    kernel: Any, arguments: tuple[Any, ...], symbol: str, listeners: list[Callable[[str, float], None]]
-) -> Code | None:
+def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code:
     """Compile a kernel for the types of some arguments.
 
     Parameters
@@ -99,100 +43,38 @@ def compile_kernel(
     arguments : tuple
     symbol : str
         Name of the function in the object file.
-    listeners : list of functions
-        Called with ("start", 0.0) first and with ("end", seconds) at the end.
 
     Returns
     -------
-    Code, optional
-        None if this version of Numba is built in another way than those known here, which is told once, as a warning.
+    Code
 
     Raises
     ------
     NumbaError
         If the kernel cannot be compiled for these types.
     """
-    if _state.unknown_numba:
-        return None
-    begun = time.perf_counter()
-    for listener in listeners:
-        listener("start", 0.0)
     collecting = gc.isenabled()
     gc.disable()  # a tenth of the time: Numba makes many objects, and few that are garbage
     try:
-        with global_compiler_lock:
-            signature = tuple(numba.typeof(argument) for argument in arguments)
-            dispatcher = dispatcher_of(kernel)
-            with _only_lowering():
-                dispatcher.compile(signature)
-                result = dispatcher.overloads[signature]
-                result.library._ensure_finalized()
-            module, returns = _make_entry(result, symbol)
+        with listening.compiling(kernel.__qualname__):
+            module, returns = _make_entry(lowering.lower(kernel, arguments), symbol)
             return Code(_generate(module, symbol), returns)
-    except NumbaError:
-        raise
-    except Exception as error:
-        # Only what is not public in Numba fails in other ways.
-        _state.unknown_numba = True
-        dispatcher_of.cache_clear()  # they hold code that was never generated
-        warnings.warn(
-            f"numba {numba.__version__} differs inside from those that bpejit knows ({type(error).__name__}: {error}); kernels "
-            "run all the same, but are compiled anew in each process: install another version of numba",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
     finally:
         if collecting:
             gc.enable()
-        for listener in listeners:
-            listener("end", time.perf_counter() - begun)
 
 
-@contextmanager
-def _only_lowering() -> Iterator[None]:
-    """Have Numba stop when it has written LLVM's language, for what is compiled in the block."""
-    library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
-
-    def without_wrappers(self: Any, flags: Any) -> Any:
-        flags.no_cpython_wrapper = True
-        flags.no_cfunc_wrapper = True
-        return flags
-
-    changes: list[tuple[Any, str, Callable[..., Any]]] = [
-        (_FunctionCompiler, "_customize_flags", without_wrappers),
-        (library, "_optimize_functions", lambda self, module: None),
-        (library, "_optimize_final_module", lambda self: None),
-        (library, "_finalize_specific", lambda self: None),
-        (library, "get_pointer_to_function", lambda self, name: _NO_ADDRESS),
-        (generator, "_add_module", lambda self, module: None),
-        (generator, "set_env", lambda self, name, environment: None),
-    ]
-    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
-    try:
-        for owner, name, change in changes:
-            getattr(owner, name)  # an error here says that this Numba is built in another way
-            setattr(owner, name, change)
-        yield
-    finally:
-        for owner, name, method in before:
-            if method is not None:
-                setattr(owner, name, method)
-            elif name in vars(owner):
-                delattr(owner, name)
-
-
-def _make_entry(result: Any, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
+def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
     """Return a module with a function that calls a compiled function, and what it returns.
 
     The function takes the address of some words: those of the arguments; where several results go, if there are several;
     and for each array the types that it should have, of itself and of its elements. If one has not, `MISMATCH` is returned.
     """
-    context = cpu_target.target_context
-    about = result.fndesc
+    context = lowering.target_context()
+    about = lowered.description
     module = ir.Module("entry")
     module.triple = llvm.get_process_triple()
-    module.data_layout = context.codegen()._data_layout
+    module.data_layout = str(_target_machine().target_data)
     callee = ir.Function(module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name)
     entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), symbol)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
@@ -226,7 +108,7 @@ def _make_entry(result: Any, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
         builder.ret(_as_word(builder, about.restype, value))
         returns = _name_of(about.restype)
     linked = llvm.parse_assembly(str(module))
-    linked.link_in(result.library._final_module.clone())
+    linked.link_in(lowered.module)
     return linked, returns
 
 

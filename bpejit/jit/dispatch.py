@@ -6,7 +6,8 @@ A function runs in one of three ways:
 - As machine code, the usual way. The first call with arguments of some types has Numba compile it (`compiler`), and keeps
   the machine code on disk (`cache`). A later process loads that (`loader`) and never loads Numba, which would take
   half a second and 80 MB.
-- By Numba itself, if `NUMBA_BOUNDSCHECK=1` asks for a test of every index.
+- By Numba itself (`ordinary`), if `BPEJIT_JIT=numba` asks for that, `NUMBA_BOUNDSCHECK=1` for a test of every index, or
+  `NUMBA_DEBUGINFO=1` for what debuggers read.
 - As plain Python, if `NUMBA_DISABLE_JIT=1`: slow, exact, and what the coverage run uses.
 
 Machine code takes its arguments as 64-bit words: for a number its value, for an array the address of the array object, out
@@ -25,7 +26,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from bpejit.errors import OptionError, shorten
 from bpejit.jit import MISMATCH, cache, fingerprint, loader
+from bpejit.jit.listening import on_compile as on_compile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,12 +39,20 @@ def _is_set(variable: str) -> bool:
 
 JIT_ENABLED: bool = not _is_set("NUMBA_DISABLE_JIT")
 
-_BY_NUMBA = _is_set("NUMBA_BOUNDSCHECK")
+
+def _choose_numba() -> bool:
+    value = os.environ.get("BPEJIT_JIT", "")
+    if value not in ("", "numba"):
+        raise OptionError(
+            f"BPEJIT_JIT is {shorten(value)}, expected numba: set it to that to have Numba run kernels, or unset it"
+        )
+    return value == "numba" or _is_set("NUMBA_BOUNDSCHECK") or _is_set("NUMBA_DEBUGINFO")
+
+
+BY_NUMBA = _choose_numba()
 
 KERNELS: list[Any] = []
 """Every function made with `kernel`, in order of definition."""
-
-_listeners: list[Callable[[str, float], None]] = []
 
 _lock = threading.RLock()
 
@@ -135,9 +146,9 @@ class Kernel:
         if entry is None:
             entry = self._load(signature, arguments)
         if entry is None:
-            from bpejit.jit import compiler
+            from bpejit.jit import ordinary
 
-            return compiler.dispatcher_of(self)(*arguments)
+            return ordinary.dispatcher_of(self)(*arguments)
         words, expected, _ = _flatten(arguments)
         if isinstance(entry.returns, str):
             if entry.returns in ("int", "none"):
@@ -152,7 +163,7 @@ class Kernel:
     def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
         """Load the machine code for some arguments, and compile it if it was never compiled.
 
-        The result is None if that cannot be done with this version of Numba: then Numba has to call its own code.
+        The result is None if that cannot be done with this version of Numba: then Numba runs the function.
         """
         with _lock:
             if signature in self._entries:
@@ -161,11 +172,13 @@ class Kernel:
             symbol = f"bpejit.{name}.{fingerprint.hash_text(signature)}"
             code = cache.load(self, signature)
             if code is None:
+                from bpejit.jit import lowering
+
+                if not lowering.is_possible():
+                    return None
                 from bpejit.jit import compiler
 
-                code = compiler.compile_kernel(self, arguments, symbol, _listeners)
-                if code is None:
-                    return None
+                code = compiler.compile_kernel(self, arguments, symbol)
                 cache.save(self, signature, code)
             words, expected, kept = _flatten(arguments)
             several = not isinstance(code.returns, str)
@@ -189,9 +202,9 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What Numba takes this object for, where a kernel that it compiles calls it."""
-        from bpejit.jit import compiler
+        from bpejit.jit import lowering, ordinary
 
-        return compiler.type_of_kernel(self)
+        return (lowering if lowering.is_possible() else ordinary).type_of_kernel(self)
 
 
 _RESULTS: dict[str, Callable[[int], Any]] = {
@@ -251,10 +264,10 @@ def _decorate(function: Function, *, inlined: bool) -> Function:
     if not JIT_ENABLED:
         return function
     made = Kernel(function, inlined=inlined)
-    if _BY_NUMBA:
-        from bpejit.jit import compiler
+    if BY_NUMBA:
+        from bpejit.jit import ordinary
 
-        return compiler.dispatcher_of(made)  # type: ignore[no-any-return]
+        return ordinary.dispatcher_of(made)  # type: ignore[no-any-return]
     return made  # type: ignore[return-value]
 
 
@@ -270,15 +283,6 @@ def inline(function: Function) -> Function:
     return _decorate(function, inlined=True)
 
 
-def on_compile(callback: Callable[[str, float], None]) -> Callable[[], None]:
-    """Call `callback("start", 0.0)` when a kernel has to be compiled, and `callback("end", seconds)` when that is done.
-
-    Loading a kernel from disk does not count. The result is a function that ends it.
-    """
-    _listeners.append(callback)
-    return lambda: _listeners.remove(callback)
-
-
 def is_first_run() -> bool:
     """Whether kernels are to be compiled and kept, and none has been on this machine."""
-    return JIT_ENABLED and not _BY_NUMBA and cache.is_empty()
+    return JIT_ENABLED and not BY_NUMBA and cache.is_empty()

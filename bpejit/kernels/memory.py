@@ -27,7 +27,7 @@ class Intrinsic:
     @property
     def _numba_type_(self) -> Any:
         """What Numba takes this object for, where a kernel that it compiles calls it."""
-        from bpejit.jit.compiler import type_of_intrinsic
+        from bpejit.jit.lowering import type_of_intrinsic
 
         return type_of_intrinsic(self.function)
 
