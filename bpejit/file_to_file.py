@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.engines.jobs import EncodeJob
 from bpejit.files import OutputFile, replacing
-from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
+from bpejit.outputs import check_outputs, is_standard_output
+from bpejit.tokenfiles.flat import read_tokens, token_inputs
+from bpejit.tokenfiles.writer import TokenFileWriter, check_token_outputs
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,8 @@ class EncodeReport:
 
     Parameters
     ----------
-    path : Path
-        The token file.
+    path : Path, optional
+        The token file; None for a stream or a device.
     tokens, bytes : int
         Ids written and bytes of text read.
     dtype : str
@@ -34,7 +37,7 @@ class EncodeReport:
         Wall time, reading and writing included.
     """
 
-    path: Path
+    path: Path | None
     tokens: int
     bytes: int
     dtype: str
@@ -44,23 +47,27 @@ class EncodeReport:
 def encode_files(
     encoder: Encoder,
     inputs: Inputs,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | BinaryIO,
     *,
     dtype: str,
     workers: int | None,
     engine: str,
     chunk_bytes: int,
+    overwrite: bool,
     tell: Progress,
 ) -> EncodeReport:
     """Encode files into one token file; the parameters are those of `Tokenizer.encode_files`."""
     begun = time.perf_counter()
     model = encoder.model
     sources = find_sources(inputs)
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
     total = total_bytes(sources)
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads")
     written = 0
-    with TokenFileWriter(out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256) as writer:
+    with TokenFileWriter(
+        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite
+    ) as writer:
         job = EncodeJob(model, writer.dtype.name, encoder)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         tell("encode", 0, total, "bytes")
@@ -68,7 +75,7 @@ def encode_files(
             writer.write(ids, n_bytes=n_bytes)
             written += n_bytes
             tell("encode", written, total, "bytes")
-    return EncodeReport(Path(out), writer.n_tokens, written, writer.dtype.name, time.perf_counter() - begun)
+    return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, time.perf_counter() - begun)
 
 
 def decode_file(
@@ -77,10 +84,16 @@ def decode_file(
     out: str | os.PathLike[str] | BinaryIO,
     *,
     dtype: str | None,
+    overwrite: bool,
     tell: Progress,
 ) -> int:
     """Decode a token file; the parameters are those of `Tokenizer.decode_file`."""
-    tokens = open_tokens(path, dtype=dtype, tokenizer_sha256=encoder.model.sha256)
+    if isinstance(out, (str, os.PathLike)):
+        check_outputs([out], inputs=token_inputs(path), overwrite=overwrite)
+        if is_standard_output(out):
+            out = sys.stdout.buffer
+    model = encoder.model
+    tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size)
 
     def write(target: BinaryIO | OutputFile) -> int:
         written = done = 0

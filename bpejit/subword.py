@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -26,6 +27,7 @@ from bpejit.files import read_file, replacing
 from bpejit.kernels import subword_encoding as kernels
 from bpejit.kernels._constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.subwords import ESCAPE_ROOM
+from bpejit.outputs import check_outputs, is_standard_output
 from bpejit.subword_building import CODE_POINTS, SubtokenBuilder, Subtokens, alphabet_table, pack_strings
 
 PAD = "<pad>"
@@ -576,23 +578,29 @@ class SubwordTextEncoder:
 
     # -- files
 
-    def store_to_file(self, filename: str | os.PathLike[str], add_single_quotes: bool = True) -> None:
+    def store_to_file(
+        self, filename: str | os.PathLike[str], add_single_quotes: bool = True, *, overwrite: bool = False
+    ) -> None:
         """Write the vocabulary, a subtoken on each line, in order of id.
 
         Parameters
         ----------
         filename : path
+            `-` is standard output.
         add_single_quotes : bool
             Write the quotes that keep white space at the borders of a subtoken.
+        overwrite : bool
+            Whether an existing file is replaced; without it that is an error.
 
         Raises
         ------
         TokenizerFormatError
             If a subtoken cannot be written on a line.
         OutputError
-            If the file cannot be written.
+            If the file cannot be written, or exists and `overwrite` is false.
         """
         filename = arguments.path("filename", filename, error=OutputError)
+        check_outputs([filename], overwrite=overwrite)
         quote = "'" if add_single_quotes else ""
         lines = []
         for number, string in enumerate(self._all_subtoken_strings):
@@ -608,6 +616,10 @@ class SubwordTextEncoder:
                 f"the vocabulary has the character {cause.object[cause.start]!r}, which UTF-8 does not have; "
                 "expected text: remove lone surrogates from it"
             ) from cause
+        if is_standard_output(filename):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return
         with replacing(filename) as file:
             file.write(data)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,8 +16,10 @@ from bpejit.arrays import Array
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenizerFormatError
 from bpejit.files import OutputFile, StrPath, replacing
+from bpejit.outputs import check_outputs, is_standard_output
 from bpejit.subword import EOS, EOS_ID, RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
-from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens
+from bpejit.tokenfiles.flat import read_tokens, token_inputs
+from bpejit.tokenfiles.writer import TokenFileWriter, check_token_outputs
 
 BLOCK_BYTES = 4 << 20
 """Bytes of whole lines that are worked on at a time; a longer line is a block by itself."""
@@ -202,14 +206,33 @@ def train_vocabulary(
 
 
 def encode_file(
-    encoder: SubwordTextEncoder, inputs: Inputs, out: StrPath, *, append_eos: bool = False, progress: Report | None = None
+    encoder: SubwordTextEncoder,
+    inputs: Inputs,
+    out: StrPath | BinaryIO,
+    *,
+    append_eos: bool = False,
+    overwrite: bool = False,
+    progress: Report | None = None,
 ) -> Encoded:
     """Write the ids of files, each line of which is a text, to a token file (see `bpejit.tokenfiles.flat`).
+
+    Parameters
+    ----------
+    encoder : SubwordTextEncoder
+    inputs : paths
+        Files, globs or `-`.
+    out : path or binary stream
+        As for `Tokenizer.encode_files`.
+    append_eos : bool
+        Write EOS_ID after each line.
+    overwrite : bool
+        Whether existing files are replaced.
+    progress : callable, optional
 
     Raises
     ------
     CorpusError, OutputError
-        If a file cannot be read, or the ids not written.
+        If a file cannot be read, or the ids not written; also if a file exists and `overwrite` is false.
     TokenizerFormatError
         If the vocabulary cannot write a line, or lacks the end mark that is wanted.
     """
@@ -220,11 +243,12 @@ def encode_file(
             "leave `--append-eos` out, or build a vocabulary that begins with the reserved tokens"
         )
     sources = find_sources(inputs)
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
     total = total_bytes(sources)
     lines = done = 0
     if progress is not None:
         progress("encoding", 0, total, "bytes")
-    with TokenFileWriter(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256) as writer:
+    with TokenFileWriter(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite) as writer:
         for source in sources:
             for block in line_blocks(source):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):
@@ -244,18 +268,25 @@ def decode_file(
     out: StrPath | Writable,
     *,
     dtype: str | None = None,
+    overwrite: bool = False,
     progress: Report | None = None,
 ) -> int:
     """Write the text of a token file, a line for each end mark; return its bytes. Without end marks it is one line.
+
+    The parameters are those of `Tokenizer.decode_file`.
 
     Raises
     ------
     TokenFileError, TokenIdError, OutputError
         If the file is broken or of another vocabulary, has an id that the vocabulary lacks, or the text cannot be written.
     """
-    file = open_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256)
+    if isinstance(out, (str, os.PathLike)):
+        check_outputs([out], inputs=token_inputs(tokens), overwrite=overwrite)
+        if is_standard_output(out):
+            out = sys.stdout.buffer
+    file = read_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256, vocab_size=encoder.vocab_size)
     opened: AbstractContextManager[OutputFile | Writable]
-    opened = nullcontext(out) if hasattr(out, "write") else replacing(out)  # type: ignore[arg-type]
+    opened = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
     done = written = 0
     waiting: list[Array] = []
     if progress is not None:
@@ -297,6 +328,8 @@ def check_output(path: StrPath) -> None:
     OutputError
         If it cannot. Nothing is left behind.
     """
+    if is_standard_output(path):
+        return
     file = OutputFile(path)
     try:
         file._open(alone=True)

@@ -29,7 +29,7 @@ from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encod
 from bpejit.split import Pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.streaming import StreamDecoder, decode_stream
-from bpejit.tokenfiles.flat import DTYPES
+from bpejit.tokenfiles.description import DTYPES
 from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -357,12 +357,13 @@ class Tokenizer:
     def encode_files(
         self,
         inputs: Inputs,
-        out: str | os.PathLike[str],
+        out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str = "auto",
         workers: int | None = None,
         engine: str = "auto",
         chunk_bytes: int = CHUNK_BYTES,
+        overwrite: bool = False,
         progress: Progress | None = None,
     ) -> EncodeReport:
         """Encode files to a token file, streaming: memory does not grow with the input.
@@ -374,13 +375,16 @@ class Tokenizer:
         ----------
         inputs : paths
             Files, globs, or `-` for standard input.
-        out : path
+        out : path or binary stream
+            A stream, a device, a pipe or `-` (standard output) receives the ids alone, without a description.
         dtype : str
             `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
         workers, engine
             How the work is spread (see `bpejit.engines`); never changes the result.
         chunk_bytes : int
             How much text a worker takes at a time; never changes the result.
+        overwrite : bool
+            Whether existing files are replaced. Without it they are an error, and one of the inputs always is.
         progress : callable, optional
 
         Raises
@@ -391,11 +395,12 @@ class Tokenizer:
         return encode_files(
             self._encoder,
             inputs,
-            arguments.path("out", out, error=OutputError),
+            out if hasattr(out, "write") else arguments.path("out", out, error=OutputError),
             dtype=arguments.choice("dtype", dtype, ("auto", *DTYPES), error=TokenFileError),
             workers=workers,
             engine=engine,
             chunk_bytes=chunk_bytes,
+            overwrite=arguments.flag("overwrite", overwrite),
             tell=arguments.function("progress", progress) or no_progress,
         )
 
@@ -437,12 +442,27 @@ class Tokenizer:
         out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str | None = None,
+        overwrite: bool = False,
         progress: Progress | None = None,
     ) -> int:
         """Decode a token file to a file or an open binary stream, in little memory; return the number of bytes written.
 
+        Parameters
+        ----------
+        path : path
+            The token file, or `-` for ids from standard input, which need `dtype`.
+        out : path or binary stream
+            `-` is standard output.
+        dtype : str, optional
+            `uint16` or `uint32`; needed where the file has no description.
+        overwrite : bool
+            Whether an existing file is replaced. Without it that is an error, and `path` itself always is.
+        progress : callable, optional
+
         Raises
         ------
+        OutputError
+            If the text cannot be written, or `out` exists.
         TokenFileError
             If the file is broken, or was written by another tokenizer.
         TokenIdError
@@ -452,8 +472,9 @@ class Tokenizer:
         if not hasattr(out, "write"):
             out = arguments.path("out", out, error=OutputError)
         dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        overwrite = arguments.flag("overwrite", overwrite)
         tell = arguments.function("progress", progress) or no_progress
-        return decode_file(self._encoder, path, out, dtype=dtype, tell=tell)
+        return decode_file(self._encoder, path, out, dtype=dtype, overwrite=overwrite, tell=tell)
 
     # ---- other faces -------------------------------------------------------------------------------------------------
 
@@ -483,6 +504,7 @@ class Tokenizer:
         *,
         format: str = "bpejit",  # noqa: A002 - it is the word for it
         legacy_merges: bool = False,
+        overwrite: bool = False,
     ) -> str | None:
         """Save the tokenizer, by default as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format
         cannot say.
@@ -496,6 +518,8 @@ class Tokenizer:
             lines of Python that make a `tiktoken.Encoding` of it; `gpt2`, `vocab.json` and `merges.txt`.
         legacy_merges : bool
             Whether the merges in `tokenizer.json` are written as `"a b"`, for readers that know no pairs.
+        overwrite : bool
+            Whether existing files of these names are replaced. Other files of a folder are never touched.
 
         Returns
         -------
@@ -507,13 +531,14 @@ class Tokenizer:
         TokenizerFormatError
             If the format cannot say what the tokenizer is, or its readers would give other ids.
         OutputError
-            If a file cannot be written, or one is there that bpejit did not write.
+            If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
         """
         return save_model(
             self._model,
             arguments.path("path", path, error=OutputError),
             format=arguments.choice("format", format, FORMATS, error=TokenizerFormatError),
             legacy_merges=arguments.flag("legacy_merges", legacy_merges),
+            overwrite=arguments.flag("overwrite", overwrite),
         )
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from .options import debug_option, input_argument, quiet_option, read_tokenizer, spread_options, tokenizer_option
+from .options import (
+    debug_option,
+    input_argument,
+    overwrite_option,
+    quiet_option,
+    read_tokenizer,
+    spread_options,
+    tokenizer_option,
+)
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 
 @click.command()
 @input_argument
-@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as tokens.bin.")
+@click.option(
+    "--out", required=True, metavar="FILE", help="The token file to write, such as tokens.bin; - for standard output."
+)
+@overwrite_option
 @tokenizer_option
 @click.option(
     "--dtype",
@@ -28,6 +37,7 @@ def encode(
     *,
     inputs: tuple[str, ...],
     out: str,
+    overwrite: bool,
     tokenizer_path: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
@@ -41,18 +51,28 @@ def encode(
 
     INPUT is files, globs, or - for standard input.
     The file has no header; beside it, FILE.json says dtype, counts and tokenizer.
+    Standard output, pipes and devices receive the ids alone; --dtype chooses their type.
 
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
-        gunzip -c corpus.txt.gz | bpejit encode - --out tokens.bin --tokenizer my-tokenizer
+        gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
+    from bpejit.corpus.sources import find_sources
+    from bpejit.formats.recognise import tokenizer_files
+    from bpejit.tokenfiles.writer import check_token_outputs
+
     with watch(quiet=quiet) as progress:
+        read = [source.path for source in find_sources(inputs)]
+        check_token_outputs(out, inputs=[*read, *tokenizer_files(tokenizer_path)], overwrite=overwrite)
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-        report = tokenizer.encode_files(inputs, out, dtype=dtype, workers=workers, engine=engine, progress=progress)
+        report = tokenizer.encode_files(
+            inputs, out, dtype=dtype, workers=workers, engine=engine, overwrite=overwrite, progress=progress
+        )
+    size = f"{format_bytes(report.path.stat().st_size)}, " if report.path is not None else ""
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
     progress.say(
         f"encoded {format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio} in {format_seconds(report.seconds)} "
         f"({format_rate(report.bytes, report.seconds, 'bytes')}); "
-        f"wrote `{out}` ({format_bytes(Path(out).stat().st_size)}, {report.dtype})"
+        f"wrote `{out}` ({size}{report.dtype})"
     )

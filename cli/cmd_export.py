@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .options import debug_option, pattern_options, quiet_option, read_tokenizer
+from .options import debug_option, overwrite_option, pattern_options, quiet_option, read_tokenizer
 
 FORMATS = ("hf", "tiktoken", "gpt2")
 
@@ -13,6 +13,7 @@ FORMATS = ("hf", "tiktoken", "gpt2")
 @click.argument("tokenizer", metavar="TOKENIZER")
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="The format to write.")
 @click.option("--out", required=True, metavar="PATH", help="Where to write: a folder, or for tiktoken a file NAME.tiktoken.")
+@overwrite_option
 @click.option("--legacy-merges", is_flag=True, help='For hf: write merges as "a b", for readers that know no pairs.')
 @pattern_options
 @quiet_option
@@ -22,6 +23,7 @@ def export(
     tokenizer: str,
     form: str,
     out: str,
+    overwrite: bool,
     legacy_merges: bool,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
@@ -40,7 +42,12 @@ def export(
         bpejit export tokenizer --to hf --out for-transformers
         bpejit export tokenizer --to tiktoken --out mine.tiktoken
     """
-    read_tokenizer(tokenizer, pattern, special_tokens, unicode).save(out, format=form, legacy_merges=legacy_merges)
+    from bpejit.formats.export import check_save
+    from bpejit.formats.recognise import tokenizer_files
+
+    check_save(out, format=form, inputs=tokenizer_files(tokenizer), overwrite=overwrite)
+    loaded = read_tokenizer(tokenizer, pattern, special_tokens, unicode)
+    loaded.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
     if not quiet:
         click.echo(f"wrote `{out}` for {form}", err=True)
         for line in _usage(form, out):

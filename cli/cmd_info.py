@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import click
 
 from bpejit.errors import BpejitError
 
-from .options import debug_option, pattern_options, read_tokenizer
+from .options import debug_option, dtype_option, pattern_options, read_tokenizer
 
 if TYPE_CHECKING:
     from bpejit import Tokenizer
@@ -21,45 +22,78 @@ SHOWN = 5
 
 FIRST_IDS = 10
 
+HEAD_BYTES = 4096
+"""How much of a file of no known format is looked at."""
+
 
 @click.command()
 @click.argument("path", metavar="TOKENIZER|TOKENS")
+@click.option("--verify", is_flag=True, help="Read all ids of a token file, and compare them with the hash in its description.")
+@dtype_option
 @pattern_options
 @debug_option
-def info(*, path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> None:
+def info(
+    *,
+    path: str,
+    verify: bool,
+    dtype: str | None,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
+    unicode: str | None,
+) -> None:
     """Say what a tokenizer or a token file holds.
 
     \b
     Example:
         bpejit info tokenizer
         bpejit info tokens.bin
+        bpejit info tokens.bin --verify
     """
     if not path.startswith("hf:") and not Path(path).exists():
         raise BpejitError(f"there is no `{path}`; expected a tokenizer or a token file: check the path")
     lines = (
-        _token_file_lines(path)
-        if _is_token_file(path)
+        _token_file_lines(path, dtype, verify=verify)
+        if _is_token_file(path, dtype, verify=verify)
         else _tokenizer_lines(read_tokenizer(path, pattern, special_tokens, unicode), path)
     )
     for name, value in lines:
         click.echo(f"{name:<16}{value}")
 
 
-def _is_token_file(path: str) -> bool:
-    """Whether a path is a file with the description of a token file, or of no tokenizer format."""
+def _is_token_file(path: str, dtype: str | None, *, verify: bool) -> bool:
+    """Return whether a path is to be read as a token file: the user says so, it has a description, or it may be one."""
     from bpejit.errors import TokenizerFormatError
     from bpejit.formats.recognise import recognise
-    from bpejit.tokenfiles.flat import sidecar_path
+    from bpejit.tokenfiles.description import sidecar_path
 
     if path.startswith("hf:") or Path(path).is_dir():
         return False
-    if sidecar_path(path).exists():
+    if dtype is not None or verify or sidecar_path(path).exists():
         return True
     try:
         recognise(path)
     except TokenizerFormatError:
-        return Path(path).suffix != ".json"
+        if Path(path).suffix == ".json":
+            raise
+        if _is_text(path):
+            raise BpejitError(
+                f"`{path}` is neither a tokenizer nor a token file: it holds text, and there is no "
+                f"`{sidecar_path(path)}` that describes it; expected a tokenizer or a token file: encode the text with "
+                "`bpejit encode`, or say `--dtype` if it is a token file of another tool"
+            ) from None
+        return True
     return False
+
+
+def _is_text(path: str) -> bool:
+    """Return whether a file begins with UTF-8 text without control characters, which 2-byte and 4-byte ids hardly ever are."""
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and all(character >= " " or character in "\t\n\v\f\r\x1b" for character in text)
 
 
 def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str]]:
@@ -131,22 +165,32 @@ def _show(token: bytes) -> str:
         return repr(token)
 
 
-def _token_file_lines(path: str) -> Iterator[tuple[str, str]]:
-    from bpejit.tokenfiles.flat import open_tokens, sidecar_path
+def _token_file_lines(path: str, dtype: str | None, *, verify: bool) -> Iterator[tuple[str, str]]:
+    from bpejit.tokenfiles.description import sidecar_path
+    from bpejit.tokenfiles.flat import open_tokens
 
     described = sidecar_path(path).exists()
     # Without its description a file may be of either dtype; as uint16 it opens whenever it is whole.
-    tokens = open_tokens(path, dtype=None if described else "uint16")
-    yield "token file", path
+    tokens = open_tokens(path, dtype=dtype or (None if described else "uint16"))
+    if verify:
+        tokens.verify()
+    yield "token file" if described or dtype else "file", path
     yield "file size", f"{Path(path).stat().st_size:,} bytes"
-    if not described:
-        yield "dtype", f"not known, since there is no `{sidecar_path(path)}`: `bpejit decode --dtype` can be told"
-        yield "tokens", f"{tokens.n_tokens:,} if uint16, {tokens.n_tokens // 2:,} if uint32"
+    if not described and not dtype:
+        yield (
+            "kind",
+            f"not known: it is not a tokenizer, and there is no `{sidecar_path(path)}`; say `--dtype` for a token file",
+        )
+        yield "tokens", f"{tokens.n_tokens:,} if they are uint16, {tokens.n_tokens // 2:,} if they are uint32"
         return
     yield "dtype", tokens.dtype
     yield "tokens", f"{tokens.n_tokens:,}"
+    if not described:
+        yield "first ids", " ".join(map(str, tokens.ids[:FIRST_IDS].tolist()))
+        return
     read = tokens.bytes_read or 0
     yield "text", f"{read:,} bytes" + (f", {read / tokens.n_tokens:.2f} per token" if tokens.n_tokens else "")
     yield "vocab size", f"{tokens.vocab_size:,}"
     yield "tokenizer", str(tokens.tokenizer_sha256)
+    yield "ids sha256", (tokens.ids_sha256 or "not in the description") + (", verified" if verify else "")
     yield "first ids", " ".join(map(str, tokens.ids[:FIRST_IDS].tolist()))

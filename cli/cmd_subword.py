@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import click
 
-from .options import debug_option, dtype_option, input_argument, quiet_option
+from .options import debug_option, dtype_option, input_argument, overwrite_option, quiet_option
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -62,7 +60,7 @@ def subword() -> None:
     metavar="TEXT",
     help="A text that gets one of the first ids, behind <pad> and <EOS>; may be repeated.",
 )
-@click.option("--force", is_flag=True, help="Build the vocabulary even if the file is there already.")
+@overwrite_option
 @quiet_option
 @debug_option
 def train(
@@ -73,29 +71,25 @@ def train(
     max_subtoken_length: int | None,
     byte_budget: int | None,
     reserved: tuple[str, ...],
-    force: bool,
+    overwrite: bool,
     quiet: bool,
 ) -> None:
     """Build a vocabulary of subtokens from text, a sentence on each line.
 
     INPUT is files, globs, or - for standard input.
     A file whose name ends in .tsv has lines of a word, a tab and a count.
-    A vocabulary file that is there already is used, not built again.
 
     \b
     Example:
         bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
         bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
     """
-    from bpejit.subword_files import check_output, load_vocabulary, train_vocabulary
+    from bpejit.corpus.sources import find_sources
+    from bpejit.outputs import check_outputs
+    from bpejit.subword_files import check_output, train_vocabulary
 
     with watch(quiet=quiet) as progress:
-        if not force and Path(out).exists():
-            encoder = load_vocabulary(out)
-            progress.say(
-                f"`{out}` is there already, with {encoder.vocab_size:,} subtokens: using it; `--force` builds it again"
-            )
-            return
+        check_outputs([out], inputs=[source.path for source in find_sources(inputs)], overwrite=overwrite)
         check_output(out)  # not after an hour of counting
         encoder = train_vocabulary(
             inputs,
@@ -105,7 +99,7 @@ def train(
             reserved=reserved,
             progress=progress,
         )
-        encoder.store_to_file(out)
+        encoder.store_to_file(out, overwrite=overwrite)
         seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     read = progress.stages["counting"].done
@@ -118,13 +112,14 @@ def train(
 @subword.command()
 @input_argument
 @vocab_option
-@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as ids.bin.")
+@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as ids.bin; - for standard output.")
+@overwrite_option
 @click.option(
     "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, behind each line; decode needs it to find the lines."
 )
 @quiet_option
 @debug_option
-def encode(*, inputs: tuple[str, ...], vocab: str, out: str, append_eos: bool, quiet: bool) -> None:
+def encode(*, inputs: tuple[str, ...], vocab: str, out: str, overwrite: bool, append_eos: bool, quiet: bool) -> None:
     """Turn text, a sentence on each line, into a file of ids.
 
     INPUT is files, globs, or - for standard input.
@@ -134,11 +129,15 @@ def encode(*, inputs: tuple[str, ...], vocab: str, out: str, append_eos: bool, q
     Example:
         bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
     """
+    from bpejit.corpus.sources import find_sources
     from bpejit.subword_files import encode_file, load_vocabulary
+    from bpejit.tokenfiles.writer import check_token_outputs
 
     with watch(quiet=quiet) as progress:
+        read = [source.path for source in find_sources(inputs)]
+        check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
-        report = encode_file(encoder, inputs, out, append_eos=append_eos, progress=progress)
+        report = encode_file(encoder, inputs, out, append_eos=append_eos, overwrite=overwrite, progress=progress)
         seconds = progress.stages["encoding"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
     progress.say(
@@ -150,26 +149,32 @@ def encode(*, inputs: tuple[str, ...], vocab: str, out: str, append_eos: bool, q
 @subword.command()
 @click.argument("tokens", metavar="TOKENS")
 @vocab_option
-@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it.")
+@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it, or with -.")
+@overwrite_option
 @dtype_option
 @quiet_option
 @debug_option
-def decode(*, tokens: str, vocab: str, out: str | None, dtype: str | None, quiet: bool) -> None:
+def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, quiet: bool) -> None:
     """Turn a file of ids back into text, a line for each <EOS>.
 
+    TOKENS is a token file, or - for ids from standard input, which need --dtype.
     Ids that were written without --append-eos become one line.
 
     \b
     Example:
         bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
     """
+    from bpejit.outputs import check_outputs, is_standard_output
     from bpejit.subword_files import decode_file, load_vocabulary
+    from bpejit.tokenfiles.flat import token_inputs
 
+    target = "-" if out is None else out
     with watch(quiet=quiet) as progress:
+        check_outputs([target], inputs=[*token_inputs(tokens), vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
-        written = decode_file(encoder, tokens, sys.stdout.buffer if out is None else out, dtype=dtype, progress=progress)
+        written = decode_file(encoder, tokens, target, dtype=dtype, overwrite=overwrite, progress=progress)
         seconds = progress.stages["decoding"].seconds
     progress.say(
         f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
-        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if out is not None else "")
+        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if not is_standard_output(target) else "")
     )

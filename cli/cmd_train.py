@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import click
 
-from .options import PATTERNS, TIE_RULES, debug_option, input_argument, quiet_option, spread_options, unicode_option
+from .options import (
+    PATTERNS,
+    TIE_RULES,
+    debug_option,
+    input_argument,
+    overwrite_option,
+    quiet_option,
+    spread_options,
+    unicode_option,
+)
 from .progress import format_bytes, format_seconds, watch
 
 DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
@@ -14,6 +23,7 @@ DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 @input_argument
 @click.option("--vocab-size", type=int, required=True, metavar="N", help="Tokens in all: 256 bytes, merges and special tokens.")
 @click.option("--out", default="tokenizer", show_default=True, metavar="FOLDER", help="Where the tokenizer is written.")
+@overwrite_option
 @click.option(
     "--pattern",
     default="gpt2",
@@ -56,6 +66,7 @@ def train(
     inputs: tuple[str, ...],
     vocab_size: int,
     out: str,
+    overwrite: bool,
     pattern: str,
     special_tokens: tuple[str, ...],
     no_special_tokens: bool,
@@ -83,11 +94,13 @@ def train(
         raise click.UsageError("`--no-special-tokens` and `--special-token` exclude each other: leave one out")
     if not special_tokens and not no_special_tokens:
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
+    from bpejit.corpus.sources import find_sources
     from bpejit.formats.folder import check_folder, save_folder
     from bpejit.trainer import train_model
     from bpejit.warmup import compiling_meanwhile
 
-    check_folder(out)  # not after hours of training
+    check_folder(out, overwrite=overwrite)  # not after hours of training
+    check_folder(out, inputs=[source.path for source in find_sources(inputs)], overwrite=overwrite)
     with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
         model = train_model(
             inputs,
@@ -104,7 +117,7 @@ def train(
             engine=engine,
             progress=progress,
         )
-        unreadable = save_folder(model, out)
+        unreadable = save_folder(model, out, overwrite=overwrite)
         seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     read = max((stage.done for stage in progress.stages.values() if stage.unit == "bytes"), default=0)

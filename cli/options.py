@@ -43,6 +43,9 @@ debug_option = click.option(
 quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the output if it already exists.")
+
+
 def input_argument(function: Command) -> Command:
     """Add INPUT: one or more files, globs or `-`; the library expands the globs that the shell did not."""
     return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)(function)

@@ -250,7 +250,11 @@ def test_info_of_a_token_file_without_its_description(trained, tmp_path):
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in result.stdout.splitlines())
     size = (trained / "tokens.bin").stat().st_size
     assert lines["file size"] == f"{size:,} bytes"
-    assert lines["dtype"].startswith("not known")
+    assert lines["kind"].startswith("not known")
+    assert lines["tokens"].startswith(f"{size // 2:,} if they are uint16")
+    result = invoke("info", tmp_path / "tokens.bin", "--dtype", "uint16")
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in result.stdout.splitlines())
+    assert (lines["dtype"], lines["tokens"]) == ("uint16", f"{size // 2:,}")
 
 
 @pytest.mark.compiled

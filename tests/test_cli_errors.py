@@ -53,10 +53,12 @@ def fails(work, *arguments, code=1):
     return result.stderr
 
 
-TRAIN = ["--vocab-size", "300"]
+TRAIN = ["--vocab-size", "300", "--overwrite"]
 
 
-@pytest.mark.parametrize("command", [["train", *TRAIN], ["encode", "--out", "tokens.bin"]], ids=["train", "encode"])
+@pytest.mark.parametrize(
+    "command", [["train", *TRAIN], ["encode", "--out", "tokens.bin", "--overwrite"]], ids=["train", "encode"]
+)
 def test_input_that_cannot_be_read(work, command):
     (work / "folder").mkdir()
     assert "`missing.txt`" in fails(work, *command, "missing.txt")
@@ -88,12 +90,12 @@ def test_empty_text_encodes_to_no_tokens(work):
 
 
 def test_vocabulary_too_small(work):
-    message = fails(work, "train", "corpus.txt", "--vocab-size", "256")
+    message = fails(work, "train", "corpus.txt", "--vocab-size", "256", "--out", "new")
     assert "256" in message
     assert "--vocab-size is 256; expected a whole number from 257 up" in message
     three = ["--special-token", "a", "--special-token", "b", "--special-token", "c"]
-    assert "from 259 up" in fails(work, "train", "corpus.txt", "--vocab-size", "5", *three)
-    assert "-1" in fails(work, "train", "corpus.txt", "--vocab-size", "-1")
+    assert "from 259 up" in fails(work, "train", "corpus.txt", "--vocab-size", "5", *three, "--out", "new")
+    assert "-1" in fails(work, "train", "corpus.txt", "--vocab-size", "-1", "--out", "new")
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{3,1}", r"\p{Nonsense}", "*"])
@@ -196,7 +198,7 @@ def test_output_that_cannot_be_written(work):
     (work / "foreign").mkdir()
     (work / "foreign" / "tokenizer.json").write_bytes(b"{}")
     # The input does not exist: that the folder is looked at first shows that nothing is trained in vain.
-    assert "`foreign`" in fails(work, "train", "missing.txt", *TRAIN, "--out", "foreign")
+    assert "`foreign`" in fails(work, "train", "missing.txt", "--vocab-size", "300", "--out", "foreign")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX")
@@ -211,8 +213,8 @@ def test_full_disk(work):
 
     for arguments in (
         ["train", "corpus.txt", *TRAIN],
-        ["encode", "corpus.txt", "--out", "tokens.bin"],
-        ["decode", "tokens.bin", "--out", "corpus.txt"],
+        ["encode", "corpus.txt", "--out", "tokens.bin", "--overwrite"],
+        ["decode", "tokens.bin", "--out", "corpus.txt", "--overwrite"],
     ):
         before = snapshot(work)
         result = run(*arguments, cwd=work, preexec_fn=limit, env={**ENVIRONMENT, "PYTHONDONTWRITEBYTECODE": "1"})
@@ -249,7 +251,7 @@ def test_reader_that_goes_away(work):
 )
 def test_an_interrupted_run_leaves_nothing(work, number, code, message):
     before = snapshot(work)
-    command = [*COMMAND, "encode", "-", "--out", "tokens.bin"]
+    command = [*COMMAND, "encode", "-", "--out", "tokens.bin", "--overwrite"]
     with subprocess.Popen(
         command,
         cwd=work,

@@ -87,7 +87,8 @@ def test_examples_of_the_help(shell, name):
     assert lines
     if name in ("encode", "decode", "export", "info", "split", "verify"):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
-        shell("bpejit encode corpus.txt --out tokens.bin --quiet")
+        if name != "encode":
+            shell("bpejit encode corpus.txt --out tokens.bin --quiet")
     for line in lines:
         assert re.search(rf"\bbpejit {name}", line)
         shell(line.strip())

@@ -134,7 +134,7 @@ def test_training_notes_may_hold_paths_and_numpy_numbers(tmp_path: Path) -> None
     assert load_folder(tmp_path).training == {"path": "a.txt", "n": 3, "sizes": [1, 2]}
     before = content(tmp_path)
     with pytest.raises(TypeError, match="the training notes hold"):
-        save_folder(Model(tokens=BYTES, merges=[], training={"bad": object()}), tmp_path)
+        save_folder(Model(tokens=BYTES, merges=[], training={"bad": object()}), tmp_path, overwrite=True)
     assert content(tmp_path) == before
 
 
@@ -153,13 +153,13 @@ def test_training_notes_may_hold_paths_and_numpy_numbers(tmp_path: Path) -> None
 )
 def test_what_other_tools_would_read_differently_is_kept_from_them(tmp_path: Path, model: Model, reason: str) -> None:
     save_folder(MODEL, tmp_path)
-    told = save_folder(model, tmp_path)
+    told = save_folder(model, tmp_path, overwrite=True)
     assert told is not None
     assert re.search(reason, told)
     assert set(content(tmp_path)) == {"model.json", "bpejit.json"}, "what was saved before must not be picked up"
     assert json.loads((tmp_path / "bpejit.json").read_bytes())["not_for_other_tools"] == told
     assert load_folder(tmp_path) == model
-    assert save_folder(MODEL, tmp_path) is None
+    assert save_folder(MODEL, tmp_path, overwrite=True) is None
     assert set(content(tmp_path)) == {"tokenizer.json", "tokenizer_config.json", "bpejit.json"}
     assert load_folder(tmp_path) == MODEL
 
@@ -437,7 +437,7 @@ def test_saving_where_a_file_is(tmp_path: Path) -> None:
 def test_another_tools_tokenizer_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b"precious")
     for attempt in (lambda: save_folder(MODEL, tmp_path), lambda: check_folder(tmp_path)):
-        with pytest.raises(OutputError, match=r"tokenizer.json was not written by bpejit and would be lost"):
+        with pytest.raises(OutputError, match=r"`tokenizer.json` already exists there; .* `overwrite=True`"):
             attempt()
     assert content(tmp_path) == {"tokenizer.json": b"precious"}
 
@@ -445,7 +445,7 @@ def test_another_tools_tokenizer_is_not_overwritten(tmp_path: Path) -> None:
 def test_other_files_of_the_folder_stay(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"mine")
     save_folder(MODEL, tmp_path)
-    save_folder(Model(tokens=BYTES, merges=[]), tmp_path)
+    save_folder(Model(tokens=BYTES, merges=[]), tmp_path, overwrite=True)
     assert (tmp_path / "notes.txt").read_bytes() == b"mine"
 
 
@@ -462,7 +462,7 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, blocked: str) -
     (tmp_path / blocked).mkdir()
     before = {path.name: path.is_dir() or path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(OutputError, match="it is a folder"):
-        save_folder(Model(tokens=BYTES, merges=[]), tmp_path)
+        save_folder(Model(tokens=BYTES, merges=[]), tmp_path, overwrite=True)
     assert {path.name: path.is_dir() or path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

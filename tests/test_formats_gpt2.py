@@ -316,9 +316,11 @@ def test_missing_files(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_both_files(tmp_path: Path) -> None:
     pair = files(tmp_path, "old vocab", "old merges")
     with pytest.raises(OutputError):
-        write_gpt2_pair(Model(tokens=BYTES, merges=[]), pair[0], tmp_path / "missing" / "merges.txt")
+        write_gpt2_pair(Model(tokens=BYTES, merges=[]), pair[0], tmp_path / "missing" / "merges.txt", overwrite=True)
     with pytest.raises(TokenizerFormatError, match=r"'a' with id 256 cannot be written .* an ordinary token has the same text"):
-        write_gpt2_pair(Model(tokens=BYTES, merges=[], special_tokens={"a": 256}), *pair)
+        write_gpt2_pair(Model(tokens=BYTES, merges=[], special_tokens={"a": 256}), *pair, overwrite=True)
+    with pytest.raises(OutputError, match="already exists"):
+        write_gpt2_pair(Model(tokens=BYTES, merges=[]), *pair)
     assert [path.read_text() for path in pair] == ["old vocab", "old merges"]
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -112,12 +112,12 @@ texts = [{str(DATA / "cjk.txt")!r}, {str(DATA / "awkward.bin")!r}]
 for options in (dict(pattern="gpt2"), dict(pattern="o200k", engine="threads", workers=2, tie_break="hf"),
                 dict(pattern=r"\\w+(?=\\W)|.", tie_break="smallest-ids", max_token_bytes=6, normalize_newlines=True)):
     tokenizer = bpejit.train(texts, vocab_size=700, **options)
-    tokenizer.save("tokenizer")
+    tokenizer.save("tokenizer", overwrite=True)
     tokenizer = bpejit.load("tokenizer")
-    tokenizer.encode_files(texts, "tokens.bin", engine="serial")
-    tokenizer.decode_file("tokens.bin", "back.txt")
-    tokenizer.encode_files(texts, "wide.bin", dtype="uint32", engine="threads", workers=2)
-    tokenizer.decode_file("wide.bin", "back.txt")
+    tokenizer.encode_files(texts, "tokens.bin", engine="serial", overwrite=True)
+    tokenizer.decode_file("tokens.bin", "back.txt", overwrite=True)
+    tokenizer.encode_files(texts, "wide.bin", dtype="uint32", engine="threads", workers=2, overwrite=True)
+    tokenizer.decode_file("wide.bin", "back.txt", overwrite=True)
     text = "x" * 5000 + " hello <|endoftext|> "
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.decode_bytes(tokenizer.encode_array(b"\\xff" + bytes(300))) == b"\\xff" + bytes(300)

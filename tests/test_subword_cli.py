@@ -72,18 +72,13 @@ def test_there_and_back(work):
     assert result.stdout.count("\n") == 1
 
 
-def test_a_vocabulary_that_is_there_is_used(work):
+def test_a_vocabulary_that_exists_is_refused(work):
     before = (work / "vocab.subwords").read_bytes()
-    train = ["subword", "train", "corpus.txt", "--vocab-size", 200, "--out", "vocab.subwords"]
-    result = invoke(*train)
-    assert result.exit_code == 0
-    assert "is there already" in result.stderr
+    train = ["train", "corpus.txt", "--vocab-size", 200, "--out", "vocab.subwords"]
+    assert "`vocab.subwords`: it already exists" in fails(*train)
     assert (work / "vocab.subwords").read_bytes() == before
-    assert invoke(*train, "--quiet").output == ""
-    assert invoke(*train, "--force").exit_code == 0
+    assert invoke("subword", *train, "--overwrite").exit_code == 0
     assert (work / "vocab.subwords").read_bytes() != before
-    (work / "vocab.subwords").write_text("'a'\n\n")
-    assert "line 2: '' is no subtoken" in fails(*train[1:])
 
 
 def test_reserved_tokens_and_bounds(work):

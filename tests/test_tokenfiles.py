@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,13 +20,16 @@ from hypothesis import strategies as st
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.files import OutputFile
-from bpejit.tokenfiles.flat import TokenFileWriter, open_tokens, sidecar_path, token_dtype
+from bpejit.tokenfiles.description import sidecar_path
+from bpejit.tokenfiles.flat import open_tokens
+from bpejit.tokenfiles.writer import TokenFileWriter, token_dtype
 
 HASH = "a" * 64
 
 
 def write(path: Path, ids: list[int], *, vocab_size: int = 1000, dtype: str = "auto", sha256: str = HASH) -> None:
-    with TokenFileWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256) as writer:
+    writing = TokenFileWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
+    with writing as writer:
         writer.write(np.array(ids, dtype=np.uint32), n_bytes=3 * len(ids))
 
 
@@ -89,6 +93,7 @@ def test_the_description(tmp_path: Path) -> None:
         "dtype": "uint16",
         "byte_order": "little",
         "tokens": 3,
+        "ids_sha256": hashlib.sha256(bytes([5, 0, 6, 0, 7, 0])).hexdigest(),
         "bytes_read": 9,
         "vocab_size": 1000,
         "tokenizer_sha256": HASH,
@@ -106,7 +111,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_close_finishes_once(tmp_path: Path) -> None:
-    writer = TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH)
+    writer = TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     writer.write(np.array([1], dtype=np.uint32))
     writer.close()
     writer.close()
@@ -157,7 +162,7 @@ def test_an_id_that_the_tokenizer_does_not_have(tmp_path: Path, bad: list[int]) 
     before = content(tmp_path)
     with (
         pytest.raises(TokenFileError, match=r"an id is (10|70000|-1); expected 0 to 9"),
-        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH) as writer,
+        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
     ):
         writer.write(np.array(bad, dtype=np.int64))
     assert content(tmp_path) == before
@@ -169,7 +174,7 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path: Path, exception: typ
     before = content(tmp_path)
 
     def interrupted() -> None:
-        with TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH) as writer:
+        with TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
             writer.write(np.array([3, 4], dtype=np.uint32))
             raise exception
 
@@ -199,7 +204,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         TokenFileWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
     (tmp_path / "t.json").mkdir()
     with pytest.raises(OutputError, match=re.escape("t.json`: it is a folder")):
-        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH)
+        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
@@ -208,11 +213,11 @@ import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
 from bpejit.files import OutputFile
-from bpejit.tokenfiles.flat import TokenFileWriter
+from bpejit.tokenfiles.writer import TokenFileWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 written = 0
 try:
-    with TokenFileWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64) as writer:
+    with TokenFileWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
         for _ in range(1000):
             writer.write(np.zeros(1000, dtype=np.uint32))
             written += 1

@@ -265,7 +265,7 @@ def test_decode_file__a_bad_id_leaves_the_old_output(tokenizer: bpejit.Tokenizer
     np.array([65, 60000], "<u2").tofile(tmp_path / "tokens.bin")
     old = write(tmp_path, b"old", "back.txt")
     with pytest.raises(bpejit.TokenIdError, match=r"id 60000 \(at position 1\)"):
-        tokenizer.decode_file(tmp_path / "tokens.bin", old, dtype="uint16")
+        tokenizer.decode_file(tmp_path / "tokens.bin", old, dtype="uint16", overwrite=True)
     assert old.read_bytes() == b"old"
 
 

@@ -33,7 +33,7 @@ def run(context: Context) -> None:
     small = context.folder / "1KB.txt"
     small.write_bytes(cut(prose, 1_000))
     out = context.folder / "start.bin"
-    encode = ["encode", str(small), "--out", str(out), "--tokenizer", str(vocabulary.saved)]
+    encode = ["encode", str(small), "--out", str(out), "--tokenizer", str(vocabulary.saved), "--overwrite"]
     context.say("start: commands")
     checked_command(encode)
     runs = {"help": lambda: checked_command(["--help"]), "encode 1 KB": lambda: checked_command(encode)}
@@ -89,7 +89,7 @@ def first_run(context: Context, prose: bytes) -> None:
         with tempfile.TemporaryDirectory() as empty:
             environment = {"NUMBA_CACHE_DIR": empty, "BPEJIT_CACHE": "1"}
             for name, words in works.items():
-                found = checked_command(words, environment=environment)
+                found = checked_command([*words, "--overwrite"], environment=environment)
                 seconds[name].append(found["process_seconds"])
                 says = says and (name != "train" or "compil" in found["stderr"])
     metrics = {f"{name}_seconds": values for name, values in seconds.items()}

@@ -364,6 +364,8 @@ class HuggingFaceTokenizer(NamedTokens):
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
         """Save as a folder that `transformers.AutoTokenizer` reads, with the named tokens; return its files.
 
+        As with transformers, the files of a tokenizer that is there already are replaced; other files are not touched.
+
         Raises
         ------
         OutputError
@@ -376,7 +378,7 @@ class HuggingFaceTokenizer(NamedTokens):
                 f"the template adds {shown} to each text, which the saved folder does not say; "
                 "expected none: save without it, and give transformers add_bos_token=True or add_eos_token=True"
             )
-        obstacle = self._tokenizer.save(save_directory)
+        obstacle = self._tokenizer.save(save_directory, overwrite=True)
         path = Path(save_directory) / CONFIG_FILE
         if obstacle:
             raise OutputError(

@@ -39,7 +39,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +60,7 @@ from bpejit.formats.huggingface import (
 )
 from bpejit.formats.pipelines import split_steps
 from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.outputs import check_output_folder, check_outputs
 from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
@@ -80,8 +81,13 @@ PRIVATE_FILE = "model.json"
 """Holds the same as `tokenizer.json` where other tools would read that differently; they do not look for this name."""
 
 
-def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, must_be_public: bool = False) -> str | None:
-    """Save a model as a folder; it is made if need be, and a tokenizer that bpejit saved there before is replaced.
+_PUBLIC_FILES = (TOKENIZER_FILE, CONFIG_FILE, OWN_FILE)
+
+
+def save_folder(
+    model: Model, path: StrPath, *, legacy_merges: bool = False, must_be_public: bool = False, overwrite: bool = False
+) -> str | None:
+    """Save a model as a folder, which is made if it does not exist.
 
     Parameters
     ----------
@@ -91,6 +97,8 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
         Whether merges are written as `"a b"` (see `tokenizer_json`).
     must_be_public : bool
         Whether a folder that other tools cannot read is an error.
+    overwrite : bool
+        Whether a tokenizer that is in the folder is replaced. Other files are never touched.
 
     Returns
     -------
@@ -100,12 +108,12 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
     Raises
     ------
     OutputError
-        If a file cannot be written, or the folder holds a tokenizer that bpejit did not write. What was there is unchanged.
+        If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
     TokenizerFormatError
         If other tools cannot read the folder, and `must_be_public`.
     """
     folder = Path(path)
-    check_folder(folder)
+    check_folder(folder, overwrite=overwrite)
     source = pattern_source(model.pattern)
     try:
         splitting, obstacle = pre_tokenizer(model), special_token_obstacle(model)
@@ -127,39 +135,43 @@ def save_folder(model: Model, path: StrPath, *, legacy_merges: bool = False, mus
                 own_file.write(own)
         else:
             targets = [folder / TOKENIZER_FILE, folder / CONFIG_FILE, folder / OWN_FILE]
-            with replacing_all(targets, remove=[folder / PRIVATE_FILE]) as (tokenizer_file, config_file, own_file):
+            stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
+            with replacing_all(targets, remove=stale) as (tokenizer_file, config_file, own_file):
                 tokenizer_file.write(written)
                 config_file.write(tokenizer_config_json(model))
                 own_file.write(own)
     return obstacle
 
 
-def check_folder(path: StrPath) -> None:
-    """Raise where `save_folder` would, as far as can be told beforehand: worth a call before hours of training.
+def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+    """Raise what `save_folder` would, as far as it is known beforehand: worth a call before hours of training.
+
+    Parameters
+    ----------
+    path : path
+    inputs : paths
+        The files that will be read before.
+    overwrite : bool
 
     Raises
     ------
     OutputError
-        If `path` is a file, or a folder with a tokenizer that bpejit did not write, or cannot be written to.
+        If `path` is a file or cannot be written to, or if one of the files that may be written is there and `overwrite` is
+        false, or is one of the inputs.
     """
+    check_output_folder(path, _PUBLIC_FILES)
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(
-            f"cannot save to `{folder}`: it is a file; expected a folder, or a name for a new one: choose another"
-        )
-    if (folder / TOKENIZER_FILE).exists() and not (folder / OWN_FILE).exists():
-        raise OutputError(
-            f"cannot save to `{folder}`: its {TOKENIZER_FILE} was not written by bpejit and would be lost; "
-            "expected an empty folder or an earlier tokenizer of bpejit: choose another folder, or remove the file"
-        )
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise OutputError(
-            f"cannot save to `{folder}`: no permission to write to `{existing}`; "
-            "expected a folder that may be written to: change its permissions or choose another"
-        )
+    targets = [folder / name for name in (*_PUBLIC_FILES, PRIVATE_FILE)]
+    check_outputs(targets, inputs=inputs, overwrite=overwrite, folder=folder)
+
+
+def _is_ours(folder: Path, name: str) -> bool:
+    """Return whether bpejit wrote a tokenizer to a folder with this file in it: other files of that name are the user's."""
+    try:
+        own = json.loads((folder / OWN_FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(own, dict) and own.get("format") == FORMAT and own.get("tokenizer_file") == name
 
 
 @contextmanager

@@ -23,8 +23,9 @@ from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
-from bpejit.formats.sidecar import Sidecar, check_targets, read_sidecar, sidecar_json, sidecar_path
+from bpejit.formats.sidecar import Sidecar, read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.outputs import check_outputs
 from bpejit.split.presets import PRESETS, Pattern
 
 VOCAB_FILE = "vocab.json"
@@ -288,7 +289,7 @@ def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> Toke
     )
 
 
-def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> None:
+def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, overwrite: bool = False) -> None:
     """Write `vocab.json` and `merges.txt`; `read_gpt2_pair` with the same special tokens and pattern gives `model` back.
 
     Raises
@@ -296,15 +297,22 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath) -> 
     TokenizerFormatError
         If the format cannot say what the model is.
     OutputError
-        If a file cannot be written; both are then as they were.
+        If a file cannot be written, or exists and `overwrite` is false; both are then as they were.
     """
+    check_outputs([vocab_path, merges_path], overwrite=overwrite)
     vocab, merges = _pair(model, vocab_path)
     with replacing_all([merges_path, vocab_path]) as (merges_file, vocab_file):
         merges_file.write(merges)
         vocab_file.write(vocab)
 
 
-def save_gpt2_pair(model: Model, folder: StrPath) -> None:
+def gpt2_files(folder: StrPath) -> list[Path]:
+    """Return the files that `save_gpt2_pair` writes: vocabulary, merges, configuration and sidecar."""
+    vocab_path = Path(folder) / VOCAB_FILE
+    return [vocab_path, Path(folder) / MERGES_FILE, Path(folder) / CONFIG_FILE, sidecar_path(vocab_path)]
+
+
+def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) -> None:
     """Write `vocab.json`, `merges.txt`, `tokenizer_config.json` and a sidecar to a folder that exists.
 
     Raises
@@ -312,18 +320,17 @@ def save_gpt2_pair(model: Model, folder: StrPath) -> None:
     TokenizerFormatError
         If the format cannot say what the model is, or other tools would read it with other ids.
     OutputError
-        If a file cannot be written, or one is there that bpejit did not write. What was there is unchanged.
+        If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
     """
-    vocab_path, merges_path, config_path = (Path(folder) / name for name in (VOCAB_FILE, MERGES_FILE, CONFIG_FILE))
+    vocab_path, merges_path, config_path, sidecar = gpt2_files(folder)
     obstacle = _obstacle(model)
     if obstacle:
         raise TokenizerFormatError(
             f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected one to which other tools give "
             "equal ids: save it in another format"
         )
+    check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
     vocab, merges = _pair(model, vocab_path, must_be_plain=True)
-    sidecar = sidecar_path(vocab_path)
-    check_targets(sidecar, [vocab_path, merges_path, config_path])
     targets = [merges_path, vocab_path, config_path, sidecar]
     with replacing_all(targets) as (merges_file, vocab_file, config_file, sidecar_file):
         merges_file.write(merges)

@@ -14,8 +14,11 @@ from bpejit.files import StrPath, parse_json, read_error, read_file
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
 from bpejit.formats.hub import SCHEME, download
+from bpejit.formats.huggingface import CONFIG_FILE
 from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
+from bpejit.formats.sidecar import sidecar_path
 from bpejit.formats.tekken import read_tekken
 from bpejit.formats.tiktoken import SUFFIX, looks_like_ranks, read_tiktoken
 from bpejit.model import Model
@@ -85,6 +88,19 @@ def load_model(
         return load_folder(place, unicode=unicode)
     read = read_tekken if kind == "tekken" else read_tokenizer_json
     return read(place, unicode=unicode or TOOLS_UNICODE)
+
+
+def tokenizer_files(path: StrPath) -> list[Path]:
+    """Return the files that may be read to load a tokenizer from `path`, a file or a folder: those that must not be lost."""
+    place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    names = (OWN_FILE, TOKENIZER_FILE, CONFIG_FILE, PRIVATE_FILE, VOCAB_FILE, MERGES_FILE, TEKKEN_FILE)
+    files = [folder / name for name in names]
+    if place.is_dir():
+        files += [*folder.glob(f"*{SUFFIX}"), *folder.glob(f"*{SIDECAR_SUFFIX}")]
+    elif place.name not in names:
+        files = [place, sidecar_path(place)]
+    return [file for file in files if file.is_file()]
 
 
 def recognise(path: StrPath) -> tuple[Kind, Path]:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bpejit import __version__
-from bpejit.errors import OutputError, TokenizerFormatError
+from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath, parse_json, read_file
 from bpejit.model import Model
 
@@ -106,20 +105,3 @@ def _checked(path: Path, fields: dict[str, Any], key: str, kind: type, name: str
     if not isinstance(value, kind):
         raise TokenizerFormatError(f"`{path}`: {key} is {value!r:.80}; expected {name}: restore the file, or export again")
     return value
-
-
-def check_targets(sidecar: StrPath, targets: Iterable[Path]) -> None:
-    """Raise if one of the files to be written is there, and was not written together with this sidecar.
-
-    Raises
-    ------
-    OutputError
-    """
-    if Path(sidecar).exists():
-        return
-    for target in targets:
-        if target.exists():
-            raise OutputError(
-                f"cannot write `{target}`: a file of that name is there, was not written by bpejit, and would be lost; "
-                "expected a free name: choose another, or remove the file"
-            )

@@ -17,8 +17,9 @@ from pathlib import Path
 from bpejit.errors import PatternError, TokenizerFormatError
 from bpejit.files import StrPath, read_file, replacing_all
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
-from bpejit.formats.sidecar import check_targets, read_sidecar, sidecar_json, sidecar_path
+from bpejit.formats.sidecar import read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
+from bpejit.outputs import check_not_stream, check_outputs
 from bpejit.split.presets import Pattern
 
 SUFFIX = ".tiktoken"
@@ -179,7 +180,12 @@ def module_path(path: StrPath) -> Path:
     return Path(path).with_name(f"{'_' if name[:1].isdigit() else ''}{name}_encoding.py")
 
 
-def write_tiktoken(model: Model, path: StrPath) -> None:
+def tiktoken_files(path: StrPath) -> list[Path]:
+    """Return the files that `write_tiktoken` writes: ranks, module and sidecar."""
+    return [Path(path), module_path(path), sidecar_path(path)]
+
+
+def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> None:
     """Write `NAME.tiktoken`, its sidecar, and a module that makes a `tiktoken.Encoding` of it (see `module_path`).
 
     Raises
@@ -187,8 +193,9 @@ def write_tiktoken(model: Model, path: StrPath) -> None:
     TokenizerFormatError
         If tiktoken would give other ids.
     OutputError
-        If a file cannot be written, or one is there that bpejit did not write. What was there is unchanged.
+        If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
     """
+    check_not_stream(path, [file.name for file in tiktoken_files(f"NAME{SUFFIX}")])
     path = Path(path)
     if path.suffix != SUFFIX:
         raise TokenizerFormatError(f"`{path}` is no name for a rank file; expected one that ends in {SUFFIX}: add it")
@@ -200,9 +207,8 @@ def write_tiktoken(model: Model, path: StrPath) -> None:
             "save it in another format"
         )
     ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
-    script = module_path(path)
-    sidecar = sidecar_path(path)
-    check_targets(sidecar, [path, script])
+    path, script, sidecar = tiktoken_files(path)
+    check_outputs([path, script, sidecar], overwrite=overwrite)
     with replacing_all([path, script, sidecar]) as (ranks_file, script_file, sidecar_file):
         ranks_file.write(ranks)
         script_file.write(_script(model, path, pattern))

@@ -1,179 +1,36 @@
 """Flat token files, as nanoGPT reads them: the ids, little-endian uint16 or uint32, and nothing else.
 
-What the file does not say is in `<file>.json` beside it:
-
-format, format_version
-    What it is.
-dtype
-    `uint16` or `uint32`.
-tokens
-    How many there are.
-bytes_read
-    Of how many bytes of text.
-tokenizer_sha256, vocab_size
-    By which tokenizer (`Model.sha256`), and one more than its largest id.
+What the file does not say is in `<file>.json` beside it: see `bpejit.tokenfiles.description`.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.errors import TokenFileError
-from bpejit.files import OutputFile, StrPath, parse_json, read_error, read_file, replacing_all
-
-FORMAT = "bpejit token file"
-
-FORMAT_VERSION = 1
+from bpejit.files import StrPath, read_error
+from bpejit.tokenfiles.description import DTYPES, Description, known_dtype, read_description, sidecar_path
 
 BLOCK_TOKENS = 1 << 20
 """Tokens that `TokenFile.blocks` reads at a time."""
 
-DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
-"""Types of an id, by name."""
+STANDARD_INPUT = "-"
 
 
-def sidecar_path(path: StrPath) -> Path:
-    """Return the path of the file that describes the token file `path`."""
-    return Path(f"{os.fspath(path)}.json")
-
-
-def token_dtype(dtype: str, vocab_size: int) -> np.dtype[Any]:
-    """Return the dtype of a token file.
-
-    Parameters
-    ----------
-    dtype : str
-        `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
-    vocab_size : int
-        One more than the largest id.
-
-    Raises
-    ------
-    TokenFileError
-        If the ids do not fit.
-    """
-    if dtype == "auto":
-        dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
-    chosen = _known_dtype(dtype)
-    if vocab_size > 1 << 8 * chosen.itemsize:
-        raise TokenFileError(
-            f"the vocabulary has ids up to {vocab_size - 1}, and {dtype} holds only up to {(1 << 8 * chosen.itemsize) - 1}; "
-            "expected a dtype that holds every id: use `uint32` or `auto`"
-        )
-    return chosen
-
-
-def _known_dtype(dtype: str) -> np.dtype[Any]:
-    return DTYPES[arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)]
-
-
-class TokenFileWriter:
-    """Write a token file piece by piece; it appears with its description when the block ends without an exception.
-
-    Parameters
-    ----------
-    path : path
-    dtype : str
-        As for `token_dtype`.
-    vocab_size : int
-        One more than the largest id of the tokenizer.
-    tokenizer_sha256 : str
-        `Model.sha256` of the tokenizer.
-
-    Raises
-    ------
-    TokenFileError
-        If `dtype` cannot hold the ids; nothing is written then.
-    OutputError
-        If the file cannot be written; what was there is unchanged.
-
-    Examples
-    --------
-    >>> with TokenFileWriter("tokens.bin", vocab_size=50257, tokenizer_sha256="...") as writer:  # doctest: +SKIP
-    ...     writer.write(np.array([15496, 995], dtype=np.uint32), n_bytes=11)
-    """
-
-    def __init__(self, path: StrPath, *, dtype: str = "auto", vocab_size: int, tokenizer_sha256: str) -> None:
-        self.path = Path(path)
-        self.dtype = token_dtype(dtype, vocab_size)
-        self.n_tokens = 0
-        self.n_bytes = 0
-        self._vocab_size = vocab_size
-        self._tokenizer_sha256 = tokenizer_sha256
-        self._files: AbstractContextManager[list[OutputFile]] = replacing_all([self.path, sidecar_path(self.path)])
-        self._data, self._sidecar = self._files.__enter__()
-        self._open = True
-
-    def write(self, ids: npt.NDArray[np.unsignedinteger[Any]], *, n_bytes: int = 0) -> None:
-        """Append ids.
-
-        Parameters
-        ----------
-        ids : uint16 or uint32 [tokens]
-        n_bytes : int
-            How many bytes of text they stand for.
-
-        Raises
-        ------
-        TokenFileError
-            If an id is not below `vocab_size`.
-        """
-        if not self._open:
-            raise ValueError("the token file is closed")
-        if ids.size:
-            largest = int(ids.max())
-            if largest >= self._vocab_size or int(ids.min()) < 0:
-                raise TokenFileError(
-                    f"`{self.path}`: an id is {largest if largest >= self._vocab_size else int(ids.min())}; "
-                    f"expected 0 to {self._vocab_size - 1}, as the tokenizer has them: encode with that tokenizer"
-                )
-            self._data.write(np.ascontiguousarray(ids, dtype=self.dtype).data)
-        self.n_tokens += int(ids.size)
-        self.n_bytes += n_bytes
-
-    def close(self) -> None:
-        """Finish the file and its description, and give both their names."""
-        self.__exit__(None, None, None)
-
-    def __enter__(self) -> TokenFileWriter:  # noqa: PYI034 - typing has Self from Python 3.11 on
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._open:
-            return
-        self._open = False
-        if kind is None:
-            try:
-                self._sidecar.write(self._description())
-            except BaseException as failure:
-                self._files.__exit__(type(failure), failure, failure.__traceback__)
-                raise
-        self._files.__exit__(kind, error, trace)
-
-    def _description(self) -> bytes:
-        fields = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "dtype": self.dtype.name,
-            "byte_order": "little",
-            "tokens": self.n_tokens,
-            "bytes_read": self.n_bytes,
-            "vocab_size": self._vocab_size,
-            "tokenizer_sha256": self._tokenizer_sha256,
-        }
-        return (json.dumps(fields, indent=2) + "\n").encode()
+def token_inputs(path: StrPath) -> list[StrPath]:
+    """Return the files that are read with a token file."""
+    return [path] if os.fspath(path) == STANDARD_INPUT else [path, sidecar_path(path)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +42,8 @@ class TokenFile:
     path : Path
     ids : uint16 or uint32 [n_tokens]
         Mapped into memory, read-only.
-    bytes_read, vocab_size, tokenizer_sha256
-        What the description says; None where there is none.
+    bytes_read, vocab_size, tokenizer_sha256, ids_sha256
+        The fields of the description; None where there is none.
     """
 
     path: Path
@@ -194,6 +51,7 @@ class TokenFile:
     bytes_read: int | None
     vocab_size: int | None
     tokenizer_sha256: str | None
+    ids_sha256: str | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -216,6 +74,10 @@ class TokenFile:
         TokenFileError
             If the file cannot be read, or has become shorter.
         """
+        for data in self._raw_blocks(size):
+            yield np.frombuffer(data, dtype=self.ids.dtype).astype(np.uint32)
+
+    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
         item = self.ids.dtype.itemsize
         try:
@@ -228,13 +90,110 @@ class TokenFile:
                             f"`{self.path}` ends after {start * item + len(data)} bytes; expected {self.n_tokens * item}, "
                             "as when it was opened: do not change it meanwhile"
                         )
-                    yield np.frombuffer(data, dtype=self.ids.dtype).astype(np.uint32)
+                    yield data
         except OSError as cause:
             raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
 
+    def verify(self) -> None:
+        """Read the whole file, and compare it with its description.
 
-def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None) -> TokenFile:
+        Raises
+        ------
+        TokenFileError
+            If the SHA-256 of the ids or the range of the ids is not what the description says, or it says no hash.
+        """
+        described = sidecar_path(self.path)
+        if self.ids_sha256 is None:
+            found = "has no hash of the ids" if described.exists() else "does not exist"
+            raise TokenFileError(
+                f"`{self.path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
+            )
+        found_hash = hashlib.sha256()
+        largest = -1
+        for data in self._raw_blocks():
+            found_hash.update(data)
+            largest = max(largest, int(np.frombuffer(data, dtype=self.ids.dtype).max()))
+        if found_hash.hexdigest() != self.ids_sha256:
+            raise TokenFileError(
+                f"`{self.path}` does not hold the ids that `{described}` describes: its SHA-256 is {found_hash.hexdigest()}; "
+                f"expected {self.ids_sha256}: copy both files again, or encode the text again"
+            )
+        if self.vocab_size is not None and largest >= self.vocab_size:
+            raise TokenFileError(
+                f"`{self.path}` holds the id {largest}, but `{described}` says that there are {self.vocab_size}; "
+                "expected ids below that number: encode the text again"
+            )
+
+
+@dataclass(frozen=True)
+class TokenStream:
+    """Ids that are read once, in order, from a stream such as standard input.
+
+    Parameters
+    ----------
+    stream : binary stream
+    dtype : str
+        `uint16` or `uint32`; a stream has no description.
+    n_tokens : None
+        Not known before the end.
+    """
+
+    stream: BinaryIO
+    dtype: str
+    n_tokens: int | None = field(default=None, init=False)
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`].
+
+        Raises
+        ------
+        TokenFileError
+            If the stream cannot be read, or ends within an id.
+        """
+        little = known_dtype(self.dtype)
+        rest = b""
+        done = 0
+        try:
+            while data := self.stream.read(size * little.itemsize - len(rest)):
+                done += len(data)
+                data = rest + data
+                whole = len(data) - len(data) % little.itemsize
+                rest = data[whole:]
+                if whole:
+                    yield np.frombuffer(data[:whole], dtype=little).astype(np.uint32)
+        except OSError as cause:
+            raise read_error(STANDARD_INPUT, cause, error=TokenFileError, what="stream of token ids") from cause
+        if rest:
+            raise TokenFileError(
+                f"standard input has {done} bytes, which is not a multiple of the {little.itemsize} of {self.dtype}; "
+                "expected whole ids: check the dtype, and that nothing was cut off"
+            )
+
+
+def read_tokens(
+    path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+) -> TokenFile | TokenStream:
+    """Open a token file to read it once, in blocks; `-` is standard input, which needs `dtype`.
+
+    Parameters and errors are those of `open_tokens`.
+    """
+    if os.fspath(path) != STANDARD_INPUT:
+        return open_tokens(path, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size)
+    if dtype is None:
+        raise TokenFileError(
+            "standard input does not say what its ids are; expected the dtype: "
+            "say `--dtype uint16` or `--dtype uint32` (in Python `dtype=`)"
+        )
+    known_dtype(dtype)
+    return TokenStream(sys.stdin.buffer, dtype)
+
+
+def open_tokens(
+    path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+) -> TokenFile:
     """Open a token file, checked against its description `<path>.json`.
+
+    The ids themselves are not read; `TokenFile.verify` compares them with the hash in the description.
 
     Parameters
     ----------
@@ -244,6 +203,8 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
     tokenizer_sha256 : str, optional
         `Model.sha256` of the tokenizer that is expected to have written it. A file without description passes, since it
         does not say.
+    vocab_size : int, optional
+        That of the same tokenizer.
 
     Raises
     ------
@@ -262,7 +223,7 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
     if not regular:
         raise TokenFileError(f"`{path}` is a device or a pipe; expected a file, which can be mapped: write it to a file first")
     size = status.st_size
-    fields = _read_sidecar(path)
+    fields = read_description(path)
     if fields is None:
         if dtype is None:
             raise TokenFileError(
@@ -270,24 +231,42 @@ def open_tokens(path: StrPath, *, dtype: str | None = None, tokenizer_sha256: st
                 "expected that file or the dtype: say `--dtype uint16` or `--dtype uint32` (in Python `dtype=`)"
             )
         return TokenFile(path, _map(path, size, dtype), None, None, None)
-    if dtype is not None and dtype != fields["dtype"]:
+    if dtype is not None and dtype != fields.dtype:
         raise TokenFileError(
-            f"`{path}` was asked for as {dtype}, but `{sidecar_path(path)}` says that it is {fields['dtype']}; "
+            f"`{path}` was asked for as {dtype}, but `{sidecar_path(path)}` says that it is {fields.dtype}; "
             "expected the same: leave the dtype out, or remove that file if it is wrong"
         )
-    found = fields["tokenizer_sha256"]
-    if tokenizer_sha256 is not None and found != tokenizer_sha256:
+    if tokenizer_sha256 is not None and fields.tokenizer_sha256 != tokenizer_sha256:
         raise TokenFileError(
-            f"`{path}` was written by another tokenizer: its SHA-256 is {found}, this one's is {tokenizer_sha256}; "
-            "expected the same: give the tokenizer it was encoded with (`--tokenizer`), or encode the text again"
+            f"`{path}` was written by another tokenizer: its SHA-256 is {fields.tokenizer_sha256}, this one's is "
+            f"{tokenizer_sha256}; expected the same: give the tokenizer it was encoded with (`--tokenizer`), or encode the "
+            "text again"
         )
-    ids = _map(path, size, fields["dtype"])
-    if ids.size != fields["tokens"]:
+    _check_vocab_size(path, fields, vocab_size)
+    ids = _map(path, size, fields.dtype)
+    if ids.size != fields.tokens:
         raise TokenFileError(
-            f"`{path}` has {ids.size} tokens of {fields['dtype']}, but `{sidecar_path(path)}` says {fields['tokens']}; "
+            f"`{path}` has {ids.size} tokens of {fields.dtype}, but `{sidecar_path(path)}` says {fields.tokens}; "
             "expected the same: the file was cut or changed: copy it again, or encode the text again"
         )
-    return TokenFile(path, ids, fields["bytes_read"], fields["vocab_size"], found)
+    return TokenFile(path, ids, fields.bytes_read, fields.vocab_size, fields.tokenizer_sha256, fields.ids_sha256)
+
+
+def _check_vocab_size(path: Path, fields: Description, vocab_size: int | None) -> None:
+    """Raise if the number of ids in the description cannot be, or is not that of the tokenizer."""
+    limit = 1 << 8 * DTYPES[fields.dtype].itemsize
+    expected = None
+    if vocab_size is not None and fields.vocab_size != vocab_size:
+        expected = f"{vocab_size}, as the tokenizer has"
+    elif fields.vocab_size > limit:
+        expected = f"at most {limit}, the ids of {fields.dtype}"
+    elif fields.vocab_size == 0 and fields.tokens:
+        expected = f"at least 1, since there are {fields.tokens} tokens"
+    if expected is not None:
+        raise TokenFileError(
+            f"`{sidecar_path(path)}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
+            "or restore the description"
+        )
 
 
 def _map(path: Path, size: int, dtype: str) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -305,41 +284,3 @@ def _map(path: Path, size: int, dtype: str) -> npt.NDArray[np.unsignedinteger[An
         return np.memmap(path, dtype=little, mode="r", shape=(size // little.itemsize,))
     except OSError as cause:
         raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-
-
-def _read_sidecar(path: Path) -> dict[str, Any] | None:
-    described = sidecar_path(path)
-    if not described.exists():
-        return None
-    fields = parse_json(
-        read_file(described, error=TokenFileError, what="description of a token file"), described, error=TokenFileError
-    )
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise TokenFileError(
-            f"`{described}` is not the description of a token file; expected `format` to be {FORMAT!r}: "
-            "move it away and give the dtype (`--dtype`, in Python `dtype=`)"
-        )
-    version = fields.get("format_version")
-    if type(version) is int and version > FORMAT_VERSION:
-        raise TokenFileError(
-            f"`{described}` has format version {version}, and this bpejit reads up to {FORMAT_VERSION}; "
-            "expected an older one: install a later bpejit (`pip install --upgrade bpejit`)"
-        )
-    for key, valid, expected in (
-        ("format_version", type(version) is int and version == 1, "1"),
-        ("dtype", fields.get("dtype") in tuple(DTYPES), "'uint16' or 'uint32'"),
-        ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
-        ("bytes_read", _is_size(fields.get("bytes_read")), "a number of bytes"),
-        ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
-        ("tokenizer_sha256", isinstance(fields.get("tokenizer_sha256"), str), "a SHA-256"),
-    ):
-        if not valid:
-            raise TokenFileError(
-                f"`{described}`: {key} is {fields.get(key)!r}; expected {expected}: encode the text again, "
-                "or move the file away and give the dtype (`--dtype`, in Python `dtype=`)"
-            )
-    return fields
-
-
-def _is_size(value: Any) -> bool:
-    return type(value) is int and value >= 0
