@@ -97,26 +97,31 @@ def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
     pool = padded(strings.pool)
     hashes = np.zeros(len(strings), dtype=np.uint64)
     kernels.hash_strings(pool, strings.starts, hashes)
-    n_slots = 2 << len(strings).bit_length()
-    words = np.zeros((n_slots, kernels.WHOLE_WORDS), dtype=np.uint64)
-    rows = np.stack(
-        [
-            hashes,
-            (strings.starts[:-1] << 32 | np.diff(strings.starts)).astype(np.uint64),
-            np.fromiter(map(model.ids.__getitem__, unreachable), np.uint64, len(unreachable)),
-        ],
-        axis=1,
-    )
+    rows = [
+        hashes,
+        (strings.starts[:-1] << 32 | np.diff(strings.starts)).astype(np.uint64),
+        np.fromiter(map(model.ids.__getitem__, unreachable), np.uint64, len(unreachable)),
+    ]
+    return _hash_table(np.stack(rows, axis=1)), pool
+
+
+def _hash_table(rows: Array) -> Array:
+    """Return a hash table of rows of words, flat: the first word of each is its hash, the second differs and is not 0.
+
+    It has a power of two of slots, at least half of them free, and a slot whose second word is 0 is free.
+    """
+    n_slots = 2 << len(rows).bit_length()
+    words = np.zeros((n_slots, rows.shape[1]), dtype=np.uint64)
     # All at once, slot by slot: of those that meet in a free slot the first stays, and all others try the next.
-    waiting = np.arange(len(strings))
-    slots = (hashes & np.uint64(n_slots - 1)).astype(np.int64)
+    waiting = np.arange(len(rows))
+    slots = (rows[:, 0] & np.uint64(n_slots - 1)).astype(np.int64)
     while waiting.size:
         tried = slots[waiting]
         free = waiting[words[tried, 1] == 0]
         words[slots[free[::-1]]] = rows[free[::-1]]
         waiting = waiting[words[tried, 1] != rows[waiting, 1]]
         slots[waiting] = (slots[waiting] + 1) % n_slots
-    return words.ravel(), pool
+    return words.ravel()
 
 
 def make_joints(tokens: ByteStrings) -> Array:
@@ -138,13 +143,13 @@ def _inner_pairs(tokens: ByteStrings) -> Array:
 
 
 def _make_specials(specials: dict[bytes, int]) -> Array:
-    """Return hash and id of each special token."""
+    """Return the hash table of special tokens (see `EncoderTables`)."""
     strings = ByteStrings.from_list(list(specials))
     hashes = np.zeros(len(strings), dtype=np.uint64)
     kernels.hash_strings(padded(strings.pool), strings.starts, hashes)
     if distinct(hashes).size < hashes.size:
         raise TokenizerFormatError("two special tokens have the same 64-bit hash; expected different ones: rename one of them")
-    return np.stack([hashes, np.array(list(specials.values()), dtype=np.uint64)], axis=1).ravel()
+    return _hash_table(np.stack([hashes, np.fromiter(specials.values(), np.uint64, len(specials)) + np.uint64(1)], axis=1))
 
 
 def make_decoder(model: Model) -> tuple[Array, Array, Array]:

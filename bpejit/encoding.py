@@ -7,7 +7,6 @@ is made, so that encoding needs no fresh memory but for its results.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -21,7 +20,7 @@ from bpejit.kernels import cache, decoding
 from bpejit.kernels import encoding as kernels
 from bpejit.kernels._constants import DONE, NEED_SCRATCH, SHORT_KEY_BYTES, SPECIAL_FLAG
 from bpejit.kernels.records import EncoderMemory, SplitAutomaton, addresses_of
-from bpejit.kernels.splitting import NEED_CALL, shift_state
+from bpejit.kernels.splitting import NEED_CALL, STATE_SIZE, shift_state
 from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, in_order, special_bytes
 from bpejit.preparation import PreparedText, Preparer, TokenFlags
@@ -455,14 +454,15 @@ class EncodeStream:
         self._encoder = encoder
         self._workspace = workspace
         self._splitter = splitter or encoder.splitter
-        self._specials = self._splitter.special_tokens
+        # For patterns that run through the `regex` package: how far special tokens have been looked for.
+        self._search = np.zeros(STATE_SIZE, dtype=np.int64)
         self._restart()
 
     def _restart(self) -> None:
         self._fresh = True
         self._filled = 0
         self._surrogate = ""
-        self._searched = 0
+        self._search[:] = 0
         self._workspace.progress[cache.FIRST] = 0
 
     def feed(self, data: BytesLike | str) -> Array:
@@ -553,7 +553,7 @@ class EncodeStream:
         # Half of the buffer at most, once for each half of a buffer that was encoded: linear in all.
         workspace.text[: self._filled] = text[first : first + self._filled]
         workspace.progress[cache.FIRST] = 0
-        self._searched = max(self._searched - first, 0)
+        shift_state(self._search, first)
         shift_state(workspace.split_state, first)
 
     def _encode(self, last: bool, out: Array) -> Array:
@@ -577,26 +577,17 @@ class EncodeStream:
             self._fresh = False
             return out
         first = int(workspace.progress[cache.FIRST])
-        stop = filled if last else self._last_special(first)
+        assert isinstance(self._splitter, Splitter)
+        stop = first
+        if last:
+            stop = filled
+        else:
+            for _, end in self._splitter.finder.next_spans(workspace.text, filled, False, self._search):
+                stop = end
         text = workspace.text[first:]
         out = encoder._encode_spans(workspace, text, self._splitter.split(text, stop - first), out)
         workspace.progress[cache.FIRST] = stop
         return out
-
-    def _last_special(self, first: int) -> int:
-        """Return where the last special token in the buffer ends, as far as more text cannot change it, or `first`."""
-        longest = max(map(len, self._specials), default=0)
-        if not longest:
-            return first
-        # `re` takes the first alternative that matches, so the longest must come first.
-        pattern = b"|".join(re.escape(token) for token in sorted(self._specials, key=len, reverse=True))
-        stop = first
-        for found in re.compile(pattern).finditer(self._workspace.view[: self._filled], max(self._searched, first)):
-            if found.start() + longest > self._filled:
-                break
-            stop = found.end()
-        self._searched = max(stop, self._filled - longest + 1, 0)
-        return stop
 
 
 def _is_first_half(character: str) -> bool:

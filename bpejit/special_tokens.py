@@ -7,10 +7,9 @@ of which each is trusted or not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from bpejit.offsets import TokenOffsets, prepared_offsets, token_offsets
 from bpejit.preparation import PreparedText, Preparer
 from bpejit.preparation.alignment import ends_of, widths
 from bpejit.split import Splitter
+from bpejit.split.special_finder import StringFinder
 from bpejit.workspace import Workspace
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
@@ -85,26 +85,23 @@ def _decide(
 
 
 def _check(text: str | bytes, banned: frozenset[str]) -> None:
-    found = _searcher(banned, isinstance(text, str)).search(text)  # type: ignore[arg-type]
-    if found is None:
+    span = next(_searcher(banned, isinstance(text, str)).spans(text), None)
+    if span is None:
         return
-    match = found.group()
+    match = text[slice(*span)]
     token = match.decode("utf-8", "surrogateescape") if isinstance(match, bytes) else match
     unit = "byte" if isinstance(match, bytes) else "character"
     shown = shorten(token)
     raise SpecialTokenError(
-        f"the text has the special token {shown} at {unit} {found.start()}; expected text without it: "
+        f"the text has the special token {shown} at {unit} {span[0]}; expected text without it: "
         f"pass allowed_special={{{shown}}} to have it encoded as a special token, disallowed_special=() to have such text "
         "encoded as ordinary text, or remove it from the text"
     )
 
 
 @lru_cache(maxsize=64)
-def _searcher(tokens: frozenset[str], in_str: bool) -> re.Pattern[str] | re.Pattern[bytes]:
-    longest_first = sorted(tokens, key=len, reverse=True)
-    if in_str:
-        return re.compile("|".join(map(re.escape, longest_first)))
-    return re.compile(b"|".join(re.escape(special_bytes(token)) for token in longest_first))
+def _searcher(tokens: frozenset[str], in_str: bool) -> StringFinder[Any]:
+    return StringFinder(tokens) if in_str else StringFinder(map(special_bytes, tokens))
 
 
 def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> Array:
@@ -139,7 +136,7 @@ def _encode_plain_segments(
 
     for data, trusted in segments:
         start = 0
-        for begin, end in splitter.special_spans(data) if trusted else ():
+        for begin, end in splitter.finder.spans(data) if trusted else ():
             pieces.append(data[start:begin])
             flush()
             parts.append(np.array([numbers[data[begin:end]]], dtype=np.uint32))

@@ -100,7 +100,9 @@ def _encode() -> None:
 
 def _run_others() -> None:
     from bpejit.formats.ranks import recover_merges
+    from bpejit.split.special_finder import SpecialFinder
     from bpejit.subword import SubwordTextEncoder
 
+    list(SpecialFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")

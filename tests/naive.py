@@ -29,6 +29,46 @@ def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[in
         position += found or 1
 
 
+def build_trie(tokens: list[bytes]) -> list[bytes]:
+    """The nodes of a trie: the beginnings of all tokens, in order of length."""
+    return sorted({token[:size] for token in tokens for size in range(1, len(token) + 1)}, key=lambda node: (len(node), node))
+
+
+def link_trie(tokens: list[bytes]) -> dict[bytes, tuple[list[tuple[int, int]], bytes, bytes, int]]:
+    """Of each node: the tokens that are certain when it does not go on, and the node that is left; its longest proper suffix
+    that is a node; the length of the longest token that it ends with.
+    """
+    nodes = {b"", *build_trie(tokens)}
+    links = {}
+    for node in nodes - {b""}:
+        found = []
+        position = 0
+        while position == 0 or node[position:] not in nodes:
+            size = max((len(token) for token in tokens if node.startswith(token, position)), default=0)
+            found += [(position, position + size)] if size else []
+            position += size or 1
+        suffix = next(node[start:] for start in range(1, len(node) + 1) if node[start:] in nodes)
+        links[node] = found, node[position:], suffix, max((len(token) for token in tokens if node.endswith(token)), default=0)
+    return links
+
+
+def reach_specials(data: bytes, first: int, last: int, tokens: list[bytes]) -> tuple[list[int], int]:
+    """The farthest ends of tokens by the places where they begin, of each end for the longest only; and where the first begins
+    that more text may complete.
+    """
+    reach = [0] * (last - first)
+    for end in range(first + 1, len(data) + 1):
+        size = max((len(token) for token in tokens if data.endswith(token, first, end)), default=0)
+        if size and end - size < last:
+            reach[end - size - first] = end
+    hidden = (
+        start
+        for start in range(first, last)
+        if any(len(token) > len(data) - start and token.startswith(data[start:]) for token in tokens)
+    )
+    return reach, next(hidden, len(data))
+
+
 def split_piece(text: str, pattern: regex.Pattern[str]) -> Iterator[str]:
     """Matches, and what lies between them."""
     position = 0
@@ -70,7 +110,7 @@ def split_spans(
 
 def shift_state(state: list[int], by: int) -> list[int]:
     """All fields that are positions fall by `by`; those that were 0 have no meaning and stay 0."""
-    is_position = [True, False, True, True, True, True, True, False]
+    is_position = [True, False, True, True, True, True, True, False, False, True, False]
     return [max(value - by, 0) if moves else value for value, moves in zip(state, is_position, strict=True)]
 
 

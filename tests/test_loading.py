@@ -72,3 +72,10 @@ def test_number_of_kernel_calls_does_not_grow(monkeypatch: pytest.MonkeyPatch) -
         encoding.Encoder(Model(dict(enumerate([*(bytes([byte]) for byte in range(256)), *longer])), [], ranked=True))
         counts.append(len(calls))
     assert counts[0] == counts[1]
+
+
+def test_many_special_tokens() -> None:
+    specials = {f"<|{number}|>": 256 + number for number in range(small(20_000, 200))}
+    encoder = encoding.Encoder(Model(dict(enumerate(bytes([byte]) for byte in range(256))), [], specials))
+    found = encoder.encode("".join(specials).encode(), encoder.new_workspace(cache_bytes=1 << 16))
+    assert found.tolist() == list(specials.values())

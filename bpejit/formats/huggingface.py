@@ -10,6 +10,7 @@ gives, special tokens included: both find these first, the leftmost, and of seve
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from json.encoder import encode_basestring
@@ -26,6 +27,8 @@ END_OF_TEXT = "<|endoftext|>"
 
 CONFIG_FILE = "tokenizer_config.json"
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -36,7 +39,7 @@ def special_token_obstacle(model: Model) -> str | None:
     whole pre-tokens are looked up in it, a special token must not be found for other bytes than its own.
     """
     for text, token_id in model.special_tokens.items():
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if not text.isascii() and _SURROGATE.search(text):
             return f"the special token {text!r} is not valid UTF-8"
         meant = None
         with suppress(UnicodeEncodeError):
@@ -194,7 +197,7 @@ def gpt2_config_json(model: Model) -> bytes:
 
 def _string(text: str) -> str:
     # Surrogates occur only in what no other tool is given (see `special_token_obstacle`); UTF-8 cannot say them.
-    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
+    if text.isascii() or not _SURROGATE.search(text):
         return encode_basestring(text)
     return json.dumps(text)
 
@@ -205,7 +208,7 @@ def _fields(values: dict[str, Any]) -> list[str]:
 
 def _value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return json.dumps(value) if any("\ud800" <= character <= "\udfff" for character in text) else text
+    return text if text.isascii() or not _SURROGATE.search(text) else json.dumps(value)
 
 
 def _block(brackets: str, lines: Iterable[str], depth: int) -> str:

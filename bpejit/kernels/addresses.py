@@ -25,7 +25,7 @@ def automaton_at(addresses):
         array_at(addresses, 9, np.int32),
         array_at(addresses, 10, np.int32),
         array_at(addresses, 11, np.uint8),
-        array_at(addresses, 12, np.uint8),
+        array_at(addresses, 12, np.int32),
     )
 
 

@@ -80,13 +80,14 @@ def hash_strings(pool, starts, hashes):
 def _find_special(specials, text, start, length):
     """Return the id of the special token that a span is.
 
-    `specials` holds pairs of hash and id; the hashes differ, and the span is certain to be one of them.
+    `specials` is a hash table of hashes and ids; the hashes differ, and the span is certain to be one of them.
     """
     hashed = hash_bytes(text, start, length)
-    i = _ZERO
-    while i + _TWO < np.uint64(specials.size) and specials[i] != hashed:
-        i += _TWO
-    return specials[i + _ONE]
+    mask = np.uint64(specials.size - 1)
+    word = (hashed << _ONE) & mask
+    while specials[word] != hashed or specials[word + _ONE] == _ZERO:
+        word = (word + _TWO) & mask
+    return specials[word + _ONE] - _ONE
 
 
 @inline

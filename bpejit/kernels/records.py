@@ -23,8 +23,7 @@ def addresses_of(record: tuple[Array, ...]) -> Array:
 class SplitAutomaton(NamedTuple):
     """A compiled split pattern with its special tokens: one argument for the kernels of `bpejit.kernels.splitting`.
 
-    Made by `bpejit.split.Splitter` only. The trie of special tokens has its nodes in order of depth, so that the children
-    of a node are neighbours, in order of their bytes.
+    Made by `bpejit.split.Splitter` only.
 
     Parameters
     ----------
@@ -44,17 +43,8 @@ class SplitAutomaton(NamedTuple):
         What five neighbouring characters tell (see `bpejit.split.local_rules`).
     settings : int64 [5]
         IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
-    needles : uint64 [3] or [0]
-        If all special tokens begin with the same byte: that byte, eight times; the second byte, if they share that too; and
-        the bits of the second that count. Otherwise nothing.
-    trie_roots : int32 [256]
-        Node of each first byte, or -1.
-    trie_children : int32 [nodes + 1]
-        The children of node `i` are the nodes `trie_children[i]:trie_children[i + 1]`.
-    trie_labels : uint8 [nodes]
-        The byte that leads to a node.
-    trie_ends : uint8 [nodes]
-        1 where a special token ends.
+    needles, trie_roots, trie_nodes, trie_labels, trie_found
+        The special tokens, as in `SpecialTrie`.
     """
 
     table: Array
@@ -67,9 +57,34 @@ class SplitAutomaton(NamedTuple):
     settings: Array
     needles: Array
     trie_roots: Array
-    trie_children: Array
+    trie_nodes: Array
     trie_labels: Array
-    trie_ends: Array
+    trie_found: Array
+
+
+class SpecialTrie(NamedTuple):
+    """The automaton that finds special tokens (see `kernels.special_trie`).
+
+    Parameters
+    ----------
+    needles : uint64 [3] or [0]
+        If all special tokens begin with the same byte: that byte, eight times; the second byte, if they share that too; and
+        the bits of the second that count. Otherwise nothing.
+    trie_roots : int32 [256]
+        Node of each first byte, or -1.
+    trie_nodes : int32 [6 * (nodes + 1)]
+        Children and links of each node.
+    trie_labels : uint8 [nodes]
+        The byte that leads to a node.
+    trie_found : int32 [5 * entries]
+        The special tokens that are found when a path through the trie ends.
+    """
+
+    needles: Array
+    trie_roots: Array
+    trie_nodes: Array
+    trie_labels: Array
+    trie_found: Array
 
 
 class EncoderTables(NamedTuple):
@@ -87,8 +102,8 @@ class EncoderTables(NamedTuple):
         The id of each internal token; 0..255 are the single bytes.
     joints : uint64 [1024 + a power of two]
         Sets of bits that say between which characters merges may go (see `kernels.parts`).
-    specials : uint64 [2 * special tokens]
-        Hash of its bytes and id of each special token.
+    specials : uint64 [2 * a power of two]
+        Hash table of special tokens: the hash of the bytes, and the id plus 1 (0: a free slot).
     whole : uint64 [3 * slots] or [0]
         Tokens that a pre-token becomes as a whole though its merges give others: a hash table of three words, the hash of the
         bytes, `start << 32 | length` in `whole_pool` (0: a free slot), and the id.
@@ -127,7 +142,7 @@ class EncoderMemory(NamedTuple):
         Ends of the spans in work.
     progress : int64 [9]
         Where to go on, and how full the cache is.
-    split_state : int64 [8]
+    split_state : int64 [11]
         State of the splitter (see `kernels.splitting`).
     """
 

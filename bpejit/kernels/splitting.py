@@ -22,7 +22,7 @@ from bpejit.kernels.automata import (
     run_transducer,
 )
 from bpejit.kernels.characters import read_character
-from bpejit.kernels.special_tokens import longest_special, next_special
+from bpejit.kernels.special_tokens import SEARCH_FOUND, SEARCH_NODE, SEARCH_POSITION, next_special
 
 __all__ = [
     "MIN_ENDS",
@@ -30,6 +30,9 @@ __all__ = [
     "ORDINARY_STOP",
     "PENDING",
     "POSITION",
+    "SEARCH_FOUND",
+    "SEARCH_NODE",
+    "SEARCH_POSITION",
     "SPAN_START",
     "SPECIAL_STOP",
     "STATE_SIZE",
@@ -38,8 +41,8 @@ __all__ = [
     "split_spans",
 ]
 
-STATE_SIZE = 8
-"""Fields of the state: see `automata`."""
+STATE_SIZE = 11
+"""Fields of the state: see `automata`, and `special_tokens` for those of the search."""
 
 MIN_ENDS = 16
 """Least size of `ends`."""
@@ -65,7 +68,8 @@ def split_spans(text, stop, final, automaton, state, ends):
         Whether the text ends at `stop`. If not, what more text might change is left for a later call.
     automaton : arrays.SplitAutomaton, in
     state : int64[STATE_SIZE], in-out
-        All zero at the start of a text; the fields are described in `automata`. The work goes on from POSITION.
+        All zero at the start of a text; the fields are described in `automata` and `special_tokens`. The work goes on from
+        POSITION.
     ends : uint32[:], out
         At least MIN_ENDS entries. Each span begins where the one before ended. An end has the special flag if its span is a
         special token. Entries behind those that count are overwritten.
@@ -88,7 +92,7 @@ def split_spans(text, stop, final, automaton, state, ends):
         undecided = False
         if state[SPECIAL_STOP] == 0 and known < stop:
             scan_end = min(stop, known + _SCAN_BYTES)
-            known, after = next_special(text, known, scan_end, stop, final, automaton)
+            known, after = next_special(text, scan_end, stop, final, automaton, state)
             state[ORDINARY_STOP] = known
             state[SPECIAL_STOP] = after
             undecided = after == 0 and known < scan_end
@@ -129,12 +133,12 @@ def shift_state(state, by):
     by : int
         At most state[SPAN_START].
     """
-    for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP, SPECIAL_STOP):
+    for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP, SPECIAL_STOP, SEARCH_POSITION):
         state[field] = max(state[field] - by, 0)
 
 
 @kernel
-def find_cut(text, lo, hi, stop, automaton):
+def find_cut(text, lo, hi, stop, automaton, reach, hidden):
     """Find a place where a text may be cut, with the same pre-tokens before and after as in the whole.
 
     Parameters
@@ -146,6 +150,11 @@ def find_cut(text, lo, hi, stop, automaton):
     stop : int
         The text known is `text[:stop]`.
     automaton : arrays.SplitAutomaton, in
+    reach : int64[:], in
+        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; nothing if there are no special
+        tokens.
+    hidden : int
+        What that returned, or `stop`.
 
     Returns
     -------
@@ -160,7 +169,8 @@ def find_cut(text, lo, hi, stop, automaton):
     """
     longest = automaton.settings[LONGEST_SPECIAL]
     stride = automaton.settings[STRIDE]
-    position = max(0, lo - longest - 4)
+    first = max(0, lo - longest - 4)
+    position = first
     # No character has more than three continuation bytes, so behind three of them one begins in any case.
     aligned = min(position + 3, stop)
     while position < aligned and text[position] & 0xC0 == 0x80:
@@ -173,11 +183,10 @@ def find_cut(text, lo, hi, stop, automaton):
         )
         if width == 0:
             return -1
-        if automaton.trie_roots[text[position]] >= 0:
-            after, hidden = longest_special(text, position, stop, automaton)
-            if hidden:
-                return -1
-            blocked = max(blocked, after)
+        if position >= hidden:
+            return -1
+        if position - first < reach.size:
+            blocked = max(blocked, reach[position - first])
         if position >= lo and position >= blocked and automaton.safe[pair_row + np.int64(column)]:
             return position
         pair_row = np.int64(column) * stride

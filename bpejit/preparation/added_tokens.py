@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from bpejit.preparation.normalizers import WHITE_SPACE
 from bpejit.preparation.record import TokenFlags
 from bpejit.split.classes import set_borders
 from bpejit.split.parse import Chars
+from bpejit.split.special_finder import SpecialFinder, StringFinder
 
 _WORD = Chars(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]")
 
@@ -50,8 +50,7 @@ class TokenFinder:
         self._tokens: dict[str, AddedToken] = {}
         for token in tokens:
             self._tokens.setdefault(token.content, token)
-        longest_first = sorted(self._tokens, key=len, reverse=True)
-        self._regex = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._finder = StringFinder(self._tokens)
 
     def divide(self, text: str) -> list[str | bytes]:
         """Return the text in parts: added tokens as what they are known by, ordinary text as str."""
@@ -67,15 +66,14 @@ class TokenFinder:
             Begins and ends of the only stretches in which tokens are looked for, each by itself, in order. What stands
             around a token, white space that goes with it or a letter that keeps it from being one, may lie outside.
         """
-        if self._regex is None:
+        if not self._tokens:
             return [(0, len(text), None)] if text else []
         parts: list[tuple[int, int, bytes | None]] = []
         done = 0
-        for found in (
-            one for area in ([(0, len(text))] if areas is None else areas) for one in self._regex.finditer(text, *area)
+        for start, end in (
+            one for area in ([(0, len(text))] if areas is None else areas) for one in self._finder.spans(text, *area)
         ):
-            start, end = found.span()
-            token = self._tokens[found[0]]
+            token = self._tokens[text[start:end]]
             flags = token.flags
             around = text[max(start - 1, 0) : start], text[end : end + 1]
             if flags.single_word and any(is_word(one, self._unicode) for one in around):
@@ -104,12 +102,8 @@ def is_word(character: str, unicode: str | None = None) -> bool:
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether some string of the one kind may stand in a text such that it shares characters with one of the other kind."""
-    others = list(second)
-    return any(_overlap(one, other) for one in first for other in others)
-
-
-def _overlap(one: str, other: str) -> bool:
-    if one in other or other in one:
-        return True
-    shared = range(1, min(len(one), len(other)))
-    return any(one.endswith(other[:size]) or other.endswith(one[:size]) for size in shared)
+    strings = [[one.encode("utf-8", "surrogatepass") for one in kind] for kind in (first, second)]
+    if not all(strings):
+        return False
+    finders = [SpecialFinder(kind) for kind in strings]
+    return any(finder.meets(one) for finder, kind in zip(finders, reversed(strings), strict=True) for one in kind)

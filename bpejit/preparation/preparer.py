@@ -11,7 +11,6 @@ Where nothing would be changed, as in English text under NFC, text goes through 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,6 +27,7 @@ from bpejit.preparation.pretokenizers import PREFIX_SPACE, make_pretokenizer
 from bpejit.preparation.record import Preparation, TokenFlags
 from bpejit.preparation.unicode_forms import STARTS
 from bpejit.split import Pattern, Splitter
+from bpejit.split.special_finder import SpecialFinder
 
 _LAST_CUT_WINDOW = 1 << 10
 
@@ -83,10 +83,10 @@ class Preparer:
         ):
             self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens])
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
-        self._longest = max(map(len, self.special_tokens), default=0)
+        self._finder = self.direct.finder if self.direct is not None else SpecialFinder(self.special_tokens)
+        self._longest = self._finder.longest
         self._margin = max(4, self._longest)
         self._cut_behind = _find_cut_tokens(first, unicode)
-        self._any_raw = _any_of(self.special_tokens)
 
     @property
     def is_plain(self) -> bool:
@@ -262,15 +262,13 @@ class Preparer:
         return STARTS.match(following) is not None and self._normalizer.leaves(window)
 
     def _find_cut_behind_token(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        if self._any_raw is None:
+        if not self._longest:
             return -1
         base = max(0, lo - 2 * self._longest)
         data = text[base : min(stop, hi + self._longest)].tobytes()
-        found = [(match.start(), match.start() + len(match[1])) for match in self._any_raw.finditer(data)]
-        for begin, end in found:
-            # Found for certain if no other occurrence reaches into it or out of it, and none that more text would make.
-            alone = all(b >= end or e <= begin or (begin <= b and e <= end) for b, e in found)
-            if lo <= base + end <= hi and base + end + self._longest <= stop and alone and data[begin:end] in self._cut_behind:
+        for begin, end in self._finder.lonely_spans(data):
+            # It is certain to be found, unless more text makes another that overlaps it.
+            if lo <= base + end <= hi and base + end + self._longest <= stop and data[begin:end] in self._cut_behind:
                 return base + end
         return -1
 
@@ -328,10 +326,3 @@ def _find_cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> fr
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _any_of(tokens: tuple[bytes, ...]) -> re.Pattern[bytes] | None:
-    """Return a pattern that finds the longest token at each place, overlapping ones too."""
-    if not tokens:
-        return None
-    return re.compile(b"(?=(" + b"|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True)) + b"))")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bpejit.split.presets import Pattern
@@ -33,7 +33,7 @@ class TokenFlags:
     @property
     def as_dict(self) -> dict[str, Any]:
         """The flags by name, as `tokenizer.json` has them."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import regex
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
@@ -15,6 +14,7 @@ from bpejit.kernels._constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLA
 from bpejit.kernels.records import SplitAutomaton, addresses_of
 from bpejit.split.pattern import SplitPattern, compile_pattern
 from bpejit.split.presets import Pattern
+from bpejit.split.special_finder import SpecialFinder
 
 _BLOCK_BYTES = 1 << 16
 """Text split at a time: it and its ends stay in the cache until they are used."""
@@ -46,6 +46,8 @@ class Splitter:
     pattern : SplitPattern
     special_tokens : tuple of bytes
         Without repetitions, in the order given.
+    finder : SpecialFinder
+        Finds them.
     automaton : SplitAutomaton or None
         What the kernels need; None if the pattern runs through the `regex` package.
     addresses : int64 [26]
@@ -56,21 +58,17 @@ class Splitter:
         self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = (), *, unicode: str | None = None
     ) -> None:
         self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern, unicode=unicode)
-        self.special_tokens = tuple(dict.fromkeys(special_tokens))
-        if b"" in self.special_tokens:
+        special_tokens = tuple(special_tokens)
+        if b"" in special_tokens:
             raise ValueError("a special token is empty; it must have at least one byte: remove it")
-        self.automaton = _make_automaton(self.pattern, self.special_tokens)
+        self.finder = SpecialFinder(special_tokens)
+        self.special_tokens = self.finder.tokens
+        self.automaton = _make_automaton(self.pattern, self.finder)
         self.addresses = addresses_of(self.automaton or ())
-        self._special_regex = _special_regex(self.special_tokens)
 
     def new_state(self) -> Array:
         """Return the state of `split_spans` at the start of a text, at position 0."""
         return np.zeros(splitting.STATE_SIZE, dtype=np.int64)
-
-    def special_spans(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where the special tokens of a text begin and end."""
-        if self._special_regex is not None:
-            yield from (found.span() for found in self._special_regex.finditer(data))
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
         """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
@@ -80,7 +78,8 @@ class Splitter:
         """
         if self.automaton is None:
             return self._cut_behind_special(text, lo, hi, stop)
-        return int(splitting.find_cut(text, lo, hi, stop, self.automaton))
+        first = max(0, lo - self.finder.longest - 4)
+        return int(splitting.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
 
     def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
         """Split a piece of a text, block by block.
@@ -124,18 +123,14 @@ class Splitter:
                     first = int(ends[n - 1]) & POSITION_MASK
 
     def _cut_behind_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        if self._special_regex is None:
+        longest = self.finder.longest
+        if not longest:
             return -1
-        longest = max(map(len, self.special_tokens))
         base = max(0, lo - 2 * longest)
-        data = text[base : min(stop, hi + longest)].tobytes()
-        found = [match.span() for match in self._special_regex.finditer(data, overlapped=True)]
-        for begin, end in found:
-            # It is certain to be found as a special token if no other occurrence reaches into it or out of it, and none
-            # that more text would make.
-            alone = all(b >= end or e <= begin or (begin <= b and e <= end) for b, e in found)
-            if lo <= base + end <= hi and base + end + longest <= stop and alone:
-                return int(base + end)
+        for _, end in self.finder.lonely_spans(text[base : min(stop, hi + longest)].tobytes()):
+            # It is certain to be found, unless more text makes another that overlaps it.
+            if lo <= base + end <= hi and base + end + longest <= stop:
+                return base + end
         return -1
 
     def split(self, text: Array, n_bytes: int) -> Array:
@@ -173,7 +168,7 @@ class Splitter:
     def _regex_ends(self, data: bytes) -> Iterator[int]:
         """The ends of the spans of a whole text, by the `regex` package."""
         start = 0
-        for begin, end in self.special_spans(data):
+        for begin, end in self.finder.spans(data):
             yield from self._ordinary_ends(data[start:begin], start)
             start = end
             yield start | SPECIAL_FLAG
@@ -215,24 +210,16 @@ def _widths(text: str) -> Array:
     return widths
 
 
-def _special_regex(special_tokens: tuple[bytes, ...]) -> regex.Pattern[bytes] | None:
-    if not special_tokens:
-        return None
-    longest_first = sorted(special_tokens, key=len, reverse=True)
-    return regex.compile(b"|".join(regex.escape(token) for token in longest_first))
-
-
-def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) -> SplitAutomaton | None:
+def _make_automaton(pattern: SplitPattern, finder: SpecialFinder) -> SplitAutomaton | None:
     if pattern.tables is None:
         return None
     tables = pattern.tables
     safe = tables.safe
-    if any(token.decode("utf-8", "ignore").encode() != token for token in special_tokens):
+    if any(token.decode("utf-8", "ignore").encode() != token for token in finder.tokens):
         # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
         safe = np.zeros_like(safe)
-    longest = max(map(len, special_tokens), default=0)
     settings = np.array(
-        [pattern.kind == "restart", tables.stride, longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
+        [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
     )
     return SplitAutomaton(
         tables.table,
@@ -243,52 +230,5 @@ def _make_automaton(pattern: SplitPattern, special_tokens: tuple[bytes, ...]) ->
         safe,
         tables.local_rules,
         settings,
-        _make_needles(special_tokens),
-        *_make_trie(special_tokens),
-    )
-
-
-def _make_needles(tokens: tuple[bytes, ...]) -> Array:
-    """What the beginnings of all special tokens have in common (see `SplitAutomaton`)."""
-    if len({token[0] for token in tokens}) != 1:
-        return np.zeros(0, dtype=np.uint64)
-    seconds = {token[1:2] for token in tokens}
-    second = min(seconds)
-    shared = len(seconds) == 1 and second != b""
-    fills = (tokens[0][0], second[0] if shared else 0, 0xFF if shared else 0)
-    return np.array([byte * 0x0101_0101_0101_0101 for byte in fills], dtype=np.uint64)
-
-
-def _make_trie(tokens: tuple[bytes, ...]) -> tuple[Array, Array, Array, Array]:
-    """Return roots, children, labels and ends of the trie of some byte strings (see `SplitAutomaton`)."""
-    roots = np.full(256, -1, dtype=np.int32)
-    labels: list[int] = []
-    ends: list[int] = []
-    children: list[int] = []
-    # Level by level: a node is the range of the sorted tokens that share its prefix.
-    level = [sorted(tokens)]
-    depth = 0
-    while level:
-        following = []
-        for group in level:
-            if depth:
-                children.append(len(labels))
-            by_byte: dict[int, list[bytes]] = {}
-            for token in group:
-                if len(token) > depth:
-                    by_byte.setdefault(token[depth], []).append(token)
-            for byte, subgroup in by_byte.items():
-                if not depth:
-                    roots[byte] = len(labels)
-                labels.append(byte)
-                ends.append(len(subgroup[0]) == depth + 1)
-                following.append(subgroup)
-        level = following
-        depth += 1
-    children.append(len(labels))
-    return (
-        roots,
-        np.array(children, dtype=np.int32),
-        np.array(labels, dtype=np.uint8),
-        np.array(ends, dtype=np.uint8),
+        *finder.trie,
     )

@@ -111,7 +111,7 @@ def test_every_short_character_sequence(pattern: str) -> None:
         assert split_whole(splitter, data) == split_by_regex(splitter, data)
 
 
-@given(st.lists(st.integers(0, 1000), min_size=8, max_size=8), st.integers(0, 1000))
+@given(st.lists(st.integers(0, 1000), min_size=splitting.STATE_SIZE, max_size=splitting.STATE_SIZE), st.integers(0, 1000))
 def test_shift_state(values: list[int], by: int) -> None:
     state = np.array(values, dtype=np.int64)
     splitting.shift_state(state, by)
