@@ -63,6 +63,7 @@ def place(monkeypatch):
     for module in ("grp", "pwd"):  # other users may have no access to what is read for it
         importlib.import_module(module)
     fingerprint.of_machine()
+    folders._nobody()
     place = Path(tempfile.mkdtemp())  # that of pytest is closed to others
     place.chmod(0o1777)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(place))

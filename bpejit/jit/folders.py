@@ -179,7 +179,7 @@ def _nobody() -> int | None:
     """
     try:
         number = int(Path("/proc/sys/kernel/overflowuid").read_bytes())
-        known = Path("/proc/self/uid_map").read_text(encoding="ascii")
+        known = Path("/proc/self/uid_map").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
     return None if _is_known(number, known) else number
