@@ -1,15 +1,15 @@
-# `make demo` and `make test` need Python 3.10 or newer, git and make; they make their own environment in .venv.
+# `make demo` and `make test` need Python 3.10 or newer, git and make; they create their own environment in .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-nojit demo bench clean
+.PHONY: help setup check fmt test quick test-nojit oldest matrix faults demo bench clean
 
-help: ## say what there is to make
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
 
-setup: $(READY) ## make the environment and install the project into it
+setup: $(READY) ## create the environment and install the project into it
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "bpejit needs Python 3.10 or newer; \
@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check]'
 	@touch $@
 
-check: $(READY) ## lint, format, types, import rules
+check: $(READY) ## check style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -32,14 +32,23 @@ fmt: $(READY) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(READY) ## all tests
+test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-quick: $(READY) ## the tests that are not slow
+quick: $(READY) ## run the tests that are not slow
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-nojit: $(READY) ## the tests with the kernels as plain Python, on small inputs; prints the coverage
+test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+oldest: ## run the fast tests with the oldest supported versions of all dependencies
+	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
+
+matrix: ## run the fast tests on each Python at hand, with oldest and newest versions
+	$(PYTHON) .ci/matrix.py
+
+faults: $(READY) ## damage files, kill processes and exhaust resources, from a seed; print the figures
+	$(BIN)/python -m tests.faults
 
 demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@rm -rf demo && mkdir demo && cat $(TEXTS) > demo/texts.txt
@@ -50,10 +59,10 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
 
-bench: $(READY) ## install the other tools, compare with them, and write the tables; some ten minutes
+bench: $(READY) ## install other tools, compare with them and write the tables (some ten minutes)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks.compare
 
-clean: ## remove what the others made
-	rm -rf $(VENV) build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## remove everything that the other targets created
+	rm -rf $(VENV) .matrix build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,13 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(N
 COMMAND = [sys.executable, "-m", MODULE]
 
 
+# Before click 8.2, standard error is captured on its own on demand only.
+SEPARATELY: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+
+
 def invoke(*arguments: str | Path) -> Result:
     """Run the command in this process."""
-    return CliRunner().invoke(program, [str(argument) for argument in arguments], prog_name="bpejit")
+    return CliRunner(**SEPARATELY).invoke(program, [str(argument) for argument in arguments], prog_name="bpejit")
 
 
 def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
