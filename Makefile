@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+NARROW := $(addprefix tests/,kernels/test_bpe.py kernels/test_encoding.py kernels/test_lanes.py \
+  kernels/test_parts.py kernels/test_splitting.py test_encoding.py \
+  test_machine_code.py test_split_automaton.py test_split_corpora.py test_split_pattern.py test_split_sequences.py test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-nojit oldest matrix faults demo bench clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix faults demo bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile

@@ -28,7 +28,9 @@ def test_without_settings_it_is_this_machine():
     assert found.cpu == "znver5"
     assert set(found.features.split(",")) == {("+" if has else "-") + name for name, has in LARGE.items()}
     assert found.has_avx512_vbmi
-    assert not choose("haswell", SMALL, True).has_avx512_vbmi
+    narrow = choose("haswell", SMALL, True)
+    assert (narrow.cpu, narrow.has_avx512_vbmi) == ("x86-64", False)
+    assert choose("haswell", SMALL, True, NUMBA_CPU_NAME="haswell") == narrow._replace(cpu="haswell")
     assert choose(BPEJIT_CPU="native") == choose(BPEJIT_CPU="") == found
 
 
