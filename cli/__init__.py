@@ -8,14 +8,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import NoReturn
+
+
+def _terminate(number: int, _frame: object) -> NoReturn:
+    """End with an exception, so that temporary files are removed: schedulers and containers end a job with SIGTERM."""
+    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt that
+    sys.exit(128 + number)
 
 
 def main() -> None:
     """Run the `bpejit` command with the arguments of the process."""
+    from . import streams
+
+    streams.prepare()
+    signal.signal(signal.SIGTERM, _terminate)
     from .app import program
 
-    # As an exception, so that temporary files are removed; a scheduler ends a job this way.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     # NumPy's OpenBLAS starts a thread for each processor, at import and after each fork, that waits busily for a tenth of a
     # second: a fifth of the CPU time of a training on 30 MB. Nothing here multiplies large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -22,8 +22,8 @@ from .cmd_warmup import warmup_command
 from .option_names import COMMAND, with_option_names
 from .options import DEBUG, debug_option
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after Ctrl-C and after SIGTERM: 128 and the number of the signal, as in shells."""
 
 
 class Program(click.Group):
@@ -42,6 +42,10 @@ class Program(click.Group):
         except (KeyboardInterrupt, click.Abort) as error:
             click.echo("bpejit: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
+        except SystemExit as error:
+            if error.code == TERMINATED:
+                click.echo("bpejit: terminated", err=True)
+            raise
         except Exception as error:
             pipe = _broken_pipe(error)
             if pipe is not None:

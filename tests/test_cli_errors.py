@@ -247,7 +247,8 @@ def test_reader_that_goes_away(work):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize(
-    ("number", "code", "message"), [(signal.SIGINT, 130, b"bpejit: interrupted\n"), (signal.SIGTERM, 143, b"")]
+    ("number", "code", "message"),
+    [(signal.SIGINT, 130, b"bpejit: interrupted\n"), (signal.SIGTERM, 143, b"bpejit: terminated\n")],
 )
 def test_an_interrupted_run_leaves_nothing(work, number, code, message):
     before = snapshot(work)

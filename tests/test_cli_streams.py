@@ -1,0 +1,81 @@
+"""Commands that are started without standard input, output or error."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from cli_helpers import run
+from conftest import data_text
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX file descriptors")
+
+
+def start(*arguments, closed=(), cwd, **options):
+    """Run a command in a process in which some of the descriptors 0, 1 and 2 are closed from the beginning."""
+    return run(*arguments, cwd=cwd, preexec_fn=lambda: [os.close(number) for number in closed], **options)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "text.txt").write_bytes(data_text("prose.txt")[:20_000])
+    assert run("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("closed", [(2,), (0, 2), (0,), (1,), (0, 1, 2)])
+def test_commands_do_their_work(closed, work, tmp_path):
+    tokenizer = work / "tokenizer"
+    for arguments in (
+        ("train", work / "text.txt", "--vocab-size", "300", "--out", "tokenizer"),
+        (
+            "encode",
+            work / "text.txt",
+            "--tokenizer",
+            tokenizer,
+            "--out",
+            "tokens.bin",
+            "--engine",
+            "processes",
+            "--workers",
+            "2",
+        ),
+        ("decode", "tokens.bin", "--tokenizer", tokenizer, "--out", "back.txt"),
+    ):
+        done = start(*arguments, closed=closed, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, b""), done.stderr
+        assert (done.stderr == b"") == (2 in closed)
+    assert (tmp_path / "back.txt").read_bytes() == (work / "text.txt").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.txt", "tokenizer", "tokens.bin", "tokens.bin.json"]
+    assert start("encode", "missing.txt", "--out", "x.bin", closed=closed, cwd=tmp_path).returncode == 1
+
+
+def test_results_on_standard_output_are_whole(work):
+    done = start("info", "tokenizer", closed=(2,), cwd=work)
+    assert done.returncode == 0
+    assert done.stdout == run("info", "tokenizer", cwd=work).stdout != b""
+
+
+def test_a_result_that_would_be_lost_is_an_error(work):
+    done = start("info", "tokenizer", closed=(1,), cwd=work)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"bpejit: error: standard output is closed")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_text_that_cannot_come_is_an_error(work, tmp_path):
+    done = start("encode", "-", "--tokenizer", work / "tokenizer", "--out", "tokens.bin", closed=(0,), cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"bpejit: error: standard input is closed")
+    assert done.stderr.count(b"\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_messages_that_cannot_be_written_are_dropped(work, tmp_path):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = run("encode", work / "text.txt", "--tokenizer", work / "tokenizer", "--out", "t.bin", cwd=tmp_path, stderr=full)
+    assert done.returncode == 0
+    assert (tmp_path / "t.bin").stat().st_size > 0
