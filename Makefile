@@ -41,6 +41,12 @@ test: $(READY) ## run all tests
 quick: $(READY) ## run the tests that are not slow
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
+test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI
+	@if $(BIN)/python -c 'import sys; from bpejit.jit import target; sys.exit(target.current().has_avx512_vbmi)'; \
+	then echo "this processor lacks AVX-512 VBMI: make test takes that path"; \
+	else BPEJIT_CPU=x86-64-v3 BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-30} \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(NARROW); fi
+
 test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
