@@ -1,0 +1,73 @@
+"""Readers of `tokenizer.json` that know the split patterns of some published files only.
+
+They have no general engine for regular expressions, and refuse what they do not recognise. Which presets they read with equal
+ids was found out by trial (`make readers` repeats it), with the versions that are named here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bpejit.formats.huggingface import pre_tokenizer
+from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for, split_steps
+from bpejit.model import Model
+from bpejit.split.presets import PRESETS
+
+READ_PRESETS: dict[str, tuple[str, ...]] = {
+    "tokenizers 1.0.0rc3": (
+        *("gpt2", "r50k", "p50k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "deepseek-v3", "starcoder", "tekken"),
+        "kimi-k2",
+    ),
+    "gigatoken 0.10": (
+        *("gpt2", "r50k", "p50k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "qwen3.5", "deepseek-v3", "tekken"),
+    ),
+}
+"""The presets that each reader reads with equal ids, as bpejit writes them. Other readers that are known to bpejit read all:
+tokenizers 0.23, transformers 4.57 and 5.23, kitoken 0.11."""
+
+_RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"})
+"""The presets whose spelling is not simply their pattern as the only step."""
+
+
+def not_read_by(model: Model) -> list[str]:
+    """Return the readers that do not read what is written for a model, or not with equal ids; it must have an export.
+
+    Parameters
+    ----------
+    model : Model
+
+    Raises
+    ------
+    PatternError
+        If the split pattern cannot be written for other tools.
+    """
+    steps = _signature(pre_tokenizer(model))
+    return [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
+
+
+def _known(reader: str, names: tuple[str, ...]) -> set[Any]:
+    known = {
+        _signature(pre_tokenizer_for(PRESETS[name]) if name in _RESPELLED else split_steps(PRESETS[name])) for name in names
+    }
+    if reader.startswith("tokenizers"):
+        # It looks into a sequence of one, and knows GPT-2's pattern by its text too.
+        gpt2 = byte_level(use_regex=True)
+        known |= {_signature({"type": "Sequence", "pretokenizers": [gpt2]}), _signature(split_steps(PRESETS["gpt2"]))}
+    return known
+
+
+def _signature(component: Component | None) -> Any:
+    """Return what of a pre-tokenizer decides whether it is recognised."""
+    if component is None:
+        return None
+    match component["type"]:
+        case "Sequence":
+            return tuple(_signature(step) for step in component["pretokenizers"])
+        case "ByteLevel":
+            return ("ByteLevel", component.get("use_regex", True), component.get("add_prefix_space", True))
+        case "Split":
+            # What matches everywhere may as well be removed and kept.
+            kept = (component["behavior"], component.get("invert", False)) in (("Isolated", False), ("Removed", True))
+            return ("Split", str(component["pattern"]), kept)
+        case _:
+            return str(component)
