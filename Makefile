@@ -7,7 +7,7 @@ NARROW := $(addprefix tests/,kernels/test_bpe.py kernels/test_encoding.py kernel
   kernels/test_parts.py kernels/test_splitting.py test_encoding.py \
   test_machine_code.py test_split_automaton.py test_split_corpora.py test_split_pattern.py test_split_sequences.py test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix faults demo bench clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -56,6 +56,14 @@ oldest: ## run the fast tests with the oldest supported versions of all dependen
 matrix: ## run the fast tests on each Python at hand, with oldest and newest versions
 	$(PYTHON) .ci/matrix.py
 
+readers: $(READY) ## install other tools' readers into .readers, and have them read what bpejit writes; some five minutes
+	@for list in tests/readers/*.txt; do \
+		name=.readers/$$(basename $$list .txt); \
+		[ $$name/ready -nt $$list ] || { rm -rf $$name; $(PYTHON) -m venv $$name && \
+		$$name/bin/python -m pip install -qq --disable-pip-version-check -r $$list && touch $$name/ready; } || exit 1; \
+	done
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/readers
+
 faults: $(READY) ## damage files, kill processes and exhaust resources, from a seed; print the figures
 	$(BIN)/python -m tests.faults
 
@@ -73,5 +81,5 @@ bench: $(READY) ## install other tools, compare with them and write the tables (
 	$(BIN)/python -m benchmarks.compare
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) .matrix build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

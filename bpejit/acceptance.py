@@ -4,6 +4,8 @@ Each reader runs in a process of its own (`bpejit.reader_script`): some are heav
 not like, and they may be installed in another environment than bpejit.
 """
 
+# ruff: noqa: RUF001 (the samples have letters of many scripts)
+
 from __future__ import annotations
 
 import json
@@ -44,6 +46,7 @@ SAMPLES = (
     "👩‍👩‍👧‍👦 e\u0301 a\u0308\u0323 ½²₃ⅷ ①",
     "white  space\u00a0\u3000\u2009 \t\t tabs\n \n\n  and lines at the end  \n\n  ",
     "at the end \n ",
+    "\n'dog\t'sun \n'llama\n",
     " \n\t\n",
     "https://example.org/a_b?c=d&e=%20#f!!!...///***---___===''\"\"``~~",
 )
@@ -128,6 +131,8 @@ def check_readers(
         If the file is missing, or no other tool reads it.
     """
     kind, place = recognise(path)
+    if not place.exists():
+        raise TokenizerFormatError(f"there is no `{place}`; expected a file or folder that other tools read: check the path")
     if kind == "bpejit" and (place / PRIVATE_FILE).exists():
         raise TokenizerFormatError(
             f"`{place}` is not for other tools: its tokens are in {PRIVATE_FILE}, because other tools would give other ids; "
@@ -146,9 +151,8 @@ def check_readers(
 def _reading(
     reader: str, place: Path, texts: Sequence[str], expected: list[list[int]], model: Model, python: StrPath
 ) -> Reading:
-    command = [str(python), reader_script.__file__, reader, str(place.resolve())]
-    if reader == "tiktoken":
-        command.append(str(module_path(place).resolve()))
+    target = module_path(place) if reader == "tiktoken" else place
+    command = [str(python), reader_script.__file__, reader, str(target.resolve())]
     try:
         done = subprocess.run(
             command, input=json.dumps(list(texts)).encode(), capture_output=True, timeout=TIMEOUT_SECONDS, check=False

@@ -1,7 +1,7 @@
 """One other tool reads a tokenizer and encodes texts: a script for any Python that has the tool, bpejit not needed.
 
-`python reader_script.py READER PATH` takes a JSON list of texts from standard input. The last line of standard output is a
-JSON object with `version`, and one of these:
+`python reader_script.py READER PATH` takes a JSON list of texts from standard input; for tiktoken, PATH is the module beside
+the rank file. The last line of standard output is a JSON object with `version`, and one of these:
 
 ids
     Ids of each text.
@@ -70,8 +70,7 @@ def _kitoken(path: Path) -> Encode:
 
 
 def _tiktoken(path: Path) -> Encode:
-    module = next(path.parent.glob("*_encoding.py")) if path.is_file() and not sys.argv[3:] else Path(sys.argv[3])
-    encoding = runpy.run_path(str(module))["encoding"]
+    encoding = runpy.run_path(str(path))["encoding"]
     return lambda text: encoding.encode(text, allowed_special="all")
 
 
@@ -114,11 +113,11 @@ def read(reader: str, path: Path, texts: list[str]) -> dict[str, Any]:
             found |= {"tokens": made} if isinstance(made, list) else {"ids": [list(made(text)) for text in texts]}
     except ImportError as error:
         found["absent"] = str(error)
-    except BaseException as error:  # noqa: BLE001 (a panic of Rust is no Exception)
+    except BaseException as error:
         found["error"] = f"{type(error).__name__}: {error}"
     return found
 
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this script's folder: its modules have the names of other tools
-    print(json.dumps(read(sys.argv[1], Path(sys.argv[2]), json.load(sys.stdin))))
+    sys.stdout.write("\n" + json.dumps(read(sys.argv[1], Path(sys.argv[2]), json.load(sys.stdin))) + "\n")

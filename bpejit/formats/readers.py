@@ -22,8 +22,11 @@ READ_PRESETS: dict[str, tuple[str, ...]] = {
         *("gpt2", "r50k", "p50k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "qwen3.5", "deepseek-v3", "tekken"),
     ),
 }
-"""The presets that each reader reads with equal ids, as bpejit writes them. Other readers that are known to bpejit read all:
-tokenizers 0.23, transformers 4.57 and 5.23, kitoken 0.11."""
+"""The presets that each reader reads with equal ids, as bpejit writes them. tokenizers 0.23, and transformers 4.57 and 5.23,
+which use it, read all patterns; so does kitoken 0.11, but for `BYTE_LEVEL_MISREAD`."""
+
+BYTE_LEVEL_MISREAD = "kitoken 0.11"
+"""Where `ByteLevel` itself splits, as in GPT-2's published file, this reader cuts `'d` after a line end into two pieces."""
 
 _RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"})
 """The presets whose spelling is not simply their pattern as the only step."""
@@ -42,7 +45,17 @@ def not_read_by(model: Model) -> list[str]:
         If the split pattern cannot be written for other tools.
     """
     steps = _signature(pre_tokenizer(model))
-    return [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
+    found = [reader for reader, names in READ_PRESETS.items() if steps not in _known(reader, names)]
+    return [*found, BYTE_LEVEL_MISREAD] if str(("ByteLevel", True))[:-1] in str(steps) else found
+
+
+def note(model: Model) -> str:
+    """Return a sentence about the readers that do not read what is written for a model; empty if all known ones do."""
+    readers = not_read_by(model)
+    if not readers:
+        return ""
+    first, verb = (readers[0], "does") if len(readers) == 1 else (f"{', '.join(readers[:-1])} and {readers[-1]}", "do")
+    return f"{first} {verb} not read this split pattern, or not with equal ids; `--check` tries the readers that are installed"
 
 
 def _known(reader: str, names: tuple[str, ...]) -> set[Any]:

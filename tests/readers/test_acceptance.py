@@ -1,0 +1,145 @@
+"""Other tools read what bpejit writes, and give equal ids; run by `make readers`, not by `make test`.
+
+Each file `NAME.txt` beside this one lists pinned packages, and `make readers` installs them into `.readers/NAME`, an
+environment of its own: the readers exclude each other's versions. `BPEJIT_READERS` names another folder of environments.
+Without an environment its tests are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+from conftest import DATA, ROOT, data_text, read_shared
+
+import bpejit
+from bpejit.acceptance import SAMPLES, Reading, check_readers, sample_texts
+from bpejit.formats.readers import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
+from bpejit.split import PRESETS
+
+ENVIRONMENTS = Path(os.environ.get("BPEJIT_READERS", ROOT / ".readers"))
+
+READERS = [
+    ("rewrite", "tokenizers"),
+    ("rewrite", "gigatoken"),
+    ("rewrite", "kitoken"),
+    ("transformers4", "transformers"),
+    ("transformers5", "tokenizers"),
+    ("transformers5", "transformers"),
+    ("transformers5", "gguf"),
+]
+
+CORPORA = ("english", "code", "multilingual", "hard")
+
+UNICODE = "16.0"
+"""What these readers split by; bpejit's own default is the version of the installed `regex` package."""
+
+
+def python_of(environment: str) -> Path:
+    python = ENVIRONMENTS / environment / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"needs the environment {environment}: run `make readers`")
+    return python
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """The samples, the texts of tests/data, and the beginnings of the larger corpora where these are present."""
+    found = [*SAMPLES]
+    documents = [data_text(name).decode() for name in ("prose.txt", "code.txt", "cjk.txt")]
+    with suppress(pytest.skip.Exception):
+        documents += [read_shared(f"corpora/{name}.txt")[:400_000].decode("utf-8", "ignore") for name in CORPORA]
+    for document in documents:
+        found += [document[start : start + 2000] for start in range(0, len(document), 2000)]
+    return tuple(found)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory):
+    """Make a tokenizer for a preset, saved for Hugging Face."""
+    folder = tmp_path_factory.mktemp("trained")
+
+    @cache
+    def make(name: str) -> tuple[bpejit.Tokenizer, Path]:
+        corpus = [DATA / "prose.txt", DATA / "code.txt", DATA / "cjk.txt"]
+        specials = ["<|endoftext|>", "<pad>"]
+        tokenizer = bpejit.train(corpus, vocab_size=3000, special_tokens=specials, pattern=name, unicode=UNICODE)
+        assert tokenizer.save(folder / name, format="hf") is None
+        return tokenizer, folder / name
+
+    return make
+
+
+def read(tokenizer: bpejit.Tokenizer, path: Path, environment: str, reader: str) -> Reading:
+    python = python_of(environment)
+    chosen = [*texts(), *sample_texts(tokenizer.model)]
+    (found,) = check_readers(tokenizer, path, readers=[reader], python=python, texts=chosen)
+    assert found.status != "absent", found.detail
+    return found
+
+
+@pytest.mark.parametrize(("environment", "reader"), READERS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(trained, name: str, environment: str, reader: str) -> None:
+    tokenizer, path = trained(name)
+    found = read(tokenizer, path, environment, reader)
+    refusing = [known for known in not_read_by(tokenizer.model) if f"{reader} {found.version}".startswith(known)]
+    if not refusing:
+        assert (found.status, found.detail) == ("equal", "")
+    elif refusing == [BYTE_LEVEL_MISREAD]:
+        assert found.status == "different"
+    else:
+        # Never other ids.
+        assert found.status == "refused", found.detail
+
+
+def test_the_versions_that_are_named_are_those_that_are_tried() -> None:
+    listed = {
+        line.strip().replace("==", " ")
+        for file in Path(__file__).parent.glob("*.txt")
+        for line in file.read_text().splitlines()
+    }
+    for known in (*READ_PRESETS, BYTE_LEVEL_MISREAD):
+        assert any(line.startswith(known) for line in listed), known
+
+
+@pytest.mark.parametrize(("environment", "reader"), READERS)
+def test_a_published_file_that_is_written_again(tmp_path: Path, environment: str, reader: str) -> None:
+    source = tmp_path / "tokenizer.json"
+    source.write_bytes(read_shared("vocabs/gpt2.tokenizer.json"))
+    tokenizer = bpejit.load(source)
+    tokenizer.save(tmp_path / "again", format="hf")
+    found = read(tokenizer, tmp_path / "again", environment, reader)
+    expected = "different" if reader == "kitoken" else "equal"
+    assert found.status == expected, found.detail
+
+
+@pytest.mark.parametrize("environment", ["transformers4", "transformers5"])
+@pytest.mark.parametrize("specials", [["<|endoftext|>", "<é>", "<pad>"], ["[X]"], []])
+def test_gpt2s_pair_with_transformers(tmp_path: Path, environment: str, specials: list[str]) -> None:
+    tokenizer = bpejit.train([DATA / "prose.txt"], vocab_size=2000, special_tokens=specials, unicode=UNICODE)
+    tokenizer.save(tmp_path / "pair", format="gpt2")
+    found = read(tokenizer, tmp_path / "pair", environment, "transformers")
+    assert (found.status, found.detail) == ("equal", "")
+
+
+def test_gpt2s_pair_with_llama_cpp(tmp_path: Path) -> None:
+    tokenizer = bpejit.train([DATA / "prose.txt"], vocab_size=2000, special_tokens=["<|endoftext|>"], unicode=UNICODE)
+    tokenizer.save(tmp_path / "pair", format="gpt2")
+    found = read(tokenizer, tmp_path / "pair", "transformers5", "gguf")
+    assert (found.status, found.detail) == ("equal", "")
+
+
+@pytest.mark.parametrize("name", ["tekken_240718.json", "tekken_240911.json"])
+def test_the_published_files_of_mistral_common(name: str) -> None:
+    python = python_of("transformers5")
+    command = [python, "-c", "import mistral_common; print(mistral_common.__path__[0])"]
+    folder = Path(subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()) / "data"
+    tokenizer = bpejit.load(folder / name)
+    chosen = [*texts(), *sample_texts(tokenizer.model, special_tokens=False)]
+    (found,) = check_readers(tokenizer, folder / name, python=python, texts=chosen)
+    assert (found.reader, found.status, found.detail) == ("mistral-common", "equal", "")
