@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpejit import subword
+    from bpejit.budget import get_encoding_cache_budget, set_encoding_cache_budget
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
@@ -50,8 +51,10 @@ _HOMES = {
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
     "UnsupportedError": "bpejit.errors",
+    "get_encoding_cache_budget": "bpejit.budget",
     "load": "bpejit.tokenizer",
     "open_tokens": "bpejit.tokenfiles.flat",
+    "set_encoding_cache_budget": "bpejit.budget",
     "train": "bpejit.trainer",
     "train_bpe": "bpejit.trainer",
     "verify": "bpejit.verification",
@@ -74,8 +77,10 @@ __all__ = [
     "TokenizerFormatError",
     "TrainingError",
     "UnsupportedError",
+    "get_encoding_cache_budget",
     "load",
     "open_tokens",
+    "set_encoding_cache_budget",
     "subword",
     "train",
     "train_bpe",

@@ -14,6 +14,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
+from bpejit.budget import Budget, Share, process_budget
 from bpejit.encoder_tables import make_decoder, make_tables, make_whole, padded
 from bpejit.errors import CorpusError, TokenIdError, shorten
 from bpejit.kernels import cache, decoding
@@ -25,7 +26,7 @@ from bpejit.kernels.text_encoding import encode_text
 from bpejit.model import Model, in_order, special_bytes
 from bpejit.preparation import PreparedText, Preparer, TokenFlags
 from bpejit.split import Splitter, check_chunk
-from bpejit.workspace import CACHE_BYTES, CACHE_LIMIT, TEXT_BYTES, Workspace
+from bpejit.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 
 AnySplitter: TypeAlias = "Splitter | Preparer"
 """What divides text into spans; a Preparer changes it as well."""
@@ -97,25 +98,34 @@ class Encoder:
         self.special_tokens = frozenset(model.special_tokens)
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], EncoderMemory] = {}
+        self._seeded_share: Share | None = None
         self._seeds = [token for token in in_order(model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
         cache.move_slots(np.zeros(cache.SLOT_WORDS, np.uint64), np.zeros(2 * cache.SLOT_WORDS, np.uint64))
 
     def new_workspace(
-        self, *, cache_bytes: int = CACHE_BYTES, cache_limit: int = CACHE_LIMIT, text_bytes: int = TEXT_BYTES
+        self,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        cache_limit: int | None = None,
+        text_bytes: int = TEXT_BYTES,
+        budget: Budget = process_budget,
     ) -> Workspace:
         """Make the memory for one thread, and load all kernels.
 
         Parameters
         ----------
         cache_bytes : int
-            For the cache of pre-tokens. The vocabulary goes into it, as far as it fits into half of the slots.
-        cache_limit : int
-            How far the cache may grow; `EncodeStream` lets it grow only when asked to.
+            For the cache of pre-tokens, if the budget has as much. The vocabulary goes into it, as far as it fits into half of
+            the slots.
+        cache_limit : int, optional
+            How far the cache may grow, by default as far as the budget goes; `EncodeStream` lets it grow only when asked to.
         text_bytes : int
             For the text buffer. A buffer for ids, of four times the size, comes with it.
+        budget : Budget
+            Grants the memory of the cache.
         """
-        workspace = Workspace(cache_bytes=cache_bytes, cache_limit=cache_limit, text_bytes=text_bytes)
+        workspace = Workspace(cache_bytes=cache_bytes, cache_limit=cache_limit, text_bytes=text_bytes, budget=budget)
         sizes = workspace.memory.slots.size, workspace.memory.arena.size
         if sizes in self._seeded:
             workspace.copy_cache(self._seeded[sizes])
@@ -129,9 +139,11 @@ class Encoder:
         shift_state(workspace.split_state, 0)
         # Kept for the workspaces to come: copying it takes a tenth of the time.
         memory = workspace.memory
-        self._seeded = {
-            sizes: memory._replace(slots=memory.slots.copy(), arena=memory.arena.copy(), progress=memory.progress.copy())
-        }
+        self._seeded, self._seeded_share = {}, None
+        if budget.room >= workspace.share.n_bytes:
+            self._seeded_share = budget.open_share(workspace.share.n_bytes, workspace.share.n_bytes)
+            slots, arena, progress = memory.slots.copy(), memory.arena.copy(), memory.progress.copy()
+            self._seeded[sizes] = memory._replace(slots=slots, arena=arena, progress=progress)
         return workspace
 
     def _find_unreachable(self) -> list[bytes]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
+from bpejit.budget import Pool, process_budget
 from bpejit.collecting import collector_paused
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.sources import Inputs
@@ -87,7 +88,8 @@ class Tokenizer:
     def _prepare(self) -> None:
         self._encoder = Encoder(self._model)
         # A list is a thread-safe stack: each call takes a workspace of its own and puts it back.
-        self._workspaces: list[Workspace] = [self._encoder.new_workspace()]
+        self._workspaces = Pool([self._encoder.new_workspace()])
+        process_budget.add_pool(self._workspaces)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_encoder", "_workspaces"):  # of a tokenizer that was made with `later`

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.budget import Budget, process_budget
 from bpejit.errors import CorpusError
 from bpejit.kernels import cache, keys, parts, windows
 from bpejit.kernels import encoding as kernels
@@ -15,8 +18,8 @@ from bpejit.kernels.splitting import STATE_SIZE
 CACHE_BYTES = 6 << 20
 """Memory for the cache of a workspace: holds GPT-2's vocabulary and most of what a text uses besides."""
 
-CACHE_LIMIT = 256 << 20
-"""How far the cache grows, by doubling, while long texts are encoded: to hold what they use, and no further."""
+LEAST_CACHE_BYTES = 1 << 16
+"""Memory for the cache of a workspace where the budget is used up."""
 
 TEXT_BYTES = 1 << 16
 """Text that is copied into a workspace and encoded at a time: it stays in the cache while it is split."""
@@ -32,18 +35,31 @@ _HEAP_BLOCKS = 32
 
 
 class Workspace:
-    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone."""
+    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone.
 
-    def __init__(self, *, cache_bytes: int, cache_limit: int, text_bytes: int) -> None:
+    Parameters
+    ----------
+    cache_bytes : int
+        For the cache of pre-tokens at first, if the budget has as much.
+    cache_limit : int, optional
+        How far the cache may grow; by default as far as the budget goes.
+    text_bytes : int
+        For the text buffer.
+    budget : Budget
+        Grants the memory of the cache.
+    """
+
+    def __init__(self, *, cache_bytes: int, cache_limit: int | None, text_bytes: int, budget: Budget = process_budget) -> None:
+        self.share = budget.open_share(cache_bytes, min(cache_bytes, LEAST_CACHE_BYTES))
+        cache_bytes = self.share.n_bytes
         # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
-        slot_bytes = 8 * cache.SLOT_WORDS
-        n_slots = _LEAST_SLOTS
-        while 2 * n_slots * slot_bytes <= cache_bytes * 3 // 4:
-            n_slots *= 2
-        self.cache_limit = cache_limit
+        slots, arena = _empty_cache(cache_bytes)
+        self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest is larger than what tests may ask for
+        self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
+        self._cache_bytes = cache_bytes
         self.memory = EncoderMemory(
-            slots=np.full(n_slots * cache.SLOT_WORDS, 0, dtype=np.uint64),
-            arena=np.full(max(cache_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8),
+            slots=slots,
+            arena=arena,
             # These two are not filled: most texts use few of their pages.
             once=np.zeros(cache.ONCE_WORDS, dtype=np.uint64),
             characters=np.zeros(parts.CHARACTERS * parts.CHARACTER_WORDS, dtype=np.uint64),
@@ -93,14 +109,21 @@ class Workspace:
         """Make the parts of the cache larger that are more than half full, as far as the limit allows.
 
         A cache that is just large enough is faster than a large one: more of what is used lies in the processor's caches.
+        Where the budget grants no memory the cache stays as it is, and empties itself when it is full.
         """
+        if self.share.budget.is_short and self.share.n_bytes > self.share.budget.fair_part:
+            self.share.budget.is_short = False
+            self.shrink_cache()
         progress, memory = self.progress, self.memory
         slots, arena = memory.slots, memory.arena
         room = self.cache_limit - slots.nbytes - arena.nbytes
-        if (progress[cache.WIPES] or 8 * cache.SLOT_WORDS * progress[cache.USED] > 5 * slots.size) and slots.nbytes <= room:
+        is_full = progress[cache.WIPES] or 8 * cache.SLOT_WORDS * progress[cache.USED] > 5 * slots.size
+        # While it moves, the old table is there beside the new one, and both count.
+        if is_full and slots.nbytes <= room and self.share.take(2 * slots.nbytes):
             larger = np.zeros(2 * slots.size, dtype=np.uint64)
             cache.move_slots(slots, larger)
             self.memory = memory._replace(slots=larger)
+            self.share.give_back(slots.nbytes)
             progress[cache.WIPES] = 0
             room -= slots.nbytes
         size = arena.size - cache.ARENA_SLACK
@@ -108,6 +131,8 @@ class Workspace:
         wanted = size
         while wanted < 2 * written and wanted - size + wanted <= room:
             wanted *= 2
+        while wanted > size and not self.share.take(wanted + cache.ARENA_SLACK):
+            wanted //= 2
         if wanted > size:
             larger = np.zeros(wanted + cache.ARENA_SLACK, dtype=np.uint8)
             if written <= size:
@@ -116,12 +141,34 @@ class Workspace:
                 # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
                 progress[cache.WRITTEN] = written + wanted + 1
             self.memory = self.memory._replace(arena=larger)
+            self.share.give_back(arena.nbytes)
+
+    def shrink_cache(self) -> None:
+        """Empty the cache, and give back what it has above its first size, or above its fair part if that is less."""
+        size = self._cache_bytes
+        while size > LEAST_CACHE_BYTES and size > self.share.budget.fair_part:
+            size = max(size // 2, LEAST_CACHE_BYTES)
+        slots, arena = _empty_cache(size)
+        self.memory = self.memory._replace(slots=slots, arena=arena)
+        for field in (cache.USED, cache.WRITTEN, cache.WIPES):
+            self.progress[field] = 0
+        self.share.give_back(self.share.n_bytes - slots.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:
         """Make room for merging the pre-token for which there was too little."""
         enough = windows.SCRATCH_WORDS * int(self.progress[cache.NEEDED]) + windows.SCRATCH_EXTRA
         size = min(4 * self.memory.scratch.size, enough)
         self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
+
+
+def _empty_cache(n_bytes: int) -> tuple[Array, Array]:
+    """Return slots and arena of a cache that takes so many bytes."""
+    slot_bytes = 8 * cache.SLOT_WORDS
+    n_slots = _LEAST_SLOTS
+    while 2 * n_slots * slot_bytes <= n_bytes * 3 // 4:
+        n_slots *= 2
+    slots = np.full(n_slots * cache.SLOT_WORDS, 0, dtype=np.uint64)
+    return slots, np.full(max(n_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8)
 
 
 def _reserve_heap() -> Array:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
+from bpejit.budget import Budget
 from bpejit.encoding import Encoder, text_to_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels import cache
@@ -446,7 +447,8 @@ def test_the_cache_grows_with_what_long_texts_use(prose):
     text = " ".join(words).encode()
     expected = prose.encode(text).tolist()
     limit = 1 << 19
-    workspace = prose.new_workspace(cache_bytes=1 << 15, cache_limit=limit, text_bytes=small(1 << 12, 1 << 9))
+    size = small(1 << 12, 1 << 9)
+    workspace = prose.new_workspace(cache_bytes=1 << 15, cache_limit=limit, text_bytes=size, budget=Budget(1 << 30))
     before = workspace.memory.slots.size, workspace.memory.arena.size
     for _ in range(3):
         assert prose.encode(text, workspace).tolist() == expected

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
+from bpejit.budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.corpus.chunks import Chunk, ChunkReader
 from bpejit.counting import PretokenCounter
 from bpejit.encoding import Encoder
@@ -76,17 +77,22 @@ class EncodeJob:
         `uint16` or `uint32`: that of the ids.
     encoder : Encoder, optional
         One that was made for the model, for workers of this process and those forked from it; it is not pickled.
+    cache_bytes : int, optional
+        The budget for caches of the process where the job was pickled, for the process where it is unpickled.
     """
 
     model: Model
     dtype: str
     encoder: Encoder | None = None
+    cache_bytes: int | None = None
 
-    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str]]:
-        return EncodeJob, (self.model, self.dtype)
+    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str, None, int]]:
+        return EncodeJob, (self.model, self.dtype, None, get_encoding_cache_budget())
 
     def start(self) -> EncodeWorker:
         """Make a worker."""
+        if self.cache_bytes is not None:
+            set_encoding_cache_budget(self.cache_bytes)
         return EncodeWorker(self)
 
 
