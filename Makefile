@@ -7,7 +7,7 @@ NARROW := $(addprefix tests/,kernels/test_bpe.py kernels/test_encoding.py kernel
   kernels/test_parts.py kernels/test_splitting.py test_encoding.py \
   test_machine_code.py test_split_automaton.py test_split_corpora.py test_split_pattern.py test_split_sequences.py test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -79,6 +79,10 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 bench: $(READY) ## install other tools, compare with them and write the tables (some ten minutes)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks.compare
+
+wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x86-64
+	$(BIN)/python -m pip install -qq --disable-pip-version-check wheel
+	$(BIN)/python tools/make_wheel.py dist
 
 clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

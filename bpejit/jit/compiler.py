@@ -195,4 +195,7 @@ def _generate(module: Any, symbol: str) -> bytes:
             passes.add_instruction_combine_pass()
             passes.add_jump_threading_pass()
         passes.run(module, builder)
+    for function in module.functions:
+        if not function.is_declaration and function.name != symbol:
+            function.linkage = "internal"  # so that kernels which are linked together do not call each other's copies
     return bytes(machine.emit_object(module))

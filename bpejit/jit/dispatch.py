@@ -3,9 +3,9 @@
 Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Nothing is compiled at import.
 A function runs in one of three ways:
 
-- As machine code, the usual way. The first call with arguments of some types has Numba compile it (`compiler`), and keeps
-  the machine code on disk (`cache`). A later process loads that (`loader`) and never loads Numba, which would take
-  half a second and 80 MB.
+- As machine code, the usual way. A package may come with it (`shipped`). Otherwise the first call with arguments of some types
+  compiles it (`lowering`, `compiler`) and stores it on disk (`cache`), and later processes load that (`loader`). They never
+  load Numba, which would take half a second and 60 MB.
 - By Numba itself (`ordinary`), if `BPEJIT_JIT=numba` asks for that, `NUMBA_BOUNDSCHECK=1` for a test of every index, or
   `NUMBA_DEBUGINFO=1` for what debuggers read.
 - As plain Python, if `NUMBA_DISABLE_JIT=1`: slow, exact, and what the coverage run uses.
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bpejit.errors import OptionError, shorten
-from bpejit.jit import MISMATCH, cache, fingerprint, loader
+from bpejit.jit import MISMATCH, cache, fingerprint, loader, shipped
 from bpejit.jit.listening import on_compile as on_compile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -169,23 +169,16 @@ class Kernel:
             if signature in self._entries:
                 return self._entries[signature]
             name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
-            symbol = f"bpejit.{name}.{fingerprint.hash_text(signature)}"
-            code = cache.load(self, signature)
-            if code is None:
-                from bpejit.jit import lowering
-
-                if not lowering.is_possible():
-                    return None
-                from bpejit.jit import compiler
-
-                code = compiler.compile_kernel(self, arguments, symbol)
-                cache.save(self, signature, code)
+            found = shipped.find(name, signature) or self._compile(name, signature, arguments)
+            if found is None:
+                return None
+            address, returns = found
             words, expected, kept = _flatten(arguments)
-            several = not isinstance(code.returns, str)
+            several = not isinstance(returns, str)
             entry = _Entry(
-                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(loader.load(code.machine_code, symbol)),
+                call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address),
                 pack=struct.Struct(f"{len(words) + several}q").pack,
-                returns=code.returns,
+                returns=returns,
                 n_arguments=len(arguments),
                 numbers=[
                     (number, len(_flatten(arguments[:number])[0]))
@@ -198,6 +191,21 @@ class Kernel:
             )
             self._entries[signature] = entry
             return entry
+
+    def _compile(self, name: str, signature: str, arguments: tuple[Any, ...]) -> tuple[int, tuple[str, ...] | str] | None:
+        """Load the machine code that was stored on this machine, or compile and store it; return address and results."""
+        code = cache.load(self, signature)
+        symbol = symbol_of(name, signature)
+        if code is None:
+            from bpejit.jit import lowering
+
+            if not lowering.is_possible():
+                return None
+            from bpejit.jit import compiler
+
+            code = compiler.compile_kernel(self, arguments, symbol)
+            cache.save(self, signature, code)
+        return loader.load(code.machine_code, symbol), code.returns
 
     @property
     def _numba_type_(self) -> Any:
@@ -260,6 +268,11 @@ def _describe(arguments: Iterable[Any]) -> list[str]:
     return parts
 
 
+def symbol_of(name: str, signature: str) -> str:
+    """Return the name of the function in an object file: one for each kernel and each combination of types."""
+    return f"bpejit.{name}.{fingerprint.hash_text(signature)}"
+
+
 def _decorate(function: Function, *, inlined: bool) -> Function:
     if not JIT_ENABLED:
         return function
@@ -285,4 +298,4 @@ def inline(function: Function) -> Function:
 
 def is_first_run() -> bool:
     """Whether kernels are to be compiled and kept, and none has been on this machine."""
-    return JIT_ENABLED and not BY_NUMBA and cache.is_empty()
+    return JIT_ENABLED and not BY_NUMBA and not shipped.is_available() and cache.is_empty()
