@@ -210,9 +210,10 @@ def test_a_group_may_write_if_it_is_the_user_s_own(root, monkeypatch):
 
     store_both(root)
     root.chmod(0o770)
-    user = pwd.getpwuid(os.geteuid())
-    group = grp.struct_group((user.pw_name, "x", user.pw_gid, []))
-    os.chown(root, -1, user.pw_gid)
+    number = 4_242 if os.geteuid() == 0 else os.getegid()
+    os.chown(root, -1, number)
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: pwd.struct_passwd(("alice", "x", user, number, "", "/", "sh")))
+    group = grp.struct_group(("alice", "x", number, []))
 
     def found() -> object:
         cache._state.checked.clear()
@@ -221,9 +222,9 @@ def test_a_group_may_write_if_it_is_the_user_s_own(root, monkeypatch):
     monkeypatch.setattr(grp, "getgrgid", lambda number: group)
     assert found() == CODE
     for other in (
-        grp.struct_group((user.pw_name, "x", user.pw_gid, ["mallory"])),
-        grp.struct_group(("staff", "x", user.pw_gid, [])),
-        grp.struct_group((user.pw_name, "x", user.pw_gid + 1, [])),
+        grp.struct_group(("alice", "x", number, ["mallory"])),
+        grp.struct_group(("staff", "x", number, [])),
+        grp.struct_group(("alice", "x", number + 1, [])),
     ):
         monkeypatch.setattr(grp, "getgrgid", lambda number, other=other: other)
         assert found() is None
@@ -264,6 +265,18 @@ def test_where_the_cache_is(tmp_path, monkeypatch):
     with pytest.raises(folders.FolderError, match="no home directory"):
         folders.find_place()
     assert cache.find_problem() == "the user has no home directory"
+
+
+def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    cache.save(first, "types", CODE)
+    assert cache.load(first, "types") == CODE
+    monkeypatch.setenv("BPEJIT_CACHE_DIR", "relative")
+    assert cache.load(first, "types") is None
+    with pytest.warns(cache.CacheWarning, match="BPEJIT_CACHE_DIR is 'relative', and there is no working directory"):
+        cache.save(first, "types", CODE)
 
 
 def test_a_full_disk_leaves_nothing(root):

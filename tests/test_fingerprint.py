@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from cli_helpers import ENVIRONMENT
 
-from bpejit.jit import dispatch, fingerprint
+from bpejit.jit import dispatch, fingerprint, target
 
 pytestmark = pytest.mark.skipif(not dispatch.JIT_ENABLED, reason="kernels are plain functions under NUMBA_DISABLE_JIT")
 
@@ -150,6 +151,54 @@ def test_no_kernel_of_ours_uses_what_is_not_known(monkeypatch):
             importlib.import_module(f"{kernels.__name__}.{module.name}")
     hashes = {fingerprint.of_kernel(kernel) for kernel in dispatch.KERNELS}
     assert len(hashes) == len(dispatch.KERNELS) > 10
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the sources."""
+    for name in ("jit", "kernels"):
+        shutil.copytree(fingerprint._FOLDER.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprint, "_FOLDER", tmp_path / "jit")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("edited", "machine", "sources"),
+    [
+        ("jit/compiler.py", True, True),
+        ("jit/target.py", True, True),
+        ("jit/a_new_module.py", True, True),
+        ("jit/cache.py", False, False),
+        ("jit/notes.txt", False, False),
+        ("kernels/_memory.py", True, True),
+        ("kernels/keys.py", False, True),
+    ],
+)
+def test_what_the_sources_are_a_part_of(edited, machine, sources, package):
+    def hashes() -> tuple[str, str]:
+        return fingerprint.of_machine.__wrapped__(), fingerprint.of_sources.__wrapped__()
+
+    before = hashes()
+    assert hashes() == before
+    with (package / edited).open("a", encoding="utf-8") as file:
+        file.write("# a comment\n")
+    after = hashes()
+    assert (after[0] != before[0], after[1] != before[1]) == (machine, sources)
+
+
+@pytest.mark.parametrize("changed", ["sys.version", "numpy.__version__", "bpejit.jit.fingerprint._version_of"])
+def test_versions_are_told_apart(changed, monkeypatch):
+    before = fingerprint.of_machine()
+    monkeypatch.setattr(changed, (lambda package: b"1.0") if changed.endswith("_of") else "1.0")
+    assert fingerprint.of_machine.__wrapped__() != before
+    monkeypatch.undo()
+    assert fingerprint.of_machine.__wrapped__() == before
+
+
+def test_processors_are_told_apart(monkeypatch):
+    before = fingerprint.of_machine()
+    monkeypatch.setattr(target, "current", lambda: target.Target("other", "+avx2", False))
+    assert fingerprint.of_machine.__wrapped__() != before
 
 
 def test_every_process_finds_the_same():

@@ -39,7 +39,7 @@ def test_an_edit_in_another_file_is_noticed(tmp_path):
     # Without byte code on disk: Python itself takes a file of the same size and time for the same.
     environment = {
         **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "BPEJIT_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": str(tmp_path),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -79,7 +79,7 @@ def test_an_edit_in_another_file_is_noticed(tmp_path):
 @pytest.mark.compiled
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_BOUNDSCHECK")), reason="nothing is kept then")
 def test_a_first_training_compiles_what_encoding_needs(tmp_path):
-    environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "BPEJIT_CACHE": "1"}
+    environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(tmp_path / "cache"), "BPEJIT_CACHE": "1"}
     (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
 
     def run(*words: str) -> str:

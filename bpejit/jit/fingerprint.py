@@ -43,7 +43,7 @@ def of_machine() -> str:
     _add_files(digest, _FOLDER.parent / "kernels", "_")  # what is written in LLVM's language
     for package in ("numba", "llvmlite"):
         digest.update(_version_of(package))
-    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {target.current()}\n".encode())
+    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {np.__version__} {target.current()}\n".encode())
     return digest.hexdigest()
 
 

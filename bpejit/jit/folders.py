@@ -59,7 +59,10 @@ def find_place() -> Place:
     for variable, inner in (("BPEJIT_CACHE_DIR", ""), ("NUMBA_CACHE_DIR", "bpejit")):
         chosen = os.environ.get(variable)
         if chosen:
-            return Place(Path.cwd() / chosen / inner, variable)
+            try:
+                return Place(Path(chosen, inner).absolute(), variable)
+            except OSError as error:
+                raise FolderError(f"{variable} is {shorten(chosen)}, and there is no working directory: {error}") from error
     try:
         path = _user_folder()
     except RuntimeError:
@@ -210,7 +213,10 @@ def _is_private_group(found: os.stat_result) -> bool:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
         return False
-    return owner.pw_gid == group.gr_gid and owner.pw_name == group.gr_name and set(group.gr_mem) <= {owner.pw_name}
+    # Users whose first group this is are not listed; by convention a group with the name of a user has no others. That of root
+    # is an exception: containers give it to users without a number of their own.
+    names_only_owner = group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
+    return names_only_owner and owner.pw_gid == group.gr_gid != 0
 
 
 def _name_user(number: int) -> str:
