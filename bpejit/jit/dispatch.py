@@ -51,6 +51,9 @@ def _choose_numba() -> bool:
 
 BY_NUMBA = _choose_numba()
 
+_STRUCT_TAKES_BOOLS = hasattr(np.bool_, "__index__")
+"""Whether NumPy is older than 2.0: `struct` then packs a NumPy bool as a number, with a warning, instead of refusing it."""
+
 KERNELS: list[Any] = []
 """Every function made with `kernel`, in order of definition."""
 
@@ -115,7 +118,7 @@ class Kernel:
         """Run the compiled function, and compile or load it first where that has not been done."""
         # The types are most likely those of the last call. The machine code itself finds that out, in nanoseconds, where
         # Python would need microseconds.
-        if self._last is not None:
+        if self._last is not None and not (_STRUCT_TAKES_BOOLS and any(isinstance(given, np.bool_) for given in arguments)):
             # At once: in a call of three microseconds, looking fields up by name would be a tenth.
             call, pack, returns, n_arguments, numbers, records, expected, _ = self._last
             if len(arguments) == n_arguments:

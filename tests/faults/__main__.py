@@ -42,7 +42,7 @@ def load_area(name: str) -> Area:
 def attempt(area: Area, name: str, shared: Any, seed: int, case: int) -> tuple[str, str]:
     """Try one case; return how it ended, and what was wrong if it ended "wrong"."""
     try:
-        return area.attempt(shared, random.Random(f"{name} {seed} {case}")), ""
+        return area.attempt(shared, random.Random(f"{name} {seed} {case}"), case), ""
     except WrongError as error:
         return "wrong", str(error)
     except Exception:

@@ -31,5 +31,8 @@ class Area(Protocol):
     def prepare(self, folder: Path) -> Any:
         """Make what all cases of a process share, in a folder of its own."""
 
-    def attempt(self, shared: Any, case: random.Random) -> str:
-        """Try one case; return how it ended in a word or two, and raise `WrongError` where a promise was broken."""
+    def attempt(self, shared: Any, case: random.Random, number: int) -> str:
+        """Try one case; return how it ended in a word or two, and raise `WrongError` where a promise was broken.
+
+        Cases are drawn from `case`; an area that tries all of a few goes by the `number` of the case.
+        """

@@ -99,7 +99,7 @@ def damage(folder: Path, files: dict[str, bytes], case: random.Random) -> tuple[
     return kind, {name} if content != files[name] else set()
 
 
-def attempt(shared: Shared, case: random.Random) -> str:
+def attempt(shared: Shared, case: random.Random, number: int) -> str:
     """Damage the cache, ask for every kernel, and repair the cache."""
     kind, damaged = damage(shared.folder, shared.files, case)
     try:

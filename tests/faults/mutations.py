@@ -174,7 +174,7 @@ def check(tokenizer: bpejit.Tokenizer, scratch: Path) -> None:
         raise WrongError(f"encoded as {ids}, after saving and loading as {again}")
 
 
-def attempt(shared: Shared, case: random.Random) -> str:
+def attempt(shared: Shared, case: random.Random, number: int) -> str:
     """Damage a file of a copy, and load it with and without what the format does not say."""
     source = case.choice(shared.formats)
     for folder in (shared.scratch, shared.scratch.with_name("saved")):

@@ -64,7 +64,7 @@ def prepare(folder: Path) -> None:
     """Nothing is shared."""
 
 
-def attempt(shared: Any, case: random.Random) -> str:
+def attempt(shared: Any, case: random.Random, number: int) -> str:
     """Split a few texts by one pattern, whole, in pieces, and at safe cuts."""
     source = random_pattern(case)
     try:
