@@ -68,7 +68,7 @@ def train_model(
     min_frequency : int
         Pairs that occur less often are not merged.
     max_token_bytes : int, optional
-        Longer tokens are not made.
+        Longer tokens are not made. Hugging Face's `max_token_length=k` equals k - 1 here, for k of 3 or more.
     normalize_newlines : bool
         Turn CR LF and CR into LF before splitting.
     unicode : str, optional
