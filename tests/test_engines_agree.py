@@ -127,6 +127,8 @@ class FailingJob:
         if chunk.start:
             if self.how == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.how == "terminated":
+                os.kill(os.getpid(), signal.SIGTERM)
             if self.how == "exits":
                 os._exit(3)
             if self.how == "raises":
@@ -146,8 +148,9 @@ def chunks_for_ever() -> Iterable[Chunk]:
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ("killed", EngineError, r"worker process \d of 2 ended by signal 9 .* try fewer workers"),
-        ("exits", EngineError, r"worker process \d of 2 ended with exit code 3"),
+        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was ended by signal 9 \(SIGKILL\) .* memory runs out"),
+        ("terminated", EngineError, r"worker process \d of 2 .* was ended by signal 15 \(SIGTERM\) .* job scheduler ended it"),
+        ("exits", EngineError, r"worker process \d of 2 .* ended with exit code 3"),
         ("raises", PatternError, "told by the library"),
         ("bug", EngineError, "a worker failed with ZeroDivisionError"),
     ],
@@ -181,7 +184,7 @@ def test_a_dead_worker_leaves_the_old_token_file(
     before = out.read_bytes()
     monkeypatch.setattr(EncodeJob, "start", lambda job: FailingJob("killed", (1, np.zeros(1, np.uint16))))
     with pytest.raises(EngineError, match="signal 9"):
-        tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000)
+        tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
     assert out.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.bin", "tokens.bin.json"]
 

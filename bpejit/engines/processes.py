@@ -7,6 +7,7 @@ are spawned, and load the kernels that the parent has compiled from the disk cac
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines.base import Job
+from bpejit.engines.stopped import watch_for_stopped
 from bpejit.errors import BpejitError, EngineError
 
 IN_FLIGHT = 2
@@ -71,6 +73,7 @@ class _Pool:
         forked = context.get_start_method() == "fork"
         self.pipes: list[Connection] = []
         self.processes: list[Any] = []
+        self._stop_watching: Callable[[], None] = lambda: None
         try:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
@@ -83,9 +86,14 @@ class _Pool:
                 theirs.close()
                 self.pipes.append(ours)
                 self.processes.append(process)
+        except OSError as error:
+            self.close()
+            raise _no_more_processes(workers, len(self.processes), error) from error
         except BaseException:
             self.close()
             raise
+        # Not earlier: with a thread alive, forking would not be safe.
+        self._stop_watching = watch_for_stopped([process.pid for process in self.processes])
 
     def send(self, worker: int, message: Chunk | None) -> None:
         try:
@@ -116,20 +124,56 @@ class _Pool:
         process = self.processes[worker]
         process.join(5)
         code = process.exitcode
-        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
         raise EngineError(
-            f"worker process {worker + 1} of {len(self.processes)} ended {how} before its work was done; expected it to "
-            "answer: signal 9 usually means that memory ran out, so try fewer workers (`--workers`) or `--engine threads`"
+            f"worker process {worker + 1} of {len(self.processes)} (pid {process.pid}) {_describe_end(code)} before its work "
+            f"was done; expected it to answer: {_advise(code)}"
         )
 
     def close(self) -> None:
+        self._stop_watching()
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:
             process.join(0.2)
             if process.is_alive():
                 process.terminate()
+                process.join(2)
+            if process.is_alive():  # it is stopped, and will not see the signal
+                process.kill()
                 process.join()
+
+
+def _describe_end(code: int | None) -> str:
+    """Say how a process ended, given its exit code as `multiprocessing` has it: negative for a signal."""
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _advise(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return 'the system does this when memory runs out, so try fewer workers (`workers=`) or `engine="threads"`'
+    if code in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
+        return "somebody or a job scheduler ended it; start again"
+    return 'start again, with `engine="threads"` if it happens again'
+
+
+def _no_more_processes(wanted: int, started: int, error: OSError) -> EngineError:
+    """Return the error for worker processes that could not be started."""
+    reason = error.strerror or str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        limit = "raise the limit on open files (`ulimit -n`)"
+    elif error.errno == errno.EAGAIN:
+        limit = "raise the limit on processes (`ulimit -u`, or that of the container)"
+    else:
+        limit = "free some memory"
+    return EngineError(
+        f"cannot start {wanted} worker processes: {reason} after {started}; expected room for all of them: "
+        f'use fewer workers (`workers=`) or `engine="threads"`, or {limit}'
+    )
 
 
 class ProcessEngine:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines.base import Job, Worker
+from bpejit.errors import EngineError
 
 IN_FLIGHT = 2
 """Chunks per worker that are read or worked on at a time: one in work, one waiting, so that no worker waits for us."""
@@ -52,11 +53,20 @@ class ThreadEngine:
         pending: deque[Future[Any]] = deque()
         with ThreadPoolExecutor(self.workers) as pool:
             try:
-                pending.extend(pool.submit(run, chunk) for chunk in islice(rest, IN_FLIGHT * self.workers))
+                pending.extend(self._submit(pool, run, chunk) for chunk in islice(rest, IN_FLIGHT * self.workers))
                 while pending:
                     result = pending.popleft().result()
-                    pending.extend(pool.submit(run, chunk) for chunk in islice(rest, 1))
+                    pending.extend(self._submit(pool, run, chunk) for chunk in islice(rest, 1))
                     yield result
             finally:
                 for future in pending:
                     future.cancel()
+
+    def _submit(self, pool: ThreadPoolExecutor, run: Callable[[Chunk], Any], chunk: Chunk) -> Future[Any]:
+        try:
+            return pool.submit(run, chunk)
+        except RuntimeError as error:
+            raise EngineError(
+                f"cannot start {self.workers} worker threads: {error}; expected room for all of them: use fewer workers "
+                '(`workers=`) or `engine="serial"`, or raise the limit on processes (`ulimit -u`, or that of the container)'
+            ) from error

@@ -159,7 +159,14 @@ class TokenFileWriter:
             return
         if self._second_thread is None:  # not earlier: a process that has threads cannot fork its workers
             self._second_thread = ThreadPoolExecutor(1)
-        hashed = self._second_thread.submit(self._hash.update, data)
+        try:
+            hashed = self._second_thread.submit(self._hash.update, data)
+        except RuntimeError:  # no room for a thread
+            self._second_thread.shutdown(cancel_futures=True)
+            self._second_thread = None
+            self._hash.update(data)
+            self._data.write(data)
+            return
         try:
             self._data.write(data)
         finally:

@@ -1,0 +1,185 @@
+"""Engines that get no more processes, threads or files, and workers that are stopped."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from cli_helpers import COMMAND, ENVIRONMENT
+from conftest import data_text
+
+from bpejit.corpus.chunks import Chunk
+from bpejit.engines import make_engine, stopped
+from bpejit.errors import EngineError
+from bpejit.tokenfiles import writer
+from bpejit.tokenfiles.writer import TokenFileWriter
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that gives back the starts of its chunks; at the second one, the worker may stop itself."""
+
+    stops: bool = False
+
+    def start(self) -> Job:
+        return self
+
+    def run(self, chunk: Chunk) -> int:
+        if self.stops and chunk.start == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return chunk.start
+
+    def finish(self) -> int:
+        return os.getpid()
+
+
+def chunks(count):
+    return [Chunk("none", number, number + 1, number + 1, False) for number in range(count)]
+
+
+def run(way, engine, job, count=20):
+    if way == "map":
+        return list(engine.map_chunks(job, chunks(count)))
+    done: list[int] = []
+    engine.fold_chunks(job, chunks(count), done.append)
+    return sorted(done)
+
+
+@pytest.fixture
+def few_files():
+    """Leave room for six more file descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.dup(0)
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + 6, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("way", ["map", "fold"])
+def test_without_file_descriptors(few_files, way):
+    engine = make_engine("processes", 8, input_bytes=None, parallel="processes")
+    with pytest.raises(EngineError, match=r"cannot start 8 worker processes: Too many open files after \d; .*`ulimit -n`"):
+        run(way, engine, Job())
+    assert not multiprocessing.active_children()
+
+
+def test_without_processes(monkeypatch):
+    started = []
+    context = multiprocessing.get_context("fork")
+    start = context.Process.start
+
+    def start_two(process):
+        if len(started) == 2:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(process)
+        start(process)
+
+    monkeypatch.setenv("BPEJIT_START_METHOD", "fork")
+    monkeypatch.setattr(context.Process, "start", start_two)
+    engine = make_engine("processes", 3, input_bytes=None, parallel="processes")
+    with pytest.raises(EngineError, match=r"cannot start 3 worker processes: .* after 2; .* use fewer workers .*`ulimit -u`"):
+        run("map", engine, Job())
+    assert len(started) == 2
+    assert not multiprocessing.active_children()
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+@pytest.mark.parametrize("way", ["map", "fold"])
+def test_without_threads(no_threads, way):
+    engine = make_engine("threads", 4, input_bytes=None, parallel="threads")
+    with pytest.raises(EngineError, match=r"cannot start 4 worker threads: can't start new thread; .* use fewer workers"):
+        run(way, engine, Job())
+    # Processes need no thread, only the watch over them does.
+    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+    assert run(way, engine, Job()) == list(range(20))
+
+
+def test_a_token_file_needs_no_thread(no_threads, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_HASH_ALONGSIDE_BYTES", 1)
+    ids = np.arange(1000, dtype=np.uint16)
+    files = []
+    for name in ("with.bin", "without.bin"):
+        with TokenFileWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
+            file.write(ids)
+            file.write(ids)
+        files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        monkeypatch.undo()
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("way", ["map", "fold"])
+def test_a_stopped_worker_is_reported_and_waited_for(way, monkeypatch, caplog):
+    monkeypatch.setattr(stopped, "INTERVAL", 0.1)
+    continued = []
+
+    class Continue(logging.Handler):
+        def emit(self, record):
+            pid = record.args[2]
+            continued.append(pid)
+            os.kill(pid, signal.SIGCONT)
+
+    handler = Continue()
+    logging.getLogger("bpejit").addHandler(handler)
+    try:
+        engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+        assert run(way, engine, Job(stops=True)) == list(range(20))
+    finally:
+        logging.getLogger("bpejit").removeHandler(handler)
+    assert len(continued) == 1
+    (message,) = caplog.messages
+    assert message.startswith("worker process ")
+    assert (
+        f"(pid {continued[0]}) is stopped, and the work waits for it: continue it with `kill -CONT {continued[0]}`" in message
+    )
+
+
+def test_a_stopped_worker_does_not_outlive_its_engine(monkeypatch):
+    monkeypatch.setattr(stopped, "INTERVAL", 60.0)
+    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+    results = engine.map_chunks(Job(), chunks(20))
+    next(results)
+    (child, _) = multiprocessing.active_children()
+    os.kill(child.pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    results.close()
+    assert not multiprocessing.active_children()
+    assert time.monotonic() - begun < 30
+    assert not [thread for thread in threading.enumerate() if thread.name == "bpejit-watch"]
+
+
+def test_the_command_says_which_limit_was_reached(tmp_path):
+    (tmp_path / "text.txt").write_bytes(data_text("prose.txt")[:5000])
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+
+    command = [*COMMAND, "train", "text.txt", "--vocab-size", "300", "--engine", "processes", "--workers", "20"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, timeout=300, preexec_fn=limit, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("bpejit: error: cannot start 20 worker processes: Too many open files after")
+    assert "`--workers`" in done.stderr
+    assert "`--engine threads`" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
