@@ -114,7 +114,7 @@ def test_the_command(tmp_path: Path, saved: Path) -> None:
         assert "--to and --out belong together" in result.stderr
 
 
-def test_export_names_the_readers_that_refuse_a_pattern(tmp_path: Path) -> None:
+def test_export_names_the_readers_that_refuse_a_pattern(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refused = {name: not_read_by(Model(BYTES, [], pattern=name)) for name in PRESETS}
     assert refused["llama3"] == refused["o200k"] == refused["cl100k-legacy"] == []
     assert refused["cl100k"] == refused["nanochat"] == ["tokenizers 1.0.0rc3", "gigatoken 0.10"]
@@ -125,7 +125,11 @@ def test_export_names_the_readers_that_refuse_a_pattern(tmp_path: Path) -> None:
     own = Model(BYTES, [], pattern=r"\w+|\W")
     assert note(own).startswith("tokenizers 1.0.0rc3 and gigatoken 0.10 do not read this split pattern")
     assert note(Model(BYTES, [], pattern="llama3")) == ""
-    bpejit.Tokenizer.from_model(own).save(tmp_path / "own")
+    with caplog.at_level("INFO", logger="bpejit.formats"):
+        bpejit.Tokenizer.from_model(own).save(tmp_path / "own")
+        assert not caplog.records
+        bpejit.Tokenizer.from_model(own).save(tmp_path / "public", format="hf")
+    assert note(own) in caplog.text
     result = invoke("export", tmp_path / "own", "--to", "hf", "--out", tmp_path / "out")
     assert "note: tokenizers 1.0.0rc3 and gigatoken 0.10 do not read" in result.stderr
 

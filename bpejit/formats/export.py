@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,9 +11,12 @@ from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath
 from bpejit.formats.folder import check_folder, made_folder, save_folder
 from bpejit.formats.gpt2 import gpt2_files, save_gpt2_pair
+from bpejit.formats.readers import note
 from bpejit.formats.tiktoken import tiktoken_files, write_tiktoken
 from bpejit.model import Model
 from bpejit.outputs import check_not_stream, check_output_folder, check_outputs
+
+_logger = logging.getLogger("bpejit.formats")
 
 FORMATS = ("bpejit", "hf", "tiktoken", "gpt2")
 
@@ -61,4 +66,7 @@ def save_model(
         with made_folder(Path(path)):
             save_gpt2_pair(model, path, overwrite=overwrite)
         return None
-    return save_folder(model, path, legacy_merges=legacy_merges, must_be_public=format == "hf", overwrite=overwrite)
+    obstacle = save_folder(model, path, legacy_merges=legacy_merges, must_be_public=format == "hf", overwrite=overwrite)
+    if format == "hf" and (found := note(model)):
+        _logger.info("%s: %s", os.fspath(path), found)
+    return obstacle
