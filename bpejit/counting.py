@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
@@ -11,6 +13,8 @@ from bpejit.split import Splitter, check_chunk
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18
+
+_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
 class PretokenCounter:
@@ -60,8 +64,12 @@ class PretokenCounter:
     def add_table(self, table: PretokenTable) -> None:
         """Add the counts of another table."""
         pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+        stride = _stride(-(-len(table) // interning.ADDED_TOGETHER))
         self._state[interning.NEXT] = 0
-        while interning.add_pretokens(pool, table.starts, table.counts, self._table, self._arena, self._state) == NEED_SPACE:
+        while (
+            interning.add_pretokens(pool, table.starts, table.counts, stride, self._table, self._arena, self._state)
+            == NEED_SPACE
+        ):
             self._grow(pool.size)
 
     def _grow(self, longest: int) -> None:
@@ -99,6 +107,14 @@ class PretokenCounter:
         sorted_counts = np.zeros(n, dtype=np.int64)
         interning.gather(pool, starts, counts, order, sorted_pool, sorted_starts, sorted_counts)
         return PretokenTable(sorted_pool, sorted_starts, sorted_counts)
+
+
+def _stride(n: int) -> int:
+    """Return the step that visits each of `n` places once, so that those visited are always spread evenly."""
+    stride = max(round(n * _GOLDEN_RATIO), 1)
+    while math.gcd(stride, n) > 1:
+        stride += 1
+    return stride
 
 
 def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections import Counter
 
 import numpy as np
@@ -10,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
-from bpejit.counting import PretokenCounter, merge_tables
+from bpejit.counting import PretokenCounter, _stride, merge_tables
 
 words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
 
@@ -56,3 +60,48 @@ def test_counts_beyond_32_bits_add_up() -> None:
 def test_slots_must_be_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
         PretokenCounter(slots=1000)
+
+
+STEPS = """
+    from bpejit import counting
+    from bpejit.arrays import PretokenTable
+    from bpejit.kernels import interning
+
+    counting.INITIAL_SLOTS = 512
+    find, steps = interning._find, 0
+
+    def counted(table, low, high, word, *others):
+        global steps
+        found = find(table, low, high, word, *others)
+        steps += (int(found) - int(word)) // 4 % (table.size // 4) + 1
+        return found
+
+    def made(first):
+        counter = counting.PretokenCounter(slots=512)
+        counter.add_table(PretokenTable.from_counts({b"%d" % number: 1 for number in range(first, first + 5000)}))
+        return counter.table(in_order=False)
+
+    tables = [made(10_000 * number) for number in range(4)]
+    interning._find = counted
+    for n in (1, 2, 4):
+        steps = 0
+        assert len(counting.merge_tables(tables[:n])) == 5000 * n
+        print(steps / (5000 * n))
+"""
+
+
+def test_merging_tables_takes_linear_time() -> None:
+    """The steps of looking each pre-token up do not grow with the number of tables; the kernels run as plain Python."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(STEPS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    each = [float(line) for line in done.stdout.split()]
+    assert len(each) == 3
+    assert max(each) < 6, each
+
+
+@given(st.integers(0, 5000))
+def test_every_block_is_added_once(n: int) -> None:
+    stride = _stride(n)
+    assert sorted(i * stride % n for i in range(n)) == list(range(n))

@@ -96,9 +96,11 @@ def test_count_spans__equal_hashes_are_not_equal_pretokens() -> None:
 
 
 @given(
-    st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=50), st.dictionaries(pretokens, st.integers(1, 9), max_size=50)
+    st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=50),
+    st.dictionaries(pretokens, st.integers(1, 9), max_size=50),
+    st.sampled_from([1, 5, 7, 11]),
 )
-def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int]) -> None:
+def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int], stride: int) -> None:
     expected: dict[bytes, int] = {}
     table, arena, state = make_table()
     for counts in (first, second):
@@ -107,7 +109,7 @@ def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int]) -> Non
         pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
         state[interning.NEXT] = 0
         added = np.array(list(counts.values()), np.int64)
-        assert interning.add_pretokens(pool, packed.starts, added, table, arena, state) == DONE
+        assert interning.add_pretokens(pool, packed.starts, added, stride, table, arena, state) == DONE
     assert contents(table, arena) == expected
 
 
