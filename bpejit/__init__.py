@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
+        BpejitWarning,
         CorpusError,
         EngineError,
         OptionError,
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArgumentTypeError": "bpejit.errors",
     "BpejitError": "bpejit.errors",
+    "BpejitWarning": "bpejit.errors",
     "CorpusError": "bpejit.errors",
     "EngineError": "bpejit.errors",
     "Model": "bpejit.model",
@@ -64,6 +66,7 @@ _HOMES = {
 __all__ = [
     "ArgumentTypeError",
     "BpejitError",
+    "BpejitWarning",
     "CorpusError",
     "EngineError",
     "Model",

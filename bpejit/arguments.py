@@ -21,6 +21,9 @@ from bpejit.errors import ArgumentTypeError, BpejitError, OptionError, shorten
 LONGEST_PATH = 4096
 """Characters of a path; no file system of today takes longer ones."""
 
+LARGE = 2**31 - 1
+"""An upper limit from here on is only named where it is exceeded."""
+
 OTHER_NAMES = {"num_processes": "workers", "num_workers": "workers", "n_jobs": "workers", "num_threads": "workers"}
 """What arguments of `train` are called elsewhere."""
 
@@ -71,7 +74,9 @@ def whole_number(
         number = operator.index(value)
     except TypeError:
         raise wrong_type(name, value, expected, "give it as a number") from None
-    if (least is not None and number < least) or (most is not None and number > most):
+    if most is not None and number > most:
+        raise error(f"{name} is {shorten(number)}; expected {_range(least, most, whole=True)}: choose a smaller number")
+    if least is not None and number < least:
         raise error(f"{name} is {shorten(number)}; expected {expected}: choose another number")
     return number
 
@@ -83,7 +88,9 @@ def optional_whole_number(
     return None if value is None else whole_number(name, value, least=least, most=most, error=error)
 
 
-def _range(least: int | None, most: int | None) -> str:
+def _range(least: int | None, most: int | None, *, whole: bool = False) -> str:
+    if most is not None and most >= LARGE and not whole:
+        most = None
     if least is None:
         return "a whole number" if most is None else f"a whole number up to {most}"
     return f"a whole number from {least} up" if most is None else f"a whole number from {least} to {most}"
@@ -236,7 +243,7 @@ def error_handler(name: str, value: Any) -> str:
     string(name, value)
     try:
         codecs.lookup_error(value)
-    except LookupError:
+    except (LookupError, ValueError):  # the latter for a NUL
         expected = "'replace', 'strict', 'ignore', 'backslashreplace' or 'surrogateescape'"
         raise OptionError(f"{name} is {shorten(value)}; expected {expected}: choose one of these") from None
     return str(value)

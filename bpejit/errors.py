@@ -14,6 +14,8 @@
     ├── OutputError(OSError)            a file that could not be written
     └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
 
+    BpejitWarning(UserWarning)          a result that is not quite what was asked for
+
 Each message says what happened (with the path and line), what was found, what was expected, and what to do. It names arguments
 of Python functions, at its beginning as in "dtype is 'int8'; expected ...", elsewhere as in "give `dtype=`"; the commands
 replace such names by those of their options.
@@ -74,6 +76,10 @@ class EngineError(BpejitError, RuntimeError):
     """A worker died, or the engine cannot run here."""
 
 
+class BpejitWarning(UserWarning):
+    """A result is not quite what was asked for, such as a vocabulary with fewer tokens."""
+
+
 def shorten(value: object, limit: int = 80) -> str:
     """Return `repr(value)` for a message, with the middle left out where it is longer than `limit` characters.
 
@@ -94,7 +100,10 @@ def shorten(value: object, limit: int = 80) -> str:
         value = value[:limit] + value[-limit:]  # never the repr of a megabyte
     elif isinstance(value, bytes) and len(value) > limit:
         value = value[:limit] + value[-limit:]
-    text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
+    try:
+        text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
+    except ValueError:  # one of its items is such an integer
+        return f"a {type(value).__name__} that cannot be shown"
     if "\n" in text:  # that of an array, say
         text = " ".join(line.strip() for line in text.splitlines())
     if len(text) <= limit:

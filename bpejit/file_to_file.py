@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, find_sources, total_bytes
 from bpejit.encoding import Encoder
 from bpejit.engines import make_engine
@@ -35,6 +36,8 @@ class EncodeReport:
         `uint16` or `uint32`.
     seconds : float
         Wall time, reading and writing included.
+    byte_order_marks : tuple of str
+        The inputs that begin with a UTF-8 byte-order mark, whether or not it was left out.
     """
 
     path: Path | None
@@ -42,6 +45,7 @@ class EncodeReport:
     bytes: int
     dtype: str
     seconds: float
+    byte_order_marks: tuple[str, ...] = ()
 
 
 def encode_files(
@@ -54,12 +58,13 @@ def encode_files(
     engine: str,
     chunk_bytes: int,
     overwrite: bool,
+    contents: Contents,
     tell: Progress,
 ) -> EncodeReport:
     """Encode files into one token file; the parameters are those of `Tokenizer.encode_files`."""
     begun = time.perf_counter()
     model = encoder.model
-    sources = find_sources(inputs)
+    sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
     total = total_bytes(sources)
     splitter = encoder.splitter
@@ -75,7 +80,8 @@ def encode_files(
             writer.write(ids, n_bytes=n_bytes)
             written += n_bytes
             tell("encode", written, total, "bytes")
-    return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, seconds, tuple(contents.marked))
 
 
 def decode_file(

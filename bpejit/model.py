@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
@@ -115,13 +115,13 @@ class Model:
             if left not in ids or right not in ids or left + right not in ids:
                 part = next(part for part in (left, right, left + right) if part not in ids)
                 raise TokenizerFormatError(
-                    f"merge {rank + 1} joins {left!r} and {right!r}, but {part!r} is not in the vocabulary; "
-                    "the merges and the vocabulary must belong together: check that both come from one tokenizer"
+                    f"merge {rank + 1} joins {shorten(left)} and {shorten(right)}, but {shorten(part)} is not in the "
+                    "vocabulary; the merges and the vocabulary must belong together: check that both come from one tokenizer"
                 )
         if len(set(self.merges)) != len(self.merges):
             rank = next(rank for rank, pair in enumerate(self.merges) if pair in self.merges[:rank])
             raise TokenizerFormatError(
-                f"merge {rank + 1} joins {self.merges[rank][0]!r} and {self.merges[rank][1]!r} again; "
+                f"merge {rank + 1} joins {shorten(self.merges[rank][0])} and {shorten(self.merges[rank][1])} again; "
                 "each pair must have one place in the order of merges: remove the repeated line"
             )
         named: dict[int, str] = {}
@@ -129,24 +129,27 @@ class Model:
             if not text:
                 raise TokenizerFormatError("a special token is empty; it must have at least one character: remove it")
             if token_id < 0:
-                raise TokenizerFormatError(f"the special token {text!r} has the id {token_id}; ids start at 0: renumber it")
+                raise TokenizerFormatError(
+                    f"the special token {shorten(text)} has the id {token_id}; ids start at 0: renumber it"
+                )
             if token_id in named:
                 raise TokenizerFormatError(
-                    f"the special tokens {named[token_id]!r} and {text!r} both have the id {token_id}; "
+                    f"the special tokens {shorten(named[token_id])} and {shorten(text)} both have the id {token_id}; "
                     "each id must have one meaning: choose another id"
                 )
             named[token_id] = text
             special = special_bytes(text)
             if token_id in self.tokens and self.tokens[token_id] != special:
                 raise TokenizerFormatError(
-                    f"the special token {text!r} has id {token_id}, which belongs to the token {self.tokens[token_id]!r}; "
-                    "each id must have one meaning: choose another id"
+                    f"the special token {shorten(text)} has id {token_id}, which belongs to the token "
+                    f"{shorten(self.tokens[token_id])}; each id must have one meaning: choose another id"
                 )
 
         unknown = self.token_flags.keys() - self.special_tokens.keys()
         if unknown:
             raise TokenizerFormatError(
-                f"there are flags for {min(unknown)!r}, which is no special token; expected only flags of those: remove them"
+                f"there are flags for {shorten(min(unknown))}, which is no special token; expected only flags of those: "
+                "remove them"
             )
 
     @cached_property
@@ -231,5 +234,6 @@ def special_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as cause:
         raise TokenizerFormatError(
-            f"the special token {text!r} has a surrogate, which is no character of text; expected Unicode text: remove it"
+            f"the special token {shorten(text)} has a surrogate, which is no character of text; expected Unicode text: "
+            "remove it"
         ) from cause

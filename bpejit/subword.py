@@ -613,7 +613,7 @@ class SubwordTextEncoder:
             data = "".join(lines).encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as cause:
             raise TokenizerFormatError(
-                f"the vocabulary has the character {cause.object[cause.start]!r}, which UTF-8 does not have; "
+                f"the vocabulary has the character {shorten(cause.object[cause.start])}, which UTF-8 does not have; "
                 "expected text: remove lone surrogates from it"
             ) from cause
         if is_standard_output(filename):

@@ -13,8 +13,9 @@ from typing import BinaryIO, Protocol
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
-from bpejit.errors import CorpusError, TokenizerFormatError
+from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.files import OutputFile, StrPath, replacing
 from bpejit.outputs import check_outputs, is_standard_output
 from bpejit.subword import EOS, EOS_ID, RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
@@ -25,6 +26,9 @@ BLOCK_BYTES = 4 << 20
 """Bytes of whole lines that are worked on at a time; a longer line is a block by itself."""
 
 MAX_MIN_COUNT = 1000
+
+MOST_DIGITS = 15
+"""Of a count in a file of words and counts: sums of many of these are still below 2^63."""
 
 Report = Callable[[str, int, "int | None", str], None]
 
@@ -103,7 +107,13 @@ def sample_lines(source: Source, byte_budget: int | None) -> Iterator[tuple[byte
             return
 
 
-def count_tokens(inputs: Inputs, *, byte_budget: int | None = None, progress: Report | None = None) -> dict[str, int]:
+def count_tokens(
+    inputs: Inputs,
+    *,
+    byte_budget: int | None = None,
+    contents: Contents | None = None,
+    progress: Report | None = None,
+) -> dict[str, int]:
     """Count the tokens of files, each line of which is a text.
 
     Parameters
@@ -112,6 +122,8 @@ def count_tokens(inputs: Inputs, *, byte_budget: int | None = None, progress: Re
         Files, globs or `-`. One whose name ends in `.tsv` has lines `word<TAB>count`, and its words are taken as tokens.
     byte_budget : int, optional
         For each file; see `sample_lines`.
+    contents : Contents, optional
+        How the first bytes of each file are checked; by default byte-order marks are skipped.
     progress : callable, optional
 
     Raises
@@ -119,7 +131,7 @@ def count_tokens(inputs: Inputs, *, byte_budget: int | None = None, progress: Re
     CorpusError
         If a file cannot be read or has a line that is no count, or if there is no token at all.
     """
-    sources = find_sources(inputs)
+    sources = find_sources(inputs, contents or Contents(strip_bom=True))
     total = total_bytes(sources)
     done = 0
     counter = TokenCounter()
@@ -156,13 +168,14 @@ def _add_counts(block: bytes, number: int, path: str, counts: dict[str, int]) ->
     for line in lines if lines[-1] else lines[:-1]:
         number += 1
         word, _, count = line.rstrip(b"\r").rpartition(b"\t")
-        if not word or not count.isdigit():
+        if not word or not count.isdigit() or len(count.lstrip(b"0")) > MOST_DIGITS:
             raise CorpusError(
-                f"`{path}`, line {number}: {line.decode('utf-8', 'backslashreplace')!r} is no count; "
+                f"`{path}`, line {number}: {shorten(line.decode('utf-8', 'backslashreplace'))} is no count below "
+                f"10^{MOST_DIGITS}; "
                 "expected `word<TAB>count`: correct the line, or rename the file if it is text"
             )
         token = word.decode("utf-8", "surrogateescape")
-        counts[token] = counts.get(token, 0) + int(count)
+        counts[token] = counts.get(token, 0) + int(count.lstrip(b"0") or b"0")
     return number
 
 
@@ -179,13 +192,14 @@ def train_vocabulary(
     max_subtoken_length: int | None = None,
     byte_budget: int | None = None,
     reserved: Iterable[str] = (),
+    contents: Contents | None = None,
     progress: Report | None = None,
 ) -> SubwordTextEncoder:
     """Build a vocabulary of about `vocab_size` subtokens from files.
 
     Parameters
     ----------
-    inputs, byte_budget, progress
+    inputs, byte_budget, contents, progress
         As for `count_tokens`.
     vocab_size : int
     max_subtoken_length : int, optional
@@ -197,7 +211,7 @@ def train_vocabulary(
         if progress is not None:
             progress("building", done, None, "iterations")
 
-    counts = count_tokens(inputs, byte_budget=byte_budget, progress=progress)
+    counts = count_tokens(inputs, byte_budget=byte_budget, contents=contents, progress=progress)
     report(0)
     return SubwordTextEncoder.build_to_target_size(
         vocab_size, counts, 1, MAX_MIN_COUNT,
@@ -211,6 +225,7 @@ def encode_file(
     out: StrPath | BinaryIO,
     *,
     append_eos: bool = False,
+    contents: Contents | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> Encoded:
@@ -225,6 +240,8 @@ def encode_file(
         As for `Tokenizer.encode_files`.
     append_eos : bool
         Write EOS_ID after each line.
+    contents : Contents, optional
+        How the first bytes of each file are checked; by default byte-order marks are encoded.
     overwrite : bool
         Whether existing files are replaced.
     progress : callable, optional
@@ -239,10 +256,10 @@ def encode_file(
     if append_eos and encoder.all_subtoken_strings[EOS_ID : EOS_ID + 1] != (EOS,):
         found = encoder.all_subtoken_strings[EOS_ID : EOS_ID + 1]
         raise TokenizerFormatError(
-            f"the vocabulary has no end mark: id {EOS_ID} is {found[0] if found else None!r}; expected {EOS!r}: "
+            f"the vocabulary has no end mark: id {EOS_ID} is {shorten(found[0] if found else None)}; expected {EOS!r}: "
             "leave `--append-eos` out, or build a vocabulary that begins with the reserved tokens"
         )
-    sources = find_sources(inputs)
+    sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
     total = total_bytes(sources)
     lines = done = 0

@@ -14,11 +14,12 @@ from bpejit.arrays import Array, EncodedBatch
 from bpejit.budget import Pool, process_budget
 from bpejit.collecting import collector_paused
 from bpejit.corpus.chunks import CHUNK_BYTES
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs
 from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
 from bpejit.engines import check_spread
 from bpejit.engines.base import Progress, no_progress
-from bpejit.errors import OutputError, TokenFileError, TokenizerFormatError
+from bpejit.errors import OutputError, TokenFileError, TokenizerFormatError, shorten
 from bpejit.file_to_file import EncodeReport, decode_file, encode_files
 from bpejit.formats.export import FORMATS, save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
@@ -362,6 +363,8 @@ class Tokenizer:
         out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str = "auto",
+        input_format: str = "auto",
+        strip_bom: bool = False,
         workers: int | None = None,
         engine: str = "auto",
         chunk_bytes: int = CHUNK_BYTES,
@@ -381,6 +384,12 @@ class Tokenizer:
             A stream, a device, a pipe or `-` (standard output) receives the ids alone, without a description.
         dtype : str
             `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
+        input_format : str
+            `auto` refuses inputs that are recognised as compressed or binary, or as text in UTF-16 or UTF-32; `text` takes the
+            bytes of every input as they are.
+        strip_bom : bool
+            Whether a UTF-8 byte-order mark at the start of an input is left out. Otherwise it is encoded, so that decoding
+            gives back every byte. The report names the inputs that have one.
         workers, engine
             How the work is spread (see `bpejit.engines`); never changes the result.
         chunk_bytes : int
@@ -403,6 +412,7 @@ class Tokenizer:
             engine=engine,
             chunk_bytes=chunk_bytes,
             overwrite=arguments.flag("overwrite", overwrite),
+            contents=Contents(input_format, strip_bom=strip_bom),
             tell=arguments.function("progress", progress) or no_progress,
         )
 
@@ -594,7 +604,7 @@ def _checked_special_tokens(given: Any) -> dict[str, int] | list[str]:
     if not isinstance(given, Mapping):
         return arguments.special_tokens("special_tokens", given)
     tokens = arguments.special_tokens("special_tokens", given.keys())
-    return {token: arguments.whole_number(f"special_tokens[{token!r:.40}]", given[token], least=0) for token in tokens}
+    return {token: arguments.whole_number(f"special_tokens[{shorten(token)}]", given[token], least=0) for token in tokens}
 
 
 def _as_integers(ids: Array) -> Iterator[int]:

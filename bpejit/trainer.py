@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 from bpejit import arguments
 from bpejit.arrays import PretokenTable
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
+from bpejit.corpus.contents import Contents, named_inputs
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.counting import merge_tables
 from bpejit.engines import check_spread, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.jobs import CountJob
 from bpejit.engines.processes import start_method
-from bpejit.errors import CorpusError, TrainingError
+from bpejit.errors import BpejitWarning, CorpusError, TrainingError
 from bpejit.freeing import give_back_memory
 from bpejit.model import Model, special_bytes
 from bpejit.split import Pattern, compile_pattern
@@ -26,6 +28,12 @@ from bpejit.tokenizer import Tokenizer
 from bpejit.training import TIE_RULES, Learning
 
 END_OF_TEXT = "<|endoftext|>"
+
+MOST_TOKENS = 2**31 - 1
+"""Ids are kept in 32 bits, with a sign while merges are learned."""
+
+MARKS = "byte_order_marks_skipped"
+"""Key of the training notes that names the inputs with a byte-order mark."""
 
 Settings = ParamSpec("Settings")
 
@@ -42,6 +50,7 @@ def train_model(
     max_token_bytes: int | None = None,
     normalize_newlines: bool = False,
     unicode: str | None = None,
+    input_format: str = "auto",
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -52,10 +61,10 @@ def train_model(
     Parameters
     ----------
     inputs : paths
-        Files, globs, or `-` for standard input.
+        Files, globs, or `-` for standard input. A UTF-8 byte-order mark at the start of one is skipped.
     vocab_size : int
         Number of tokens, special ones and the 256 bytes included. The result is smaller if the text has not enough
-        pairs to merge.
+        pairs to merge; `train` and `train_bpe` warn then.
     special_tokens : sequence of str
         Cut out of the text; nothing is counted or merged across them.
     special_tokens_first : bool
@@ -74,6 +83,9 @@ def train_model(
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
         the installed `regex` package. The tokenizer keeps it.
+    input_format : str
+        `auto` refuses inputs that are recognised as compressed or binary, or as text in UTF-16 or UTF-32; `text` takes the
+        bytes of every input as they are.
     workers, engine, chunk_bytes
         How the work is spread (see `bpejit.engines`); never changes the result.
     progress : callable, optional
@@ -85,10 +97,12 @@ def train_model(
     specials = arguments.special_tokens("special_tokens", special_tokens, error=TrainingError)
     least = 256 + len(specials)
     room = f"room for the 256 bytes and {len(specials)} special token{'' if len(specials) == 1 else 's'}"
-    vocab_size = arguments.whole_number("vocab_size", vocab_size, least=least, note=room, error=TrainingError)
+    vocab_size = arguments.whole_number("vocab_size", vocab_size, least=least, most=MOST_TOKENS, note=room, error=TrainingError)
     n_merges = vocab_size - least
-    min_frequency = arguments.whole_number("min_frequency", min_frequency, least=1, error=TrainingError)
-    max_token_bytes = arguments.optional_whole_number("max_token_bytes", max_token_bytes, least=1, error=TrainingError)
+    min_frequency = arguments.whole_number("min_frequency", min_frequency, least=1, most=2**62, error=TrainingError)
+    max_token_bytes = arguments.optional_whole_number(
+        "max_token_bytes", max_token_bytes, least=1, most=2**62, error=TrainingError
+    )
     tie_break = arguments.choice("tie_break", tie_break, TIE_RULES, error=TrainingError)
     special_tokens_first = arguments.flag("special_tokens_first", special_tokens_first)
     normalize_newlines = arguments.flag("normalize_newlines", normalize_newlines)
@@ -96,7 +110,8 @@ def train_model(
     tell = arguments.function("progress", progress) or no_progress
     unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
     workers, engine, chunk_bytes = check_spread(workers, engine, chunk_bytes)
-    sources = find_sources(inputs)
+    contents = Contents(input_format, strip_bom=True)
+    sources = find_sources(inputs, contents)
     table, n_bytes = _count(
         CountJob(pattern, tuple(special_bytes(text) for text in specials), normalize_newlines, unicode),
         sources,
@@ -135,8 +150,29 @@ def train_model(
             "min_frequency": min_frequency,
             "max_token_bytes": max_token_bytes,
             "normalize_newlines": normalize_newlines,
+            **({MARKS: contents.marked} if contents.marked else {}),
         },
     )
+
+
+def training_notes(model: Model) -> list[str]:
+    """Return what the user of a model that was just trained should know: each note is a sentence for a message."""
+    notes = []
+    wanted = model.training["vocab_size"]
+    if model.vocab_size < wanted:
+        notes.append(
+            f"nothing was left to merge after {len(model.merges):,} merges: the vocabulary has {model.vocab_size:,} tokens "
+            f"instead of {wanted:,}; more text, or a lower `min_frequency=`, gives more"
+        )
+    marked = model.training.get(MARKS)
+    if marked:
+        notes.append(f"skipped the UTF-8 byte-order mark of {named_inputs(marked)}")
+    return notes
+
+
+def _warn(model: Model) -> None:
+    for note in training_notes(model):
+        warnings.warn(note, BpejitWarning, stacklevel=3)
 
 
 def _as_tokenizer(make_model: Callable[Settings, Model], name: str, summary: str) -> Callable[Settings, Tokenizer]:
@@ -146,7 +182,9 @@ def _as_tokenizer(make_model: Callable[Settings, Model], name: str, summary: str
     @functools.wraps(make_model)
     def make_tokenizer(*args: Settings.args, **kwargs: Settings.kwargs) -> Tokenizer:
         arguments.bound(name, signature, args, kwargs)
-        return Tokenizer.from_model(make_model(*args, **kwargs), later=True)
+        model = make_model(*args, **kwargs)
+        _warn(model)
+        return Tokenizer.from_model(model, later=True)
 
     make_tokenizer.__name__ = make_tokenizer.__qualname__ = name
     make_tokenizer.__doc__ = summary + (make_model.__doc__ or "").partition("\n")[2]
@@ -179,6 +217,7 @@ def train_bpe(
     every: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": special_tokens, **options}
     arguments.bound("train_bpe", inspect.signature(train_model), (input_path,), every)
     model = train_model([input_path], **every)
+    _warn(model)
     return dict(model.vocab), list(model.merges)
 
 

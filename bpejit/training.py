@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bpejit.arrays import Array, MergeTable, PretokenTable
-from bpejit.errors import TrainingError
+from bpejit.errors import TrainingError, shorten
 from bpejit.kernels import buckets, cells, merging, pairs
 from bpejit.kernels._constants import DONE, NEED_SPACE
 
@@ -113,7 +113,8 @@ def byte_order(tie_break: str) -> Array:
 def _check_settings(n_merges: int, tie_break: str, min_frequency: int, max_token_bytes: int | None) -> None:
     if tie_break not in TIE_RULES:
         raise TrainingError(
-            f"unknown tie rule: found {tie_break!r}, expected one of {', '.join(TIE_RULES)}; choose one of these as tie_break"
+            f"unknown tie rule: found {shorten(tie_break)}, expected one of {', '.join(TIE_RULES)}; choose one of these "
+            "as tie_break"
         )
     for name, value, least in (
         ("n_merges", n_merges, 0),

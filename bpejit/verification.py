@@ -17,6 +17,7 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker, ChunkReader
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitError
@@ -105,6 +106,7 @@ def verify(
     against: Tool,
     path: str | os.PathLike[str] | None = None,
     separator: str = SEPARATOR,
+    input_format: str = "auto",
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
@@ -123,6 +125,8 @@ def verify(
         gets what bpejit exports.
     separator : str
         What ends a document within a file.
+    input_format : str
+        `auto` refuses inputs that are recognised as something else than text, `text` takes every input for text.
     progress : callable, optional
 
     Raises
@@ -139,7 +143,7 @@ def verify(
     path = None if path is None else arguments.path("path", path)
     tell = arguments.function("progress", progress) or no_progress
     reference = _references[against](tokenizer, path)
-    sources = find_sources(inputs)
+    sources = find_sources(inputs, Contents(input_format))
     total = total_bytes(sources)
     documents = n_bytes = n_ids = repaired = 0
     difference = None
@@ -233,7 +237,7 @@ def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Re
     except ImportError as cause:
         raise _missing("tokenizers", cause) from cause
     kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
-    if kind == "huggingface":
+    if kind == "huggingface" and place.suffix != ".gz":
         other = HuggingFace.from_file(str(place / "tokenizer.json" if place.is_dir() else place))
     else:
         with tempfile.TemporaryDirectory() as folder:
@@ -252,7 +256,7 @@ def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Refe
         raise _missing("tiktoken", cause) from cause
     kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
     model = tokenizer.model
-    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" else model.ids
+    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" and place.suffix != ".gz" else model.ids
     other = tiktoken.Encoding(
         "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=model.special_tokens
     )

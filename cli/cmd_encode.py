@@ -7,10 +7,13 @@ import click
 from .options import (
     debug_option,
     input_argument,
+    input_format_option,
     overwrite_option,
     quiet_option,
     read_tokenizer,
+    say_marks,
     spread_options,
+    strip_bom_option,
     tokenizer_option,
 )
 from .progress import format_bytes, format_rate, format_seconds, watch
@@ -30,6 +33,8 @@ from .progress import format_bytes, format_rate, format_seconds, watch
     show_default=True,
     help="Type of an id in the file; auto takes the smaller one that holds the vocabulary.",
 )
+@input_format_option
+@strip_bom_option
 @spread_options
 @quiet_option
 @debug_option
@@ -43,6 +48,8 @@ def encode(
     special_tokens: dict[str, int] | None,
     unicode: str | None,
     dtype: str,
+    input_format: str,
+    strip_bom: bool,
     workers: int | None,
     engine: str,
     quiet: bool,
@@ -58,16 +65,25 @@ def encode(
         bpejit encode corpus.txt --out tokens.bin
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
+    from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.recognise import tokenizer_files
     from bpejit.tokenfiles.writer import check_token_outputs
 
     with watch(quiet=quiet) as progress:
-        read = [source.path for source in find_sources(inputs)]
+        read = [source.path for source in find_sources(inputs, Contents(input_format))]
         check_token_outputs(out, inputs=[*read, *tokenizer_files(tokenizer_path)], overwrite=overwrite)
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         report = tokenizer.encode_files(
-            inputs, out, dtype=dtype, workers=workers, engine=engine, overwrite=overwrite, progress=progress
+            inputs,
+            out,
+            dtype=dtype,
+            input_format=input_format,
+            strip_bom=strip_bom,
+            workers=workers,
+            engine=engine,
+            overwrite=overwrite,
+            progress=progress,
         )
     size = f"{format_bytes(report.path.stat().st_size)}, " if report.path is not None else ""
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
@@ -76,3 +92,4 @@ def encode(
         f"({format_rate(report.bytes, report.seconds, 'bytes')}); "
         f"wrote `{out}` ({size}{report.dtype})"
     )
+    say_marks(progress, report.byte_order_marks, stripped=strip_bom)

@@ -12,6 +12,7 @@ import click
 from bpejit.errors import BpejitError
 
 from .options import debug_option, dtype_option, pattern_options, read_tokenizer
+from .quoting import quoted
 
 if TYPE_CHECKING:
     from bpejit import Tokenizer
@@ -50,7 +51,9 @@ def info(
         bpejit info tokens.bin --verify
     """
     if not path.startswith("hf:") and not Path(path).exists():
-        raise BpejitError(f"there is no `{path}`; expected a tokenizer or a token file: check the path")
+        from bpejit.formats.published import explain_name
+
+        raise BpejitError(explain_name(path) or f"there is no `{path}`; expected a tokenizer or a token file: check the path")
     lines = (
         _token_file_lines(path, dtype, verify=verify)
         if _is_token_file(path, dtype, verify=verify)
@@ -107,7 +110,10 @@ def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str
         "vocab size",
         f"{model.vocab_size:,} ({_count_merges(model)}, {specials} special token{'' if specials == 1 else 's'})",
     )
-    yield "special tokens", ", ".join(f"{text} = {token_id}" for text, token_id in model.special_tokens.items()) or "none"
+    yield (
+        "special tokens",
+        ", ".join(f"{_show_special(text)} = {token_id}" for text, token_id in model.special_tokens.items()) or "none",
+    )
     pattern = compile_pattern(model.pattern, unicode=model.unicode)
     how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
     shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
@@ -163,6 +169,12 @@ def _show(token: bytes) -> str:
         return repr(token.decode("utf-8"))
     except UnicodeDecodeError:
         return repr(token)
+
+
+def _show_special(text: str) -> str:
+    from bpejit.model import special_bytes
+
+    return quoted(special_bytes(text))
 
 
 def _token_file_lines(path: str, dtype: str | None, *, verify: bool) -> Iterator[tuple[str, str]]:

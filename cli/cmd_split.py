@@ -11,8 +11,9 @@ import click
 
 from bpejit.split.presets import PRESETS_WITH_SOURCE, Pattern, pattern_source
 
-from .options import PATTERNS, debug_option, quiet_option, unicode_option
+from .options import PATTERNS, debug_option, input_format_option, quiet_option, unicode_option
 from .progress import format_bytes, watch
+from .quoting import quoted
 
 if TYPE_CHECKING:
     from bpejit.arrays import Array
@@ -25,8 +26,6 @@ STATS_COUNT = 10
 
 LONGEST_SHOWN = 72
 """Characters of a pre-token that a line of `--stats` shows."""
-
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -63,6 +62,7 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_presets, help="Show the named patterns and exit."
 )
+@input_format_option
 @quiet_option
 @debug_option
 def split(
@@ -75,6 +75,7 @@ def split(
     count: int | None,
     as_json: bool,
     stats: bool,
+    input_format: str,
     quiet: bool,
 ) -> None:
     """Show what a split pattern makes of a text.
@@ -96,11 +97,12 @@ def split(
         raise click.UsageError("--special is empty; a special token has at least one character.")
     if as_json and stats:
         raise click.UsageError("--json shows pre-tokens and --stats does not; give one of them.")
+    from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
 
     with watch(quiet=quiet) as progress:
         splitter = _make_splitter(patterns, specials, tokenizer, unicode)
-        sources = find_sources(inputs)
+        sources = find_sources(inputs, Contents(input_format))
         if stats:
             totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
         elif as_json:
@@ -234,21 +236,3 @@ def _show_table(counts: dict[bytes, int], count: int, size: Callable[[bytes], in
 def _describe_pattern(pattern: SplitPattern) -> str:
     name = f"the split pattern {pattern.name}" if pattern.name else "the split pattern"
     return pattern.reason or f"{name} runs as a compiled automaton, which is the fast form"
-
-
-def quoted(span: bytes) -> str:
-    """Write bytes in quotes, as `repr` does text; a byte that is no UTF-8 is `\\xNN`, and no other character is."""
-    text = span.decode("utf-8", "surrogateescape")
-    quote = '"' if "'" in text and '"' not in text else "'"
-    return quote + "".join(_escaped(character, quote) for character in text) + quote
-
-
-def _escaped(character: str, quote: str) -> str:
-    point = ord(character)
-    if 0xDC80 <= point <= 0xDCFF:
-        return f"\\x{point - 0xDC00:02x}"
-    if character in _ESCAPES or character == quote:
-        return _ESCAPES.get(character, "\\" + character)
-    if character.isprintable():
-        return character
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"

@@ -6,7 +6,18 @@ import re
 
 import click
 
-from .options import debug_option, dtype_option, input_argument, overwrite_option, quiet_option
+from bpejit.errors import shorten
+
+from .options import (
+    debug_option,
+    dtype_option,
+    input_argument,
+    input_format_option,
+    overwrite_option,
+    quiet_option,
+    say_marks,
+    strip_bom_option,
+)
 from .progress import format_bytes, format_rate, format_seconds, watch
 
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -21,7 +32,7 @@ def _byte_size(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKMGT]?)B?", value)
     size = int(float(match[1]) * UNITS[match[2].replace("K", "k")]) if match else 0
     if size < 1:
-        raise click.BadParameter(f"{value!r} is not a number of bytes; expected one such as 500000, 500M or 1G")
+        raise click.BadParameter(f"{shorten(value)} is not a number of bytes; expected one such as 500000, 500M or 1G")
     return size
 
 
@@ -60,6 +71,7 @@ def subword() -> None:
     metavar="TEXT",
     help="A text that gets one of the first ids, behind <pad> and <EOS>; may be repeated.",
 )
+@input_format_option
 @overwrite_option
 @quiet_option
 @debug_option
@@ -71,6 +83,7 @@ def train(
     max_subtoken_length: int | None,
     byte_budget: int | None,
     reserved: tuple[str, ...],
+    input_format: str,
     overwrite: bool,
     quiet: bool,
 ) -> None:
@@ -84,12 +97,16 @@ def train(
         bpejit subword train corpus.txt --vocab-size 8192 --out vocab.subwords
         bpejit subword train 'shards/*.txt' --vocab-size 8192 --byte-budget 1G --out large.subwords
     """
+    from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.outputs import check_outputs
     from bpejit.subword_files import check_output, train_vocabulary
 
+    contents = Contents(input_format, strip_bom=True)
     with watch(quiet=quiet) as progress:
-        check_outputs([out], inputs=[source.path for source in find_sources(inputs)], overwrite=overwrite)
+        check_outputs(
+            [out], inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite
+        )
         check_output(out)  # not after an hour of counting
         encoder = train_vocabulary(
             inputs,
@@ -97,6 +114,7 @@ def train(
             max_subtoken_length=max_subtoken_length,
             byte_budget=byte_budget,
             reserved=reserved,
+            contents=contents,
             progress=progress,
         )
         encoder.store_to_file(out, overwrite=overwrite)
@@ -107,6 +125,7 @@ def train(
         f"trained {encoder.vocab_size:,} subtokens on {format_bytes(read)} in {format_seconds(seconds)}: {stages}; "
         f"wrote `{out}`"
     )
+    say_marks(progress, contents.marked, stripped=True)
 
 
 @subword.command()
@@ -117,9 +136,21 @@ def train(
 @click.option(
     "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, behind each line; decode needs it to find the lines."
 )
+@input_format_option
+@strip_bom_option
 @quiet_option
 @debug_option
-def encode(*, inputs: tuple[str, ...], vocab: str, out: str, overwrite: bool, append_eos: bool, quiet: bool) -> None:
+def encode(
+    *,
+    inputs: tuple[str, ...],
+    vocab: str,
+    out: str,
+    overwrite: bool,
+    append_eos: bool,
+    input_format: str,
+    strip_bom: bool,
+    quiet: bool,
+) -> None:
     """Turn text, a sentence on each line, into a file of ids.
 
     INPUT is files, globs, or - for standard input.
@@ -129,21 +160,26 @@ def encode(*, inputs: tuple[str, ...], vocab: str, out: str, overwrite: bool, ap
     Example:
         bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
     """
+    from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.writer import check_token_outputs
 
+    contents = Contents(input_format, strip_bom=strip_bom)
     with watch(quiet=quiet) as progress:
-        read = [source.path for source in find_sources(inputs)]
+        read = [source.path for source in find_sources(inputs, Contents(input_format))]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
-        report = encode_file(encoder, inputs, out, append_eos=append_eos, overwrite=overwrite, progress=progress)
+        report = encode_file(
+            encoder, inputs, out, append_eos=append_eos, contents=contents, overwrite=overwrite, progress=progress
+        )
         seconds = progress.stages["encoding"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
     progress.say(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
         f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); wrote `{out}` ({report.dtype})"
     )
+    say_marks(progress, contents.marked, stripped=strip_bom)
 
 
 @subword.command()

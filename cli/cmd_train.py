@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from .option_names import with_option_names
 from .options import (
     PATTERNS,
     TIE_RULES,
     debug_option,
     input_argument,
+    input_format_option,
     overwrite_option,
     quiet_option,
     spread_options,
@@ -58,6 +60,7 @@ DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 @click.option("--max-token-bytes", type=click.IntRange(min=1), metavar="N", help="Make no token longer than this.")
 @click.option("--normalize-newlines", is_flag=True, help="Read \\r\\n and \\r as \\n.")
 @unicode_option("the one that the regex package has")
+@input_format_option
 @spread_options
 @quiet_option
 @debug_option
@@ -76,6 +79,7 @@ def train(
     max_token_bytes: int | None,
     normalize_newlines: bool,
     unicode: str | None,
+    input_format: str,
     workers: int | None,
     engine: str,
     quiet: bool,
@@ -94,13 +98,14 @@ def train(
         raise click.UsageError("`--no-special-tokens` and `--special-token` exclude each other: leave one out")
     if not special_tokens and not no_special_tokens:
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
+    from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.folder import check_folder, save_folder
-    from bpejit.trainer import train_model
+    from bpejit.trainer import train_model, training_notes
     from bpejit.warmup import compiling_meanwhile
 
     check_folder(out, overwrite=overwrite)  # not after hours of training
-    check_folder(out, inputs=[source.path for source in find_sources(inputs)], overwrite=overwrite)
+    check_folder(out, inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite)
     with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
         model = train_model(
             inputs,
@@ -113,6 +118,7 @@ def train(
             max_token_bytes=max_token_bytes,
             normalize_newlines=normalize_newlines,
             unicode=unicode,
+            input_format=input_format,
             workers=workers,
             engine=engine,
             progress=progress,
@@ -126,10 +132,7 @@ def train(
         + (f": {stages}" if stages else "")
         + f"; wrote `{out}`"
     )
-    if model.vocab_size < vocab_size:
-        progress.say(
-            f"note: nothing was left to merge after {len(model.merges):,} merges: the vocabulary has "
-            f"{model.vocab_size:,} tokens instead of {vocab_size:,}; more text, or a lower `--min-frequency`, gives more"
-        )
+    for note in training_notes(model):
+        progress.say(f"note: {with_option_names(note, click.get_current_context().command)}")
     if unreadable:
         progress.say(f"note: other tools cannot read `{out}`: {unreadable}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import debug_option, pattern_options, quiet_option, read_tokenizer
+from .options import debug_option, input_format_option, pattern_options, quiet_option, read_tokenizer
 from .progress import format_bytes, format_seconds, watch
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--separator", default="<|endoftext|>", show_default=True, metavar="TEXT", help="What ends a document within a file."
 )
+@input_format_option
 @pattern_options
 @quiet_option
 @debug_option
@@ -29,6 +30,7 @@ def verify(
     inputs: tuple[str, ...],
     against: Any,
     separator: str,
+    input_format: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
     unicode: str | None,
@@ -49,7 +51,15 @@ def verify(
 
     with watch(quiet=quiet) as progress:
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-        report = compare(tokenizer, inputs, against=against, path=tokenizer_path, separator=separator, progress=progress)
+        report = compare(
+            tokenizer,
+            inputs,
+            against=against,
+            path=tokenizer_path,
+            separator=separator,
+            input_format=input_format,
+            progress=progress,
+        )
     repaired = f", {report.repaired:,} of them with U+FFFD for bytes that are no UTF-8" if report.repaired else ""
     compared = (
         f"{report.documents:,} documents{repaired}, {format_bytes(report.bytes)}, {report.ids:,} ids "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -10,6 +10,9 @@ import click
 if TYPE_CHECKING:
     from bpejit import Tokenizer
 
+    from .progress import Progress
+
+from bpejit.errors import shorten
 from bpejit.split.presets import PRESETS
 
 from .option_names import COMMAND
@@ -49,6 +52,34 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the o
 def input_argument(function: Command) -> Command:
     """Add INPUT: one or more files, globs or `-`; the library expands the globs that the shell did not."""
     return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)(function)
+
+
+def input_format_option(function: Command) -> Command:
+    """Add `--input-format`."""
+    return click.option(
+        "--input-format",
+        type=click.Choice(("auto", "text")),
+        default="auto",
+        show_default=True,
+        help="auto refuses what is recognised as compressed, binary or UTF-16; text takes all bytes as they are.",
+    )(function)
+
+
+def strip_bom_option(function: Command) -> Command:
+    """Add `--strip-bom`."""
+    return click.option(
+        "--strip-bom", is_flag=True, help="Leave out the UTF-8 byte-order mark at the start of each input, if it has one."
+    )(function)
+
+
+def say_marks(progress: Progress, marked: Sequence[str], *, stripped: bool) -> None:
+    """Say which inputs had a byte-order mark."""
+    if marked:
+        from bpejit.corpus.contents import named_inputs
+
+        names = named_inputs(list(marked))
+        done = "left out" if stripped else "encoded, so that decoding gives it back (`--strip-bom` leaves it out)"
+        progress.say(f"note: the UTF-8 byte-order mark of {names} was {done}")
 
 
 def tokenizer_option(function: Command) -> Command:
@@ -93,7 +124,7 @@ def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[
     for value in values:
         text, _, number = value.rpartition("=")
         if not text or not (number.isascii() and number.isdigit()):
-            raise click.BadParameter(f"{value!r}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
+            raise click.BadParameter(f"{shorten(value)}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
         specials[text] = int(number)
     return specials or None
 

@@ -201,7 +201,7 @@ def test_info_of_a_tokenizer(trained):
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in result.stdout.splitlines())
     tokenizer = bpejit.load(trained / "tokenizer")
     assert lines["vocab size"] == f"{SIZE:,} ({SIZE - 257:,} merges, 1 special token)"
-    assert lines["special tokens"] == f"<|endoftext|> = {SIZE - 1}"
+    assert lines["special tokens"] == f"'<|endoftext|>' = {SIZE - 1}"
     assert lines["split pattern"] == "gpt2 (runs as a compiled automaton)"
     assert lines["tie rule"] == "greatest-bytes"
     rank = next(rank for rank, (left, right) in enumerate(tokenizer.merges) if (left + right).isascii())

@@ -19,7 +19,7 @@ from bpejit.arrays import padded_text
 from bpejit.kernels._constants import POSITION_MASK
 from bpejit.split import PRESETS, Splitter
 
-quoted = __import__(f"{MODULE}.cmd_split", fromlist=["quoted"]).quoted
+quoted = __import__(f"{MODULE}.quoting", fromlist=["quoted"]).quoted
 
 FAST = "runs as a compiled automaton"
 

@@ -295,7 +295,7 @@ def test_broken_vocabularies(tmp_path: Path, vocab: Any, message: str) -> None:
         ("a b\nab c\na b\n", r"line 3 is broken: 'a b'; expected each pair only once \(this one is in line 1\)"),
         ("#version: 0.2\na b\na c\n", "line 3 joins b'a' and b'c', but b'ac' is not in"),
         ("a b\nabc d\n", "line 2 joins b'abc' and b'd', but b'abcd' is not in"),
-        ("x" * 1000, r"line 1 is broken: 'x{80}\.\.\.'"),
+        ("x" * 1000, r"line 1 is broken: 'x+ \.\.\. x+'"),
     ],
 )
 def test_broken_merges(tmp_path: Path, merges: str | bytes, message: str) -> None:

@@ -238,7 +238,7 @@ def test_commands_take_every_format(tmp_path: Path, hub: list[tuple[Any, ...]], 
     assert "token file" in invoke("info", "0.bin").output
     failed = invoke("encode", "in.txt", "--out", "x.bin", "--tokenizer", "other.tiktoken")
     assert failed.exit_code == 1
-    assert "say `pattern=`" in failed.output
+    assert "say `--pattern`" in failed.output
     assert "expected a text" in invoke("info", "other.tiktoken", "--special", "x=y").output
 
 

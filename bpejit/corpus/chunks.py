@@ -95,7 +95,7 @@ class Chunker:
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the wished cuts are read here; the workers read the rest.
         with source.open() as file:
-            start = 0
+            start = source.start
             while start < size:
                 cut = size
                 wished = start + self._chunk_bytes

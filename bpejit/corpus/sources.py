@@ -8,11 +8,13 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO
 
 from bpejit import arguments
+from bpejit.corpus.contents import HEAD_BYTES, Contents
 from bpejit.errors import CorpusError, shorten
 
 STANDARD_INPUT = "-"
@@ -31,19 +33,64 @@ class Source:
         The file, or `-`.
     size : int, optional
         Bytes, where it is a regular file; None for a pipe, which can be read only once and from the start.
+    start : int
+        Bytes that are left out at the start of a regular file: a byte-order mark.
+    contents : Contents, optional
+        What checks the first bytes of a pipe when it is opened; those of files were checked by `find_sources`.
     """
 
     path: str
     size: int | None
+    start: int = 0
+    contents: Contents | None = field(default=None, compare=False, repr=False)
 
     def open(self) -> BinaryIO:
-        """Open for reading bytes, without a buffer: chunks are large."""
-        if self.path == STANDARD_INPUT:
-            return sys.stdin.buffer
+        """Open for reading bytes, without a buffer: chunks are large. What is left out at the start is skipped.
+
+        Raises
+        ------
+        CorpusError
+            If it cannot be opened, or is a pipe with something else than text.
+        """
         try:
-            return Path(self.path).open("rb", buffering=0)
+            standard = self.path == STANDARD_INPUT
+            file = sys.stdin.buffer if standard else Path(self.path).open("rb", buffering=0)  # noqa: SIM115 - the caller does
+            if self.size is None and self.contents is not None:
+                return _Pipe(file, self.path, self.contents)  # type: ignore[return-value]
+            if self.start:
+                file.seek(self.start)
+            return file
         except OSError as error:
             raise _unreadable(self.path, error) from error
+
+
+class _Pipe:
+    """A pipe whose first bytes are read, and checked, before the first of them is asked for."""
+
+    def __init__(self, file: BinaryIO, path: str, contents: Contents) -> None:
+        self._file = file
+        self._path = path
+        self._contents: Contents | None = contents
+        self._head = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, at least one unless the pipe has ended."""
+        if self._contents is not None:
+            contents, self._contents = self._contents, None
+            head = b""
+            while len(head) < HEAD_BYTES and (block := self._file.read(HEAD_BYTES - len(head))):
+                head += block
+            self._head = head[contents.check(self._path, head) :]
+        if self._head:
+            some, self._head = self._head[:size], self._head[size:]
+            return some
+        return self._file.read(size)
+
+    def __enter__(self) -> _Pipe:  # noqa: PYI034 - typing has Self from Python 3.11 on
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.__exit__(kind, error, trace)
 
 
 def _unreadable(path: str, error: OSError) -> CorpusError:
@@ -58,22 +105,29 @@ def _unreadable(path: str, error: OSError) -> CorpusError:
     )
 
 
-def find_sources(inputs: Inputs) -> list[Source]:
+def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Source]:
     """Resolve files, globs and `-` to sources, in the order given; the matches of a glob in order of name.
+
+    Parameters
+    ----------
+    inputs : paths
+    contents : Contents, optional
+        How the first bytes of each are checked; those of pipes when they are read.
 
     Raises
     ------
     CorpusError
-        If nothing is named, a file is missing, unreadable or a folder, or a glob matches nothing.
+        If nothing is named, a file is missing, unreadable, a folder, or no text, or a glob matches nothing.
     """
+    contents = contents or Contents()
     sources: list[Source] = []
     for name in _names(inputs):
         if name == STANDARD_INPUT:
             if any(source.path == STANDARD_INPUT for source in sources):
                 raise CorpusError("standard input (`-`) is named twice, but can be read only once: name it once")
-            sources.append(Source(name, None))
+            sources.append(Source(name, None, contents=contents))
         elif _exists(name) or not glob.has_magic(name):
-            sources.append(_file_source(name))
+            sources.append(_file_source(name, contents))
         else:
             # Not Path.glob: the pattern may be absolute.
             matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
@@ -81,7 +135,7 @@ def find_sources(inputs: Inputs) -> list[Source]:
                 if arguments.looks_like_text(name):
                     raise _unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
-            sources.extend(_file_source(match) for match in matches)
+            sources.extend(_file_source(match, contents) for match in matches)
     if not sources:
         raise CorpusError("no input was given; expected at least one file, glob, or `-` for standard input")
     return sources
@@ -103,19 +157,23 @@ def _names(inputs: Inputs) -> list[str]:
     return [arguments.path(f"inputs[{place}]", entry, error=CorpusError) for place, entry in enumerate(inputs)]
 
 
-def _file_source(name: str) -> Source:
+def _file_source(name: str, contents: Contents) -> Source:
     try:
         status = Path(name).stat()
         if stat.S_ISDIR(status.st_mode):
             raise CorpusError(f"the input `{name}` is a folder; expected a file: name its files, for example `{name}/*.txt`")
-        with Path(name).open("rb"):
-            pass
+        if not stat.S_ISREG(status.st_mode):  # not opened: whoever writes to a pipe would see it closed again
+            if not os.access(name, os.R_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return Source(name, None, contents=contents)
+        with Path(name).open("rb", buffering=0) as file:
+            head = file.read(HEAD_BYTES)
     except OSError as error:
         raise _unreadable(name, error) from error
-    return Source(name, status.st_size if stat.S_ISREG(status.st_mode) else None)
+    return Source(name, status.st_size, contents.check(name, head))
 
 
 def total_bytes(sources: list[Source]) -> int | None:
     """Return the size of all sources together, or None if one of them is a pipe."""
-    sizes = [source.size for source in sources]
+    sizes = [None if source.size is None else source.size - source.start for source in sources]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -15,7 +15,7 @@ import os
 
 from bpejit import arguments
 from bpejit.engines.base import Engine
-from bpejit.errors import EngineError
+from bpejit.errors import EngineError, shorten
 from bpejit.kernels._constants import MAX_TEXT_BYTES
 
 ENGINES = {
@@ -70,7 +70,7 @@ def make_engine(name: str, workers: int | None, *, input_bytes: int | None, para
         If there is no such engine, or fewer than one worker is asked for.
     """
     if name != "auto" and name not in ENGINES:
-        raise EngineError(f"the engine {name!r} is not known; expected one of auto, {', '.join(ENGINES)}")
+        raise EngineError(f"the engine {shorten(name)} is not known; expected one of auto, {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
         raise EngineError(f"{workers} workers were asked for; expected at least 1")
     count = workers or count_cpus()

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines.base import Job
 from bpejit.engines.stopped import watch_for_stopped
-from bpejit.errors import BpejitError, EngineError
+from bpejit.errors import BpejitError, EngineError, shorten
 
 IN_FLIGHT = 2
 """Chunks that a worker has at a time: one in work, one waiting in its pipe.
@@ -39,7 +39,9 @@ def start_method() -> str:
     if wanted is not None:
         if wanted not in multiprocessing.get_all_start_methods():
             known = ", ".join(multiprocessing.get_all_start_methods())
-            raise EngineError(f"BPEJIT_START_METHOD is {wanted!r}; expected one of {known} on this system, or leave it unset")
+            raise EngineError(
+                f"BPEJIT_START_METHOD is {shorten(wanted)}; expected one of {known} on this system, or leave it unset"
+            )
         return wanted
     return "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
 
@@ -60,7 +62,7 @@ def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
     except BpejitError as error:
         pipe.send((False, error))
     except BaseException as error:
-        pipe.send((False, EngineError(f"a worker failed with {error!r}: {traceback.format_exc()}")))
+        pipe.send((False, EngineError(f"a worker failed with {shorten(error)}: {traceback.format_exc()}")))
     finally:
         pipe.close()
 

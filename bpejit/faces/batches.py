@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bpejit.errors import OptionError, UnsupportedError
+from bpejit.errors import OptionError, UnsupportedError, shorten
 
 Padding: TypeAlias = "bool | str"
 """True or `longest`, `max_length`, False or `do_not_pad`."""
@@ -27,7 +27,7 @@ class BatchEncoding(UserDict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name == "data" or name not in self.data:
-            raise AttributeError(f"this batch has no {name!r}; it has {', '.join(self.__dict__.get('data', {}))}")
+            raise AttributeError(f"this batch has no {shorten(name)}; it has {', '.join(self.__dict__.get('data', {}))}")
         return self.data[name]
 
 
@@ -94,7 +94,7 @@ def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tup
     if value in meanings:
         return meanings[value]
     names = ", ".join(map(repr, [*known, *meanings]))
-    raise OptionError(f"{option} is {value!r}; expected one of {names}: choose one of these")
+    raise OptionError(f"{option} is {shorten(value)}; expected one of {names}: choose one of these")
 
 
 def cut_lengths(first: int, second: int | None, room: int, strategy: str) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def cut_lengths(first: int, second: int | None, room: int, strategy: str) -> tup
     length = first if strategy == "only_first" else second or 0
     if length <= surplus:
         raise OptionError(
-            f"truncation {strategy!r} must remove {surplus} tokens of a text that has {length}; expected a longer one: "
+            f"truncation {shorten(strategy)} must remove {surplus} tokens of a text that has {length}; expected a longer one: "
             "choose a greater max_length, or truncation='longest_first'"
         )
     return (first - surplus, second or 0) if strategy == "only_first" else (first, (second or 0) - surplus)
@@ -177,7 +177,9 @@ def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
     if kind is None:
         return BatchEncoding(columns)
     if kind not in ("np", "pt"):
-        raise UnsupportedError(f"return_tensors is {kind!r}; this face makes 'np' and 'pt': choose one, or convert the lists")
+        raise UnsupportedError(
+            f"return_tensors is {shorten(kind)}; this face makes 'np' and 'pt': choose one, or convert the lists"
+        )
     arrays = {name: _as_array(name, values) for name, values in columns.items()}
     if kind == "np":
         return BatchEncoding(arrays)
@@ -194,7 +196,7 @@ def _as_array(name: str, values: Iterable[Any]) -> Any:
     except ValueError as cause:
         lengths = sorted({len(row) for row in values})
         raise OptionError(
-            f"the rows of {name!r} have from {lengths[0]} to {lengths[-1]} tokens and make no array; "
+            f"the rows of {shorten(name)} have from {lengths[0]} to {lengths[-1]} tokens and make no array; "
             "expected rows of one length: pass padding=True, and truncation=True with a max_length"
         ) from cause
     return array.astype(np.int64) if not array.size else array

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bpejit.errors import OptionError, OutputError, UnsupportedError
+from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
 from bpejit.faces.batches import (
     UNLIMITED,
     BatchEncoding,
@@ -317,7 +317,7 @@ class HuggingFaceTokenizer(NamedTokens):
         uneven = [name for name, column in columns.items() if len(column) != len(columns["input_ids"])]
         if uneven:
             raise OptionError(
-                f"{uneven[0]!r} has another number of rows than 'input_ids'; expected one for each: check the rows"
+                f"{shorten(uneven[0])} has another number of rows than 'input_ids'; expected one for each: check the rows"
             )
         fills = self._fills
         if not _or("attention_mask" in self.model_input_names, return_attention_mask):
@@ -405,7 +405,7 @@ def _or(default: bool, value: bool | None) -> bool:
 def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value:
-            raise UnsupportedError(f"{name}={value!r} is not supported by this face; leave it out, or use transformers")
+            raise UnsupportedError(f"{name}={shorten(value)} is not supported by this face; leave it out, or use transformers")
 
 
 def _pair_up(texts: str | Sequence[str], pairs: str | Sequence[str] | None) -> tuple[list[str], list[str] | None]:
@@ -428,7 +428,7 @@ def _check_texts(name: str, texts: Sequence[Any]) -> None:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise OptionError(
-                f"{name} {position} is {text!r:.80}, a {type(text).__name__}; expected a str, or a list of them: "
+                f"{name} {position} is {shorten(text)}, a {type(text).__name__}; expected a str, or a list of them: "
                 "pass text, not tokens or ids"
             )
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+from bpejit import arguments
 from bpejit.bytemap import bytes_to_text, text_to_bytes
-from bpejit.errors import OptionError, SpecialTokenError, UnsupportedError
+from bpejit.errors import OptionError, SpecialTokenError, UnsupportedError, shorten
 from bpejit.model import Model
 
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -78,10 +79,12 @@ class NamedTokens:
         return {text: number for number, text in self._texts.items()} | self._model.special_tokens
 
     def _known(self, token: Any, what: str) -> str:
-        text = str(getattr(token, "content", token))  # an AddedToken has content
+        text = getattr(token, "content", token)  # an AddedToken has content
+        if not isinstance(text, str):
+            raise arguments.wrong_type(what, text, "a str", "give the text of a token")
         if text not in self._ids:
             raise SpecialTokenError(
-                f"{what} is {text!r}, which this tokenizer does not have; expected one of its tokens: "
+                f"{what} is {shorten(text)}, which this tokenizer does not have; expected one of its tokens: "
                 "choose another, or make the tokenizer with it among its special_tokens"
             )
         return text
@@ -133,7 +136,9 @@ class NamedTokens:
             elif name in ("extra_special_tokens", "additional_special_tokens"):
                 self.extra_special_tokens = [self._known(token, "an extra special token") for token in value]
             else:
-                raise OptionError(f"there is no special token named {name!r}; expected one of {', '.join(NAMED)}: choose one")
+                raise OptionError(
+                    f"there is no special token named {shorten(name)}; expected one of {', '.join(NAMED)}: choose one"
+                )
         return 0
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.encoding import text_to_bytes
-from bpejit.errors import TokenIdError, UnsupportedError
+from bpejit.errors import TokenIdError, UnsupportedError, shorten
 from bpejit.faces.unstable import encode_with_unstable
 from bpejit.model import pattern_source
 from bpejit.offsets import character_starts
@@ -121,12 +121,18 @@ class Encoding:
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of one token, ordinary or special; KeyError if there is none."""
-        data = text_or_bytes.encode("utf-8") if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
+        data = (
+            text_or_bytes.encode("utf-8")
+            if isinstance(text_or_bytes, str)
+            else bytes(arguments.text("text_or_bytes", text_or_bytes))  # type: ignore[arg-type]
+        )
         found = self._mergeable_ranks.get(data)
         if found is None:
             found = self._special_tokens.get(data.decode("utf-8", "surrogateescape"))
         if found is None:
-            raise UnknownTokenError(f"there is no token {text_or_bytes!r}; expected the text of exactly one: encode the text")
+            raise UnknownTokenError(
+                f"there is no token {shorten(text_or_bytes)}; expected the text of exactly one: encode the text"
+            )
         return found
 
     # ---- decoding ----------------------------------------------------------------------------------------------------

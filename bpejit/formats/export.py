@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.files import StrPath
 from bpejit.formats.folder import check_folder, made_folder, save_folder
 from bpejit.formats.gpt2 import gpt2_files, save_gpt2_pair
@@ -55,9 +55,11 @@ def save_model(
 ) -> str | None:
     """Write a model; parameters, result and errors are those of `Tokenizer.save`."""
     if format not in FORMATS:
-        raise TokenizerFormatError(f"there is no format {format!r}; expected {', '.join(FORMATS)}: choose one of these")
+        raise TokenizerFormatError(f"there is no format {shorten(format)}; expected {', '.join(FORMATS)}: choose one of these")
     if legacy_merges and format not in ("bpejit", "hf"):
-        raise TokenizerFormatError(f"the format {format!r} has no `tokenizer.json`; expected no `legacy_merges`: leave it out")
+        raise TokenizerFormatError(
+            f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: leave it out"
+        )
     if format == "tiktoken":
         write_tiktoken(model, path, overwrite=overwrite)
         return None

@@ -47,7 +47,7 @@ from typing import Any
 
 from bpejit import __version__
 from bpejit.bytemap import bytes_to_text, text_to_bytes
-from bpejit.errors import OutputError, PatternError, TokenizerFormatError
+from bpejit.errors import OutputError, PatternError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import (
     CONFIG_FILE,
@@ -263,7 +263,7 @@ def _plain_value(value: Any) -> Any:
         return os.fspath(value)
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays
         return value.tolist()
-    raise TypeError(f"the training notes hold {value!r}, a {type(value).__name__}; expected what JSON can say")
+    raise TypeError(f"the training notes hold {shorten(value)}, a {type(value).__name__}; expected what JSON can say")
 
 
 def _token_lengths(model: Model) -> list[int] | None:
@@ -416,7 +416,7 @@ def _parse_tokenizer(
     by_text: dict[str, bytes] = {}
     for text, token_id in _field(model, "vocab", dict, path).items():
         if type(token_id) is not int:
-            raise _bad_field(path, f"id of {text!r}", token_id, "a whole number")
+            raise _bad_field(path, f"id of {shorten(text)}", token_id, "a whole number")
         if specials.get(text) == token_id and not (token_id in shared_ids and bytes_to_text(special_bytes(text)) == text):
             continue
         try:
@@ -425,7 +425,7 @@ def _parse_tokenizer(
             raise _bad_field(path, "token", text, "one character of GPT-2's byte alphabet for each byte") from cause
         if token_id in tokens:
             raise TokenizerFormatError(
-                f"`{path}`: the tokens {tokens[token_id]!r} and {token!r} both have the id {token_id}; "
+                f"`{path}`: the tokens {shorten(tokens[token_id])} and {shorten(token)} both have the id {token_id}; "
                 "expected one token for each id: save the tokenizer again"
             )
         tokens[token_id] = by_text[text] = token
@@ -463,7 +463,9 @@ def _object(value: Any, path: Path) -> dict[str, Any]:
 def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path: Path) -> Any:
     """Return a required value, checked for its type."""
     if key not in fields:
-        raise TokenizerFormatError(f"`{path}` has no {key!r}; it was changed or cut: restore it, or save the tokenizer again")
+        raise TokenizerFormatError(
+            f"`{path}` has no {shorten(key)}; it was changed or cut: restore it, or save the tokenizer again"
+        )
     value = fields[key]
     if not isinstance(value, kind) or isinstance(value, bool):
         kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -485,7 +487,9 @@ def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
     found = {}
     for text, flags in _field({"token_flags": {}, **fields}, "token_flags", dict, path).items():
         if not isinstance(flags, dict) or set(flags) != set(TokenFlags().as_dict) or set(map(type, flags.values())) != {bool}:
-            raise _bad_field(path, f"token_flags of {text!r}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}")
+            raise _bad_field(
+                path, f"token_flags of {shorten(text)}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}"
+            )
         found[text] = TokenFlags(**flags)
     return found
 

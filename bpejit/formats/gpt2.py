@@ -155,8 +155,8 @@ def read_gpt2_pair(
         for part in (left, right, left + right):
             if part not in known:
                 raise TokenizerFormatError(
-                    f"`{merges_path}`, line {number} joins {left!r} and {right!r}, but {part!r} is not in `{vocab_path}`; "
-                    "expected two files of one tokenizer: check that they belong together"
+                    f"`{merges_path}`, line {number} joins {shorten(left)} and {shorten(right)}, but {shorten(part)} is "
+                    f"not in `{vocab_path}`; expected two files of one tokenizer: check that they belong together"
                 )
     try:
         return model_from_vocab(vocab, merges, listed, pattern=pattern, unicode=unicode)
@@ -210,7 +210,7 @@ def load_gpt2_pair(
     for text, token_id in model.special_tokens.items():
         if token_id != specials[text] and special_bytes(text) in read_gpt2_pair(vocab_path, merges_path).ids:
             raise TokenizerFormatError(
-                f"`{vocab_path}` has the token {text!r} with id {token_id}, not {specials[text]}; "
+                f"`{vocab_path}` has the token {shorten(text)} with id {token_id}, not {specials[text]}; "
                 "expected the ids of the vocabulary: correct `special_tokens=`"
             )
     try:
@@ -239,19 +239,21 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
     texts: dict[bytes, str] = {}
     for text, token_id in entries:
         if type(token_id) is not int:
-            raise TokenizerFormatError(f"`{path}`: the token {text!r} has the id {token_id!r}; expected a whole number")
+            raise TokenizerFormatError(
+                f"`{path}`: the token {shorten(text)} has the id {shorten(token_id)}; expected a whole number"
+            )
         try:
             token = special_bytes(text) if text in plain else text_to_bytes(text)
         except UnicodeEncodeError:
             token = special_bytes(text)
         if token_id in vocab:
             raise TokenizerFormatError(
-                f"`{path}`: the tokens {texts[vocab[token_id]]!r} and {text!r} both have the id {token_id}; "
+                f"`{path}`: the tokens {shorten(texts[vocab[token_id]])} and {shorten(text)} both have the id {token_id}; "
                 "expected one token for each id: remove or renumber one"
             )
         if token in texts:
             raise TokenizerFormatError(
-                f"`{path}`: the tokens {texts[token]!r} and {text!r} both mean the bytes {token!r}; "
+                f"`{path}`: the tokens {shorten(texts[token])} and {shorten(text)} both mean the bytes {shorten(token)}; "
                 "expected each only once: remove one"
             )
         vocab[token_id] = token
@@ -283,9 +285,9 @@ def _read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
 
 
 def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
-    shown = line[:80].decode("utf-8", "backslashreplace") + ("..." if len(line) > 80 else "")
+    shown = shorten(line.decode("utf-8", "backslashreplace"))
     return TokenizerFormatError(
-        f"`{path}`, line {number} is broken: {shown!r}; expected {expected}: correct the line or get the file again"
+        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
     )
 
 
@@ -351,9 +353,8 @@ def _obstacle(model: Model) -> str | None:
 
         _, unreachable = recover_merges(model.tokens)
         if unreachable:
-            return (
-                f"it leaves whole tokens whole, such as {unreachable[0]!r}, which merges do not make; the pair cannot say that"
-            )
+            token = shorten(unreachable[0])
+            return f"it leaves whole tokens whole, such as {token}, which merges do not make; the pair cannot say that"
     return None
 
 
@@ -372,8 +373,8 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
         written = bytes_to_text(special_bytes(text))
         if written in taken:
             raise TokenizerFormatError(
-                f"the special token {text!r} with id {token_id} cannot be written to `{vocab_path}`: an ordinary token has "
-                "the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
+                f"the special token {shorten(text)} with id {token_id} cannot be written to `{vocab_path}`: an ordinary "
+                "token has the same text, and the format has one id for each text: save a folder (`save_folder`) instead"
             )
         taken.add(written)
         texts[token_id] = text if _is_plain(text) or (len(text) > 1 and text not in taken and _is_utf8(text)) else written

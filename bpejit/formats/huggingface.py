@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 from bpejit.bytemap import bytes_to_text, text_to_bytes
+from bpejit.errors import shorten
 from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.preparation.checking import canonical
@@ -40,17 +41,17 @@ def special_token_obstacle(model: Model) -> str | None:
     """
     for text, token_id in model.special_tokens.items():
         if not text.isascii() and _SURROGATE.search(text):
-            return f"the special token {text!r} is not valid UTF-8"
+            return f"the special token {shorten(text)} is not valid UTF-8"
         meant = None
         with suppress(UnicodeEncodeError):
             meant = text_to_bytes(text)
         ordinary = None if meant is None else model.ids.get(meant)
         if ordinary is not None and ordinary != token_id:
-            return f"the special token {text!r} is written like the ordinary token {meant!r}"
+            return f"the special token {shorten(text)} is written like the ordinary token {shorten(meant)}"
         if model.ignore_merges and ordinary is None and model.token_flags.get(text, TokenFlags()).single_word:
-            return f"the special token {text!r} would be found beside words too, where it is a pre-token"
+            return f"the special token {shorten(text)} would be found beside words too, where it is a pre-token"
         if (model.ranked or model.ignore_merges) and ordinary is None and meant not in (None, special_bytes(text)):
-            return f"the special token {text!r} is written like the bytes {meant!r}"
+            return f"the special token {shorten(text)} is written like the bytes {shorten(meant)}"
     return None
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.bytemap import text_to_bytes
-from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath, parse_json, read_file
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.files import StrPath, parse_json
+from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.huggingface import sections_text
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, special_bytes
@@ -48,7 +49,7 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
     file = Path(path)
     if file.is_dir():
         file = file / FILE
-    data = read_file(file, error=TokenizerFormatError, what="tokenizer file")
+    data = read_tokenizer_file(file)
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     try:
@@ -70,7 +71,7 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     top = Fields(content, "")
     version = top.take("version", str, default="1.0")
     if version != "1.0":
-        raise refused("version", f"is {version!r}; expected '1.0'", "get a tokenizer of that version")
+        raise refused("version", f"is {shorten(version)}; expected '1.0'", "get a tokenizer of that version")
     for ignored in ("truncation", "padding"):
         top.take(ignored, dict, type(None), default=None)
     components = {
@@ -111,7 +112,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in fields if keys.count(key) > 1)
-        raise TokenizerFormatError(f"the key {repeated!r} is there twice in one object; expected it once: remove one of them")
+        raise TokenizerFormatError(
+            f"the key {shorten(repeated)} is there twice in one object; expected it once: remove one of them"
+        )
     return fields
 
 
@@ -126,7 +129,7 @@ def _read_options(fields: Fields) -> bool:
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         value = fields.take(key, str, type(None), default=None)
         if value:
-            raise refused(f"model.{key}", f"is {value!r}, which no byte-level tokenizer has; expected null", _AGAIN)
+            raise refused(f"model.{key}", f"is {shorten(value)}, which no byte-level tokenizer has; expected null", _AGAIN)
     # Without effect: they are for characters that are not in the vocabulary, and all bytes are.
     fields.take("unk_token", str, type(None), default=None)
     fields.take("fuse_unk", bool, default=False)
@@ -139,10 +142,14 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
     texts: dict[int, str] = {}
     for text, number in vocab.items():
         if type(number) is not int or not 0 <= number < 1 << 32:
-            raise refused("model.vocab", f"has the id {shown(number)} for {text!r}; expected a whole number from 0", _AGAIN)
+            raise refused(
+                "model.vocab", f"has the id {shown(number)} for {shorten(text)}; expected a whole number from 0", _AGAIN
+            )
         if number in texts:
             raise refused(
-                "model.vocab", f"has the id {number} for both {texts[number]!r} and {text!r}; expected one", "renumber one"
+                "model.vocab",
+                f"has the id {number} for both {shorten(texts[number])} and {shorten(text)}; expected one",
+                "renumber one",
             )
         texts[number] = text
     return vocab
@@ -177,7 +184,7 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
             part = next(part for part in (left, right, left + right) if part not in strings)
             if part in vocab:
                 raise _refused_merge(number, merge, ", which is no byte-level text", "use a byte-level tokenizer")
-            raise _refused_merge(number, merge, f", but {part!r} is not in model.vocab; expected tokens of it", _AGAIN)
+            raise _refused_merge(number, merge, f", but {shorten(part)} is not in model.vocab; expected tokens of it", _AGAIN)
         pairs.pop(pair, None)
         pairs[pair] = None
     return list(pairs)
@@ -199,15 +206,19 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
         found = TokenFlags(**{name: fields.take(name, bool) for name in TokenFlags().as_dict})
         fields.done()
         if not text or any("\ud800" <= character <= "\udfff" for character in text):
-            raise refused(f"{place}.content", f"is {text!r}; expected text that can be found", "remove the token")
+            raise refused(f"{place}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
         if text in numbers:
-            raise refused(f"{place}.content", f"is {text!r}, as that of an earlier token; expected each once", "remove one")
+            raise refused(
+                f"{place}.content", f"is {shorten(text)}, as that of an earlier token; expected each once", "remove one"
+            )
         # `tokenizers` goes by the vocabulary and by the order of the list, whatever the file says.
         following = max([len(vocab), *(other + 1 for other in numbers.values() if other >= len(vocab))])
         expected = vocab.get(text, following)
         if token_id != expected:
             raise refused(
-                f"{place}.id", f"is {token_id} for {text!r}, but `tokenizers` gives it the id {expected}", "correct the file"
+                f"{place}.id",
+                f"is {shown(token_id)} for {shorten(text)}, but `tokenizers` gives it the id {expected}",
+                "correct the file",
             )
         numbers[text] = token_id
         if found != TokenFlags():
@@ -232,7 +243,9 @@ def _ordinary_tokens(
         if token is None:
             if text not in added:
                 raise refused(
-                    "model.vocab", f"has {text!r}, neither byte-level text nor an added token", "use a byte-level tokenizer"
+                    "model.vocab",
+                    f"has {shorten(text)}, neither byte-level text nor an added token",
+                    "use a byte-level tokenizer",
                 )
             continue
         if not token:
@@ -241,7 +254,9 @@ def _ordinary_tokens(
             plain = token == special_bytes(text)
             if wanted and not plain:
                 raise refused(
-                    "added_tokens", f"have {text!r}, which model.vocab has for the bytes {token!r}", "rename the added token"
+                    "added_tokens",
+                    f"have {shorten(text)}, which model.vocab has for the bytes {shorten(token)}",
+                    "rename the added token",
                 )
             if not (wanted or (keep and plain)):
                 continue

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.files import StrPath
+from bpejit.split.presets import PRESETS
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -76,6 +78,16 @@ RANK_FILES: dict[str, Published] = {
 }
 """The rank files that tiktoken knows, by the name before `.tiktoken`. Some share their content; the name tells them apart."""
 
+MODELS = {
+    **dict.fromkeys(("gpt-3.5-turbo", "gpt-4", "text-embedding-ada-002"), "cl100k_base"),
+    **dict.fromkeys(("gpt-4o", "gpt-4.1", "o1", "o3", "gpt-5"), "o200k_base"),
+    **dict.fromkeys(("gpt-oss", "gpt-oss-20b", "gpt-oss-120b"), "o200k_harmony"),
+}
+"""The vocabularies of models, for a message."""
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+"""What a repository of the Hugging Face Hub is called."""
+
 GPT2_VOCAB = Published("196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", "gpt2", {END_OF_TEXT: 50256})
 """GPT-2's `vocab.json` (OpenAI's `encoder.json`)."""
 
@@ -88,7 +100,7 @@ def find_rank_file(path: StrPath, data: bytes) -> Published | None:
     TokenizerFormatError
         If its name is that of a published file and its content is not.
     """
-    name = Path(path).name.removesuffix(".tiktoken")
+    name = Path(path).name.removesuffix(".gz").removesuffix(".tiktoken")
     published = RANK_FILES.get(name)
     if published is None:
         return None
@@ -99,6 +111,30 @@ def find_rank_file(path: StrPath, data: bytes) -> Published | None:
             f"{published.sha256}; get the file again, or say what it is with `pattern=` and `special_tokens=`"
         )
     return published
+
+
+def explain_name(name: str) -> str | None:
+    """Return what to give instead of a name of which there is no file, if it is one of those that other tools know."""
+    vocabulary = MODELS.get(name, name)
+    if vocabulary in RANK_FILES:
+        kind = "a vocabulary" if vocabulary == name else f"a model with the vocabulary {vocabulary}"
+        return (
+            f"`{name}` is the name of {kind} of tiktoken, and no file; expected a path: give that of its rank file, "
+            f"`{vocabulary}.tiktoken`, or of a `tokenizer.json` with the same vocabulary"
+        )
+    if name in ("gpt2", "openai-community/gpt2"):
+        return (
+            f"`{name}` is the name of a model, and no file; expected a path: give that of its `vocab.json` with `merges.txt` "
+            "beside it or of its `tokenizer.json`, or `hf:openai-community/gpt2` for the Hugging Face Hub"
+        )
+    if name in PRESETS:
+        return (
+            f"`{name}` is the name of a split pattern, and no file; expected the path of a tokenizer: give that, and the name "
+            "as `pattern=` if the file does not say its pattern"
+        )
+    if _REPOSITORY.fullmatch(name) and not Path(name).parent.exists():
+        return f"there is no file `{name}`; expected the path of a tokenizer: for the Hugging Face Hub give `hf:{name}`"
+    return None
 
 
 def names_of_content(data: bytes) -> list[str]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.encoder_tables import ranked_rules
+from bpejit.errors import shorten
 from bpejit.kernels.recovering import recover_splits
 from bpejit.kernels.rules import FREE, build_pairs
 from bpejit.model import Model
@@ -98,15 +99,15 @@ def rank_obstacle(model: Model) -> str | None:
     if unreachable:
         token = unreachable[0]
         return (
-            f"no merges of tokens with lower ids make {token!r} (id {ids[token]}), nor {len(unreachable) - 1} other tokens; "
-            "by rank it would be a token wherever it stands alone"
+            f"no merges of tokens with lower ids make {shorten(token)} (id {ids[token]}), nor {len(unreachable) - 1} "
+            "other tokens; by rank it would be a token wherever it stands alone"
         )
     last = -1
     for number, (left, right) in enumerate(model.merges):
         made = ids[left + right]
         if made < last:
             return (
-                f"merge {number + 1} makes the token {left + right!r} (id {made}) after that of id {last}; "
+                f"merge {number + 1} makes the token {shorten(left + right)} (id {made}) after that of id {last}; "
                 "by rank the lower id merges first"
             )
         last = made
@@ -114,7 +115,7 @@ def rank_obstacle(model: Model) -> str | None:
     for left, right in recovered:
         if (left, right) not in listed:
             return (
-                f"by rank {left!r} and {right!r} merge to the token {left + right!r} (id {ids[left + right]}), "
-                "and that is not among the merges"
+                f"by rank {shorten(left)} and {shorten(right)} merge to the token {shorten(left + right)} (id "
+                f"{ids[left + right]}), and that is not among the merges"
             )
     return None

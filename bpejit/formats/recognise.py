@@ -5,18 +5,20 @@ Nothing is guessed: what a format does not say has to be given, and the error na
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath, parse_json, read_error, read_file
+from bpejit.files import StrPath, parse_json, read_error
+from bpejit.formats.compressed import GZIP_SUFFIX, decompressed_head, read_tokenizer_file, without_gz
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
 from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.huggingface import CONFIG_FILE
 from bpejit.formats.huggingface_reading import read_tokenizer_json
-from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.published import TOOLS_UNICODE, explain_name
 from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
 from bpejit.formats.sidecar import sidecar_path
 from bpejit.formats.tekken import read_tekken
@@ -115,8 +117,11 @@ def recognise(path: StrPath) -> tuple[Kind, Path]:
     if place.is_dir():
         return _recognise_folder(place)
     if not place.exists():
+        advice = explain_name(os.fspath(path))
+        if advice is not None:
+            raise TokenizerFormatError(advice)
         return "bpejit", place  # whose reader says best what is missing
-    name = place.name
+    name = without_gz(place).name
     if name in (OWN_FILE, TOKENIZER_FILE, PRIVATE_FILE) and (place.parent / OWN_FILE).exists():
         return "bpejit", place.parent
     if name.endswith(SUFFIX):
@@ -131,12 +136,12 @@ def recognise(path: StrPath) -> tuple[Kind, Path]:
         raise TokenizerFormatError(
             f"`{place}` is half of GPT-2's pair; expected `{VOCAB_FILE}`, which lies beside it: give that"
         )
-    head = _read_head(place)
+    head = decompressed_head(_read_head(place), HEAD_BYTES)
     if looks_like_ranks(head):
         return "tiktoken", place
     kind: Kind | None = None
     if head.lstrip()[:1] == b"{":
-        data = read_file(place, error=TokenizerFormatError, what="tokenizer file")
+        data = read_tokenizer_file(place)
         kind = _kind_of_json(parse_json(data, place, error=TokenizerFormatError))
     if kind is None:
         raise TokenizerFormatError(f"`{place}` is of no known format; expected {_EXPECTED}: give such a path")
@@ -163,7 +168,7 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
         found.append(("gpt2", folder / VOCAB_FILE))
     if (folder / TEKKEN_FILE).exists():
         found.append(("tekken", folder / TEKKEN_FILE))
-    found += [("tiktoken", file) for file in sorted(folder.glob(f"*{SUFFIX}"))]
+    found += [("tiktoken", file) for suffix in ("", GZIP_SUFFIX) for file in sorted(folder.glob(f"*{SUFFIX}{suffix}"))]
     if len(found) > 1:
         names = ", ".join(f"`{place.name}`" for _, place in found)
         raise TokenizerFormatError(

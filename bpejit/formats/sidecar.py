@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bpejit import __version__
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file
 from bpejit.model import Model
 
@@ -81,14 +81,16 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
     version = fields.get("format_version")
     if version not in (1, FORMAT_VERSION):
         raise TokenizerFormatError(
-            f"`{beside}` has format version {version!r}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
+            f"`{beside}` has format version {shorten(version)}, and bpejit {__version__} reads 1 and {FORMAT_VERSION}; "
             f"it was written by bpejit {fields.get('bpejit_version')}: install that or a later one"
         )
     pattern = _checked(beside, fields, "pattern", str, "a string")
     specials = _checked(beside, fields, "special_tokens", dict, "an object")
     for text, number in specials.items():
         if type(number) is not int:
-            raise TokenizerFormatError(f"`{beside}`: the special token {text!r} has the id {number!r}; expected a whole number")
+            raise TokenizerFormatError(
+                f"`{beside}`: the special token {shorten(text)} has the id {shorten(number)}; expected a whole number"
+            )
     found = hashlib.sha256(data).hexdigest()
     expected = _checked(beside, fields, "sha256", str, "a string")
     if found != expected:
@@ -103,5 +105,5 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
 def _checked(path: Path, fields: dict[str, Any], key: str, kind: type, name: str) -> Any:
     value = fields.get(key)
     if not isinstance(value, kind):
-        raise TokenizerFormatError(f"`{path}`: {key} is {value!r:.80}; expected {name}: restore the file, or export again")
+        raise TokenizerFormatError(f"`{path}`: {key} is {shorten(value)}; expected {name}: restore the file, or export again")
     return value

@@ -19,8 +19,9 @@ import binascii
 import re
 from typing import Any
 
-from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath, parse_json, read_file
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.files import StrPath, parse_json
+from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.formats.tiktoken import MAX_RANK, MAX_TOKEN_BYTES
 from bpejit.model import Model
@@ -51,7 +52,7 @@ def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
     TokenizerFormatError
         If the file is missing or broken; the message names the key.
     """
-    content = parse_json(read_file(path, error=TokenizerFormatError), path, error=TokenizerFormatError)
+    content = parse_json(read_tokenizer_file(path), path, error=TokenizerFormatError)
     config = _field(path, content, "config", dict)
     pattern = _field(path, config, "pattern", str, "config")
     n_specials = _count(path, config, "default_num_special_tokens")
@@ -94,8 +95,8 @@ def _read_specials(path: StrPath, content: dict[str, Any], config: dict[str, Any
         found = re.fullmatch(r"v([0-9]{1,4})", version) if isinstance(version, str) else None
         if found is None or int(found[1]) > LAST_EARLY_VERSION:
             raise TokenizerFormatError(
-                f"`{path}` has no `special_tokens`, and its version is {version!r}; expected the list, or a version up to "
-                f"v{LAST_EARLY_VERSION}, for which it is known: get a file that has it"
+                f"`{path}` has no `special_tokens`, and its version is {shorten(version)}; expected the list, or a "
+                f"version up to v{LAST_EARLY_VERSION}, for which it is known: get a file that has it"
             )
         specials = {text: number for number, text in enumerate(EARLY_SPECIAL_TOKENS)}
     else:

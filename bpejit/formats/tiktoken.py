@@ -14,8 +14,9 @@ from itertools import pairwise
 from operator import lt
 from pathlib import Path
 
-from bpejit.errors import PatternError, TokenizerFormatError
-from bpejit.files import StrPath, read_file, replacing_all
+from bpejit.errors import PatternError, TokenizerFormatError, shorten
+from bpejit.files import StrPath, replacing_all
+from bpejit.formats.compressed import read_tokenizer_file, without_gz
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
 from bpejit.formats.sidecar import read_sidecar, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
@@ -60,11 +61,11 @@ def read_tiktoken(
     TokenizerFormatError
         If the file is missing or broken, or its pattern is not known.
     """
-    data = read_file(path, error=TokenizerFormatError, what="rank file")
+    data = read_tokenizer_file(path, what="rank file")
     tokens = parse_ranks(data, path)
     known_unicode: str | None = TOOLS_UNICODE
     if pattern is None or special_tokens is None:
-        known = read_sidecar(path, data) or (find_rank_file(path, data) if pattern is None else None)
+        known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
         if known is None and pattern is None:
             raise TokenizerFormatError(f"`{path}` {_unknown(data)}")
         if known is not None:
@@ -157,9 +158,9 @@ def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
 
 
 def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
-    shown = line[:60].decode("utf-8", "backslashreplace") + ("..." if len(line) > 60 else "")
+    shown = shorten(line.decode("utf-8", "backslashreplace"))
     return TokenizerFormatError(
-        f"`{path}`, line {number} is broken: {shown!r}; expected {expected}: correct the line or get the file again"
+        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
     )
 
 
@@ -224,11 +225,11 @@ def _obstacle(model: Model) -> str | None:
     texts = sorted(model.special_tokens)
     for text in texts:
         if any("\ud800" <= character <= "\udfff" for character in text):
-            return f"the special token {text!r} is not valid UTF-8"
+            return f"the special token {shorten(text)} is not valid UTF-8"
     for first, second in pairwise(texts):
         # In order, what begins with a text follows it.
         if second.startswith(first):
-            return f"the special token {second!r} begins with {first!r}, and tiktoken may find either"
+            return f"the special token {shorten(second)} begins with {shorten(first)}, and tiktoken may find either"
     return rank_obstacle(model)
 
 

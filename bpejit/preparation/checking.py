@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 
 _NAMES = {
     str: "a string",
@@ -45,7 +45,7 @@ class Fields:
         """Return a field and check that it is of one of some types; `default` where the object has no such field."""
         if key not in self._left:
             if default is _REQUIRED:
-                raise refused(self.place, f"has no {key!r}", "correct the file, or get it again")
+                raise refused(self.place, f"has no {shorten(key)}", "correct the file, or get it again")
             return default
         value = self._left.pop(key)
         if type(value) not in kinds and not (float in kinds and type(value) is int):
@@ -67,6 +67,7 @@ class Fields:
 
 def unsupported(place: str, kind: str, known: str) -> TokenizerFormatError:
     """Return the error for a component that is not supported."""
+    kind = kind if len(kind) <= 80 else shorten(kind)
     return TokenizerFormatError(
         f"`{place}`: {kind} is not supported; expected one of {known}: use a byte-level tokenizer that is made of these"
     )

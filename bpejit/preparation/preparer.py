@@ -17,7 +17,7 @@ import numpy as np
 
 from bpejit.arrays import Array, padded_text
 from bpejit.bytemap import text_to_bytes
-from bpejit.errors import TokenizerFormatError
+from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.records import SplitAutomaton
 from bpejit.preparation.added_tokens import AddedToken, TokenFinder, is_word, overlap
@@ -304,12 +304,13 @@ def _check_contents(contents: Mapping[str, str]) -> None:
     for text, content in contents.items():
         if not content:
             raise TokenizerFormatError(
-                f"normalizing leaves nothing of the added token {text!r}; expected text that can be found: remove the token"
+                f"normalizing leaves nothing of the added token {shorten(text)}; expected text that can be found: "
+                "remove the token"
             )
         if content in seen:
             raise TokenizerFormatError(
-                f"the added tokens {seen[content]!r} and {text!r} are the same when normalized; expected different ones: "
-                "remove one"
+                f"the added tokens {shorten(seen[content])} and {shorten(text)} are the same when normalized; expected "
+                "different ones: remove one"
             )
         seen[content] = text
 

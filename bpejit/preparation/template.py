@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bpejit.errors import shorten
 from bpejit.preparation.checking import Fields, refused, shown, unsupported
 from bpejit.preparation.pretokenizers import read_byte_level
 
@@ -139,10 +140,10 @@ def _read_piece(value: Any, place: str, ids: dict[str, tuple[int, ...]]) -> Piec
     fields.done()
     if special is not None:
         if name not in ids:
-            raise refused(place, f"names the token {name!r}, which its special_tokens lack", "add it there")
+            raise refused(place, f"names the token {shorten(name)}, which its special_tokens lack", "add it there")
         return Piece(ids=ids[name], type_id=type_id)
     if name not in ("A", "B"):
-        raise refused(place, f"names the text {name!r}; expected 'A' or 'B'", "correct the template")
+        raise refused(place, f"names the text {shorten(name)}; expected 'A' or 'B'", "correct the template")
     return Piece(text="A" if name == "A" else "B", type_id=type_id)
 
 

@@ -21,7 +21,7 @@ import re
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.errors import PatternError
+from bpejit.errors import PatternError, shorten
 from bpejit.split.classes import CODE_POINTS, set_borders
 from bpejit.split.parse import Chars
 from bpejit.split.translate import joined_letters
@@ -112,8 +112,8 @@ class _Translator:
 
     def refuse(self, what: str) -> PatternError:
         return PatternError(
-            f"the pattern {self.source!r} has {what}, at character {self.at}, which cannot be translated exactly from the "
-            "dialect of Hugging Face tokenizers (Oniguruma): write it in another way"
+            f"the pattern {shorten(self.source, 400)} has {what}, at character {self.at}, which cannot be translated exactly "
+            "from the dialect of Hugging Face tokenizers (Oniguruma): write it in another way"
         )
 
     def looking_at(self, text: str) -> bool:
@@ -196,7 +196,7 @@ class _Translator:
         if not ignore_case:
             return
         if not character.isascii() or character in "iI":
-            raise self.refuse(f"{character!r} under (?i), whose other forms differ")
+            raise self.refuse(f"{shorten(character)} under (?i), whose other forms differ")
         self.letters += character
 
     def group(self, *, ignore_case: bool) -> tuple[bool, str]:
@@ -237,7 +237,7 @@ class _Translator:
             return None
         letter, negated, name = found.groups()
         if name not in _NAMES.split():
-            raise self.refuse(f"the property {name!r}, which may mean something else")
+            raise self.refuse(f"the property {shorten(name)}, which may mean something else")
         self.at = found.end()
         return f"\\{letter if not negated else 'pP'[letter == 'p']}{{{name}}}"
 

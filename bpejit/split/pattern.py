@@ -11,7 +11,7 @@ import numpy as np
 import regex
 
 from bpejit.arrays import Array
-from bpejit.errors import PatternError
+from bpejit.errors import PatternError, shorten
 from bpejit.kernels._constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, safe_pairs, sets_of
 from bpejit.split.classes import partition
@@ -259,12 +259,12 @@ def _check_sources(sources: tuple[str, ...]) -> None:
     for source in sources if len(sources) > 1 else ():
         if source in PRESETS or not source:
             raise PatternError(
-                f"{source!r} is no regular expression for a sequence; expected {len(sources)} regular expressions: "
-                f"write them out, as `PRESETS[{source or 'gpt2'!r}]` has them"
+                f"{shorten(source, 400)} is no regular expression for a sequence; expected {len(sources)} regular expressions: "
+                f"write them out, as `PRESETS[{shorten(source or 'gpt2')}]` has them"
             )
     if len(sources) == 1 and re.fullmatch(r"(?:\w[\w-]*(?:\.\d[\w-]*)?)?", sources[0], re.ASCII):
         raise PatternError(
-            f"there is no split pattern named {sources[0]!r}; expected {', '.join(PRESETS)}, or a regular expression: "
+            f"there is no split pattern named {shorten(sources[0])}; expected {', '.join(PRESETS)}, or a regular expression: "
             "choose one of these names, or write a pattern that matches more than one fixed word"
         )
 
@@ -283,7 +283,7 @@ def _compile_stage(source: str, sources: tuple[str, ...]) -> Any:
         return _compile_regex(source)
     except regex.error as error:
         raise PatternError(
-            f"the split pattern {source!r}{_in_sequence(sources)} does not compile: {error}; "
+            f"the split pattern {shorten(source, 400)}{_in_sequence(sources)} does not compile: {error}; "
             "expected a regular expression in the syntax of the `regex` package: correct it, or choose one of the presets "
             f"({', '.join(PRESETS)})"
         ) from None

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 
-from bpejit.errors import PatternError
+from bpejit.errors import PatternError, shorten
 from bpejit.split.automaton import DEAD, Dfa, make_dfa, sets_of
 from bpejit.split.classes import END_CLASS, ESCAPE, partition, set_borders
 from bpejit.split.kept import translated
@@ -120,8 +120,8 @@ def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]
         dfa = make_dfa(tree, partition(sets_of(tree), unicode))
     except OutsideDialectError as error:
         raise PatternError(
-            f"the split pattern {source!r} cannot be translated because {error}; expected a pattern that bpejit runs as an "
-            f"automaton: {error.hint or 'simplify it, or use a preset'}"
+            f"the split pattern {shorten(source, 400)} cannot be translated because {error}; expected a pattern that bpejit "
+            f"runs as an automaton: {error.hint or 'simplify it, or use a preset'}"
         ) from None
     list_letters = _ignoring_case_differs(marks)
     out: list[str] = []

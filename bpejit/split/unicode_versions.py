@@ -18,7 +18,7 @@ import numpy as np
 import regex
 
 from bpejit.arrays import Array
-from bpejit.errors import PatternError
+from bpejit.errors import PatternError, shorten
 
 VERSIONS = ("15.0", "15.1", "16.0", "17.0", "18.0")
 """The versions that a pattern may ask for, the newest last."""
@@ -159,7 +159,7 @@ def check_unicode(version: str) -> None:
     """
     if version not in VERSIONS:
         raise PatternError(
-            f"the Unicode version {version!r} is not known; expected {', '.join(VERSIONS)}: choose one of these, "
+            f"the Unicode version {shorten(version)} is not known; expected {', '.join(VERSIONS)}: choose one of these, "
             "or install a later bpejit"
         )
     installed = installed_unicode()

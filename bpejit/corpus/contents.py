@@ -1,0 +1,154 @@
+"""What the first bytes of an input say: compressed or binary data, which is no text, and byte-order marks.
+
+Only what can be told for certain, or nearly so, is refused. Text in any encoding that has ASCII in it passes, and so does
+damaged text: bytes that are not valid UTF-8 are encoded as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bpejit import arguments
+from bpejit.errors import CorpusError
+
+HEAD_BYTES = 4096
+"""How much of an input is looked at."""
+
+INPUT_FORMATS = ("auto", "text")
+"""`auto` refuses what is recognised as something else than text, `text` takes every input for text."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_UNPACK = "decompress it first, for example with `{} -dc`"
+_EXTRACT = "extract the files first"
+_CONVERT = "convert it to UTF-8 first, for example with `iconv -f {} -t UTF-8`"
+_COLUMN = "write its text to a text file first"
+_OTHER = "give a text file"
+
+# What begins with letters only must be followed by what text does not have.
+_MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (rb"\x1f\x8b\x08", "compressed with gzip", _UNPACK.format("gzip")),
+    (rb"[\x50-\x5f]\x2a\x4d\x18|\x28\xb5\x2f\xfd", "compressed with zstd", _UNPACK.format("zstd")),
+    (rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)", "compressed with bzip2", _UNPACK.format("bzip2")),
+    (rb"\xfd7zXZ\x00", "compressed with xz", _UNPACK.format("xz")),
+    (rb"\x5d\x00\x00.{2}(?:\xff{8}|.{5}\x00{3})", "compressed with lzma", _UNPACK.format("xz")),
+    (rb"[\x02\x04]\x22\x4d\x18|\x02\x21\x4c\x18", "compressed with lz4", _UNPACK.format("lz4")),
+    (rb"\xff\x06\x00\x00sNaPpY", "compressed with snappy", "decompress it first"),
+    (rb"\x1f[\x9d\xa0]", "compressed with compress", _UNPACK.format("gzip")),
+    (rb"PK(?:\x03\x04|\x05\x06|\x07\x08)", "a zip archive", _EXTRACT),
+    (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _EXTRACT),
+    (rb"Rar!\x1a\x07", "a rar archive", _EXTRACT),
+    (rb".{257}ustar[\x00 ]", "a tar archive", _EXTRACT),
+    (rb"PAR[1E]", "a Parquet file", _COLUMN),
+    (rb"ARROW1\x00\x00|\xff{4}.{2}\x00\x00\x10\x00", "an Arrow file", _COLUMN),
+    (rb"FEA1.{0,60}\x00", "a Feather file", _COLUMN),
+    (rb"ORC[\x00-\x08\x0e-\x1f]", "an ORC file", _COLUMN),
+    (rb"Obj\x01", "an Avro file", _COLUMN),
+    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file", _COLUMN),
+    (rb"SQLite format 3\x00", "an SQLite database", _COLUMN),
+    (rb"\x93NUMPY[\x01-\x03]", "a NumPy array", "give the text that it was made from"),
+    (rb"\x80(?:[\x02\x03][\x00-\x7f]|[\x04\x05]\x95.{6}\x00\x00)", "a pickle", _COLUMN),
+    (rb".{4,6}\x00{2,4}\{\"", "a safetensors file", _OTHER),
+    (rb"GGUF[\x01-\x0f]\x00{3}", "a GGUF file", _OTHER),
+    (rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff", "text in UTF-32", _CONVERT.format("UTF-32")),
+    (rb"\xff\xfe|\xfe\xff", "text in UTF-16", _CONVERT.format("UTF-16")),
+    (rb"%PDF-[12]\.[0-9]", "a PDF file", "extract its text first, for example with `pdftotext`"),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document", "save its text as a text file first"),
+    (rb"\x89PNG\r\n\x1a\n", "a PNG image", _OTHER),
+    (rb"\xff\xd8\xff[\xc0-\xfe]", "a JPEG image", _OTHER),
+    (rb"GIF8[79]a.{4}[\x00-\xff].?\x00", "a GIF image", _OTHER),
+    (rb"RIFF.{4}(?:WAVE|AVI |WEBP)", "an audio, video or image file", _OTHER),
+    (rb"OggS\x00|ID3[\x02-\x04]\x00|fLaC\x00|\x00\x00\x00.ftyp|\x1aE\xdf\xa3", "an audio or video file", _OTHER),
+    (rb"\x7fELF[\x01\x02]", "a program", _OTHER),
+    (rb"[\xce\xcf]\xfa\xed\xfe|\xfe\xed\xfa[\xce\xcf]|\xca\xfe\xba\xbe", "a program", _OTHER),
+    (rb"MZ.{0,80}\x00{4}", "a program", _OTHER),
+    (rb"\x00asm\x01\x00\x00\x00", "a WebAssembly module", _OTHER),
+    (rb"!<arch>\n", "a library", _OTHER),
+)
+
+_ANY = re.compile(b"|".join(b"(?P<k%d>%b)" % (place, magic) for place, (magic, _, _) in enumerate(_MAGIC)), re.DOTALL)
+
+
+def recognise_contents(head: bytes) -> tuple[str, str] | None:
+    """Return what an input is that is no text, and what to do with it; None for text.
+
+    Parameters
+    ----------
+    head : bytes
+        The first `HEAD_BYTES`, or all that there is.
+
+    Examples
+    --------
+    >>> recognise_contents(bytes.fromhex("1f8b0800"))
+    ('compressed with gzip', 'decompress it first, for example with `gzip -dc`')
+    >>> recognise_contents("Größe".encode("latin-1"))
+    """
+    found = _ANY.match(head)
+    if found is not None and found.lastgroup is not None:
+        return _MAGIC[int(found.lastgroup[1:])][1:]
+    return _recognise_zeros(head)
+
+
+def _recognise_zeros(head: bytes) -> tuple[str, str] | None:
+    """Tell text of two or four bytes a character, and other binary data, by where its NUL bytes stand."""
+    n_zeros = head.count(0)
+    if len(head) < 16 or n_zeros * 3 <= len(head):
+        return None
+    quarters = [head[start::4] for start in range(4)]
+    parts = [quarter.count(0) / max(len(quarter), 1) for quarter in quarters]
+    for rest, kind in ((parts[1:], "UTF-32LE"), (parts[:3], "UTF-32BE")):
+        if min(rest) > 0.5 and sum(part > 0.95 for part in rest) >= 2 and min(parts) < 0.1:
+            return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
+    even, odd = (parts[0] + parts[2]) / 2, (parts[1] + parts[3]) / 2
+    if min(even, odd) < 0.01 and abs(parts[0] - parts[2]) < 0.2 and abs(parts[1] - parts[3]) < 0.2:
+        kind = "UTF-16LE" if odd > even else "UTF-16BE"
+        return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
+    return f"binary data ({100 * n_zeros // len(head)} % of its first bytes are NUL)", _OTHER
+
+
+class Contents:
+    """Checks how inputs begin, and remembers which had a byte-order mark.
+
+    Parameters
+    ----------
+    input_format : str
+        One of `INPUT_FORMATS`.
+    strip_bom : bool
+        Whether byte-order marks of UTF-8 are left out.
+
+    Attributes
+    ----------
+    marked : list of str
+        The inputs that begin with a byte-order mark, as far as they were opened.
+    """
+
+    def __init__(self, input_format: str = "auto", *, strip_bom: bool = False) -> None:
+        self.input_format = arguments.choice("input_format", input_format, INPUT_FORMATS)
+        self.strip_bom = arguments.flag("strip_bom", strip_bom)
+        self.marked: list[str] = []
+
+    def check(self, path: str, head: bytes) -> int:
+        """Return how many bytes to leave out at the start of an input.
+
+        Raises
+        ------
+        CorpusError
+            If it is no text, and `input_format` does not say that it is.
+        """
+        found = recognise_contents(head) if self.input_format == "auto" else None
+        if found is not None:
+            what, action = found
+            raise CorpusError(
+                f"the input `{path}` is {what}; expected text: {action}, "
+                'or give `input_format="text"` to take its bytes as they are'
+            )
+        if not head.startswith(BYTE_ORDER_MARK):
+            return 0
+        self.marked.append(path)
+        return len(BYTE_ORDER_MARK) if self.strip_bom else 0
+
+
+def named_inputs(paths: list[str]) -> str:
+    """Return the names of some inputs for a message."""
+    shown = ", ".join(f"`{path}`" for path in paths[:3])
+    return shown if len(paths) <= 3 else f"{shown} and {len(paths) - 3} more inputs"

@@ -1,0 +1,76 @@
+"""Tokenizer files that may be compressed with gzip, told by their first bytes."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from bpejit.errors import TokenizerFormatError
+from bpejit.files import StrPath, read_file
+
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a gzip file; no tokenizer file that is text begins with them."""
+
+GZIP_SUFFIX = ".gz"
+
+MOST_BYTES = 1 << 30
+"""How large a decompressed file may be: a small file can stand for more than fits into memory."""
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes:
+    """Read a whole file, decompressed if it is compressed.
+
+    Parameters
+    ----------
+    path : path
+    what : str
+        What the file is, for the message.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If it cannot be read, or is compressed and broken.
+    """
+    data = read_file(path, error=TokenizerFormatError, what=what)
+    parts: list[bytes] = []
+    size = 0
+    rest = data if data.startswith(GZIP_MAGIC) else b""
+    if not rest:
+        return data
+    while rest.startswith(GZIP_MAGIC):  # a file may have several members
+        member = zlib.decompressobj(_GZIP)
+        try:
+            parts.append(member.decompress(rest, MOST_BYTES + 1 - size))
+        except zlib.error as cause:
+            raise _broken(path, str(cause)) from cause
+        size += len(parts[-1])
+        if size > MOST_BYTES:
+            raise TokenizerFormatError(
+                f"`{path}` decompresses to more than {MOST_BYTES:,} bytes; expected a tokenizer file: check the file"
+            )
+        if not member.eof:
+            raise _broken(path, "it ends too early")
+        rest = member.unused_data
+    return b"".join(parts)
+
+
+def _broken(path: StrPath, found: str) -> TokenizerFormatError:
+    return TokenizerFormatError(f"`{path}` is compressed with gzip and broken: {found}; expected a whole file: get it again")
+
+
+def decompressed_head(head: bytes, n_bytes: int) -> bytes:
+    """Return the first bytes of a file from its first bytes on disk: up to `n_bytes` of text if it is compressed."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(_GZIP).decompress(head, n_bytes)
+    except zlib.error:
+        return head
+
+
+def without_gz(path: StrPath) -> Path:
+    """Return the path that a file has when it is decompressed."""
+    place = Path(path)
+    return place.with_suffix("") if place.suffix == GZIP_SUFFIX else place
