@@ -26,6 +26,8 @@ COMMAND = [sys.executable, "-m", MODULE]
 
 # Before click 8.2, standard error is captured on its own on demand only.
 SEPARATELY: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+if SEPARATELY:
+    Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[assignment, misc]
 
 
 def invoke(*arguments: str | Path) -> Result:
