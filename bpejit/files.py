@@ -1,8 +1,8 @@
 """Reading and writing whole files, so that a run that fails or is interrupted leaves what was there before.
 
-Output goes to a temporary file in the folder of its target and takes the target's name at the end. Nothing is flushed to
-the disk itself (fsync): this guards against full disks, errors and interrupts, not against power cuts. A process that is
-killed outright leaves its temporary file, with a hidden name that ends in `.tmp`, and the target as it was.
+Output goes to a temporary file in the folder of its target, is flushed to the disk, and takes the target's name at the end.
+Several files that belong together are exchanged as one (see `bpejit.exchange`). A process that is killed leaves its temporary
+files with hidden names, which the next run that writes to the folder removes (see `bpejit.temporary`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
+from bpejit.exchange import Exchange, recover
+from bpejit.temporary import LOCKS, hidden, is_linked, lock, remove, sync_file, sync_folders
 
 StrPath = str | os.PathLike[str]
 
@@ -122,18 +123,21 @@ class OutputFile:
         self._temporary: Path | None = None
         self._file: BinaryIO | None = None  # until it is open
 
-    def _open(self, *, alone: bool) -> None:
+    def _open(self, *, alone: bool, home: Path | None = None) -> None:
         """Make the temporary file. An interrupt may come at any moment: what was made is then taken away by `_discard`."""
         try:
             # Through a symbolic link: the link stays, and the temporary file is on the disk where the target is.
             self._target = self._target.resolve()
             mode = self._mode()
             if mode is None or stat.S_ISREG(mode):
-                self._temporary = _hidden(self._target, "tmp")  # known before it exists
-                self._file = self._temporary.open("xb")
+                kind = "tmp" if home in (None, self._target.parent) else "new"
+                while self._file is None or not is_linked(self._file.fileno()):  # another run may take it for a leftover
+                    self._temporary = temporary = hidden(self._target, kind)  # known before it exists
+                    self._file = temporary.open("xb")
+                    lock(self._file.fileno())
                 if mode is not None:
                     with suppress(OSError):
-                        self._temporary.chmod(stat.S_IMODE(mode))
+                        temporary.chmod(stat.S_IMODE(mode))
             elif alone:
                 # Renaming over a device or a pipe would destroy it (/dev/null, /dev/stdout), so these get the bytes directly.
                 self._file = self._target.open("wb")
@@ -177,24 +181,37 @@ class OutputFile:
         self.n_bytes += size
         return size
 
-    def _close(self) -> None:
+    def _flush(self) -> None:
+        """Wait until all is written, and on the disk."""
+        assert self._file is not None
         try:
-            self._file.close()  # type: ignore[union-attr]
+            self._file.flush()
+            if self._temporary is None:
+                self._file.close()
+                return
+            sync_file(self._file.fileno())
+            if not LOCKS:  # Windows renames no open files
+                self._file.close()
         except OSError as cause:
             raise self._error(cause) from cause
 
-    def _discard(self) -> None:
+    def _close(self) -> None:
+        """Close the file, and with it give up its lock: when it has its name."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
+
+    def _discard(self) -> None:
+        self._close()
         if self._temporary is not None:
-            _remove(self._temporary)
+            remove(self._temporary)
 
     def _rename(self) -> None:
         if self._temporary is None:
             return
         try:
             self._temporary.replace(self._target)
+            sync_folders([self._target.parent])
         except OSError as cause:
             raise self._error(cause) from cause
 
@@ -227,8 +244,8 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
     ----------
     paths : paths
         The last is the one that describes the others: an old one goes away before anything else changes, and the new
-        one comes when all else is in place. So even if the process is killed in between, no description stands beside
-        files that it is not about.
+        one comes when all else is in place. If the process is killed in between, the next run that writes there, or a
+        reader that misses the description, puts everything in order.
     remove : paths
         Files that must not stay beside the new ones; missing ones are ignored.
 
@@ -238,86 +255,33 @@ def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -
         If a file cannot be written; what was there before is then in place again.
     """
     paths = list(paths)
+    removed = [Path(path).parent.resolve() / Path(path).name for path in remove]
+    recover([Path(path) for path in (*paths, *removed)])
+    home = Path(paths[-1]).resolve().parent if len(paths) > 1 else None
     files = [OutputFile(path) for path in paths]
     try:
         for file in files:
-            file._open(alone=len(files) == 1)
+            file._open(alone=len(files) == 1, home=home)
         yield files
         for file in files:
+            file._flush()
+        if len(files) == 1 and not removed:
+            files[0]._rename()
+        else:
+            _exchange(files, removed)
+        for file in files:
             file._close()
-        _exchange(files, [Path(path) for path in remove])
     except BaseException:
         for file in files:
             file._discard()
         raise
 
 
-def _exchange(files: list[OutputFile], remove: list[Path]) -> None:
-    """Give all files their names; where that fails, put back what was there."""
-    if len(files) == 1 and not remove:
-        files[0]._rename()
-        return
-    asides: list[Path] = []
+def _exchange(files: list[OutputFile], removed: list[Path]) -> None:
+    pairs = [(file._temporary, file._target) for file in files if file._temporary is not None]
     try:
-        _exchange_all(files, remove, asides)
-        for aside in asides:
-            _remove(aside)
-    except BaseException:
-        for aside in asides:  # an interrupt may have come before some were removed; after an undone exchange none is left
-            _remove(aside)
+        Exchange(pairs, removed).run()
+    except OutputError:
         raise
-
-
-def _exchange_all(files: list[OutputFile], remove: list[Path], asides: list[Path]) -> None:
-    """Give all files their names; add to `asides` what is then to be removed. Where that fails, put back what was there."""
-    description = files[-1]
-    with ExitStack() as undo:
-        for path in (description._target, *remove):
-            aside = _hidden(path, "old")
-            asides.append(aside)
-            undo.callback(_put_back, aside, path)
-            try:
-                path.replace(aside)
-            except FileNotFoundError:
-                pass
-            except OSError as cause:
-                raise _write_error(str(path), cause) from cause
-        for file in files[:-1]:
-            if file._target.exists():
-                aside = _hidden(file._target, "old")
-                asides.append(aside)
-                undo.callback(_put_back, aside, file._target)
-                _keep(file, aside)
-            else:
-                undo.callback(_remove, file._target)
-            file._rename()
-        undo.callback(_remove, description._target)
-        description._rename()
-        undo.pop_all()
-
-
-def _keep(file: OutputFile, aside: Path) -> None:
-    """Keep the old content of a target under the name `aside`, if possible without a moment in which the target is missing."""
-    try:
-        aside.hardlink_to(file._target)
-    except (OSError, NotImplementedError):  # a file system without hard links
-        try:
-            file._target.replace(aside)
-        except OSError as cause:
-            raise _write_error(file.path, cause) from cause
-
-
-def _put_back(aside: Path, target: Path) -> None:
-    with suppress(OSError):
-        aside.replace(target)
-    _remove(aside)  # where both were names of one file, the line above did nothing
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
-
-
-def _hidden(target: Path, suffix: str) -> Path:
-    """Return an unused name in the folder of `target`: hidden, and short enough even where `target` has a long name."""
-    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.{suffix}")
+    except OSError as cause:
+        raise _write_error(str(cause.filename2 or cause.filename or files[-1].path), cause) from cause

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bpejit.errors import OutputError
+from bpejit.exchange import recover
 from bpejit.files import StrPath
 
 STANDARD_OUTPUT = "-"
@@ -48,6 +49,7 @@ def check_outputs(
     """Raise an exception if writing these files would destroy data that the user did not ask to replace.
 
     Call it before anything is read, so that nobody waits for hours in vain. Devices, pipes and standard output always pass.
+    If an earlier run was interrupted while it replaced these files, they are put in order first.
 
     Parameters
     ----------
@@ -66,6 +68,7 @@ def check_outputs(
         If an output is one of the inputs (the same device and inode), is a folder, or exists and `overwrite` is false.
     """
     outputs = list(outputs)
+    recover(Path(path) for path in outputs if not is_standard_output(path))
     read = _input_ids(inputs)
     for path in outputs:
         _check_same_file(path, read)

@@ -48,6 +48,7 @@ from typing import Any
 from bpejit import __version__
 from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import OutputError, PatternError, TokenizerFormatError, shorten
+from bpejit.exchange import recover_description
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import (
     CONFIG_FILE,
@@ -64,6 +65,7 @@ from bpejit.outputs import check_output_folder, check_outputs
 from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
+from bpejit.temporary import sync_folders
 
 FORMAT = "bpejit tokenizer"
 
@@ -190,6 +192,7 @@ def made_folder(folder: Path) -> Iterator[None]:
         above = above.parent
     try:
         _make_folder(folder)
+        sync_folders([new.parent for new in missing])
         yield
     except BaseException:
         for new in missing:
@@ -295,6 +298,8 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     """
     folder = Path(path)
     own_path = folder / OWN_FILE
+    if not own_path.exists():
+        recover_description(own_path, error=TokenizerFormatError)
     if not own_path.exists():
         raise _not_ours(folder)
     own = _object(parse_json(read_file(own_path, error=TokenizerFormatError), own_path, error=TokenizerFormatError), own_path)

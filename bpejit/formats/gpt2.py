@@ -23,7 +23,7 @@ from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
-from bpejit.formats.sidecar import Sidecar, read_sidecar, sidecar_json, sidecar_path
+from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.outputs import check_outputs
 from bpejit.split.presets import PRESETS, Pattern
@@ -188,6 +188,7 @@ def load_gpt2_pair(
     TokenizerFormatError
         If a file is missing or broken, the pattern is not known, or a special token has another id in the vocabulary.
     """
+    recover_files(vocab_path)
     data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
     known: Sidecar | Published | None = read_sidecar(vocab_path, data)
     if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256:

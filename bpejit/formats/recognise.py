@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bpejit.errors import TokenizerFormatError
+from bpejit.exchange import recover_description, recover_folder
 from bpejit.files import StrPath, parse_json, read_error
 from bpejit.formats.compressed import GZIP_SUFFIX, decompressed_head, read_tokenizer_file, without_gz
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
@@ -114,7 +115,11 @@ def recognise(path: StrPath) -> tuple[Kind, Path]:
         If there is no such file, it is of no known format, or a folder holds several tokenizers.
     """
     place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    if not (folder / OWN_FILE).exists():
+        recover_description(folder / OWN_FILE, error=TokenizerFormatError)
     if place.is_dir():
+        recover_folder(place, error=TokenizerFormatError)
         return _recognise_folder(place)
     if not place.exists():
         advice = explain_name(os.fspath(path))

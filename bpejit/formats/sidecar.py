@@ -22,6 +22,7 @@ from typing import Any
 
 from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.exchange import recover_description
 from bpejit.files import StrPath, parse_json, read_file
 from bpejit.model import Model
 
@@ -60,6 +61,18 @@ def sidecar_json(model: Model, data: bytes) -> bytes:
     if model.unicode is not None:
         fields["unicode"] = model.unicode
     return json.dumps(fields, indent=2).encode("ascii") + b"\n"
+
+
+def recover_files(path: StrPath) -> None:
+    """Put in order what an interrupted run left of a file and its sidecar: to be called before the file is read.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If another process is replacing them, or they cannot be put in order.
+    """
+    if not sidecar_path(path).exists():
+        recover_description(sidecar_path(path), error=TokenizerFormatError)
 
 
 def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:

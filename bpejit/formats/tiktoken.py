@@ -18,7 +18,7 @@ from bpejit.errors import PatternError, TokenizerFormatError, shorten
 from bpejit.files import StrPath, replacing_all
 from bpejit.formats.compressed import read_tokenizer_file, without_gz
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
-from bpejit.formats.sidecar import read_sidecar, sidecar_json, sidecar_path
+from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
 from bpejit.outputs import check_not_stream, check_outputs
 from bpejit.split.presets import Pattern
@@ -61,6 +61,7 @@ def read_tiktoken(
     TokenizerFormatError
         If the file is missing or broken, or its pattern is not known.
     """
+    recover_files(path)
     data = read_tokenizer_file(path, what="rank file")
     tokens = parse_ranks(data, path)
     known_unicode: str | None = TOOLS_UNICODE

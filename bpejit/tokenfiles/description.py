@@ -27,6 +27,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.errors import TokenFileError, shorten
+from bpejit.exchange import recover_description
 from bpejit.files import StrPath, parse_json, read_file
 
 FORMAT = "bpejit token file"
@@ -94,7 +95,9 @@ def read_description(path: StrPath) -> Description | None:
     """
     described = sidecar_path(path)
     if not described.exists():
-        return None
+        recover_description(described, error=TokenFileError)
+        if not described.exists():
+            return None
     fields = parse_json(
         read_file(described, error=TokenFileError, what="description of a token file"), described, error=TokenFileError
     )

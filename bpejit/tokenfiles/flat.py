@@ -213,6 +213,7 @@ def open_tokens(
     """
     path = Path(arguments.path("path", path, error=TokenFileError))
     dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+    fields = read_description(path)  # first, since it may put in order what an interrupted run left
     try:
         status = path.stat()
         regular = stat.S_ISREG(status.st_mode)
@@ -223,7 +224,6 @@ def open_tokens(
     if not regular:
         raise TokenFileError(f"`{path}` is a device or a pipe; expected a file, which can be mapped: write it to a file first")
     size = status.st_size
-    fields = read_description(path)
     if fields is None:
         if dtype is None:
             raise TokenFileError(
