@@ -92,7 +92,7 @@ def test_a_first_training_compiles_what_encoding_needs(tmp_path):
     for words in (
         ("encode", "text.txt", "--out", "tokens.bin", "--tokenizer", "tokenizer"),
         ("decode", "tokens.bin", "--out", "back.txt", "--tokenizer", "tokenizer"),
-        ("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer"),
+        ("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer", "--overwrite"),
     ):
         assert "compil" not in run(*words)
     assert (tmp_path / "back.txt").read_text(encoding="utf-8") == "some text, some more text\n" * 100
