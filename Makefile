@@ -6,8 +6,12 @@ READY := $(VENV)/ready
 NARROW := $(addprefix tests/,kernels/test_bpe.py kernels/test_encoding.py kernels/test_lanes.py \
   kernels/test_parts.py kernels/test_splitting.py test_encoding.py \
   test_machine_code.py test_split_automaton.py test_split_corpora.py test_split_pattern.py test_split_sequences.py test_target.py)
+TESTS ?=
+# Those that meet every kernel, for runs under other conditions.
+CORE_TESTS := tests/kernels tests/test_machine_code.py tests/test_encoding.py tests/test_training.py tests/test_tokenizer.py \
+	tests/test_special_tokens.py tests/test_split_pattern.py tests/test_split_local_rules.py tests/test_formats_folder.py
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
+.PHONY: help setup check fmt test quick core test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -39,7 +43,10 @@ test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## run the tests that are not slow
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
+
+core: $(READY) ## run the tests that use every kernel, such as under BPEJIT_JIT=numba
+	$(MAKE) quick TESTS="$(CORE_TESTS)"
 
 test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI
 	@if $(BIN)/python -c 'import sys; from bpejit.jit import target; sys.exit(target.current().has_avx512_vbmi)'; \
@@ -53,8 +60,9 @@ test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small
 oldest: ## run the fast tests with the oldest supported versions of all dependencies
 	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
 
-matrix: ## run the fast tests on each Python at hand, with oldest and newest versions
+matrix: ## run the fast tests on each Python at hand, with oldest and newest versions, and other tools' readers
 	$(PYTHON) .ci/matrix.py
+	$(MAKE) readers
 
 readers: $(READY) ## install other tools' readers into .readers, and have them read what bpejit writes; some five minutes
 	@for list in tests/readers/*.txt; do \
