@@ -16,6 +16,7 @@ from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 from bpejit.split.presets import pattern_source as pattern_source
+from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
     from bpejit.preparation.template import Template
@@ -62,6 +63,8 @@ class Model:
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0" (see
         `bpejit.split.unicode_versions`); None for whichever the installed `regex` package has.
+    config : TokenizerConfig
+        Settings for `transformers`; their tokens are among the special tokens.
     file_sections : FileSections, optional
         The sections of the `tokenizer.json` from which the model was read, to write them again as they were. They decide
         nothing here.
@@ -87,6 +90,7 @@ class Model:
     post_processor: str = "null"
     unicode: str | None = None
     file_sections: FileSections | None = field(default=None, compare=False, repr=False)
+    config: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def __post_init__(self) -> None:
         ids = self.ids
@@ -145,6 +149,7 @@ class Model:
                     f"{shorten(self.tokens[token_id])}; each id must have one meaning: choose another id"
                 )
 
+        self.config.check_tokens(self.special_tokens)
         unknown = self.token_flags.keys() - self.special_tokens.keys()
         if unknown:
             raise TokenizerFormatError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -19,7 +20,7 @@ from bpejit.corpus.sources import Inputs
 from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
 from bpejit.engines import check_spread
 from bpejit.engines.base import Progress, no_progress
-from bpejit.errors import OutputError, TokenFileError, TokenizerFormatError, shorten
+from bpejit.errors import OptionError, OutputError, TokenFileError, TokenizerFormatError, shorten
 from bpejit.file_to_file import EncodeReport, decode_file, encode_files
 from bpejit.formats.export import FORMATS, save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
@@ -32,6 +33,7 @@ from bpejit.split import Pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.streaming import StreamDecoder, decode_stream
 from bpejit.tokenfiles.description import DTYPES
+from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -516,6 +518,11 @@ class Tokenizer:
         *,
         format: str = "bpejit",  # noqa: A002 - it is the word for it
         legacy_merges: bool = False,
+        bos_token: str | None = None,
+        eos_token: str | None = None,
+        pad_token: str | None = None,
+        model_max_length: int | None = None,
+        chat_template: str | None = None,
         overwrite: bool = False,
     ) -> str | None:
         """Save the tokenizer, by default as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format
@@ -530,6 +537,9 @@ class Tokenizer:
             lines of Python that make a `tiktoken.Encoding` of it; `gpt2`, `vocab.json` and `merges.txt`.
         legacy_merges : bool
             Whether the merges in `tokenizer.json` are written as `"a b"`, for readers that know no pairs.
+        bos_token, eos_token, pad_token, model_max_length, chat_template : optional
+            Settings for `transformers`, in place of those of the tokenizer (see `train`); the tokens are special tokens that
+            the tokenizer has. Only the formats with a `tokenizer_config.json` take them: not `tiktoken`.
         overwrite : bool
             Whether existing files of these names are replaced. Other files of a folder are never touched.
 
@@ -545,8 +555,20 @@ class Tokenizer:
         OutputError
             If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
         """
+        given = TokenizerConfig.checked(
+            bos_token=bos_token,
+            eos_token=eos_token,
+            pad_token=pad_token,
+            model_max_length=model_max_length,
+            chat_template=chat_template,
+        ).fields
+        if given and format == "tiktoken":
+            raise OptionError(
+                f"{next(iter(given))} is given, and the format 'tiktoken' has no place for it; expected none: leave it out"
+            )
+        model = replace(self._model, config=replace(self._model.config, **given)) if given else self._model
         return save_model(
-            self._model,
+            model,
             arguments.path("path", path, error=OutputError),
             format=arguments.choice("format", format, FORMATS, error=TokenizerFormatError),
             legacy_merges=arguments.flag("legacy_merges", legacy_merges),

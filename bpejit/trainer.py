@@ -25,6 +25,7 @@ from bpejit.model import Model, special_bytes
 from bpejit.split import Pattern, compile_pattern
 from bpejit.split.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
+from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training import TIE_RULES, Learning
 
 END_OF_TEXT = "<|endoftext|>"
@@ -50,6 +51,11 @@ def train_model(
     max_token_bytes: int | None = None,
     normalize_newlines: bool = False,
     unicode: str | None = None,
+    bos_token: str | None = None,
+    eos_token: str | None = None,
+    pad_token: str | None = None,
+    model_max_length: int | None = None,
+    chat_template: str | None = None,
     input_format: str = "auto",
     workers: int | None = None,
     engine: str = "auto",
@@ -83,6 +89,12 @@ def train_model(
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
         the installed `regex` package. The tokenizer keeps it.
+    bos_token, eos_token, pad_token : str, optional
+        Special tokens with a part to play for `transformers`; those that are not among `special_tokens` are added to them.
+        Without `eos_token` it is `<|endoftext|>`, if that is a special token.
+    model_max_length, chat_template : int and str, optional
+        Further settings for `transformers`: the longest text that the model takes, in tokens, and a Jinja template that makes
+        the text of a conversation. With the tokens they are written to `tokenizer_config.json`; no id depends on them.
     input_format : str
         `auto` refuses inputs that are recognised as compressed or binary, or as text in UTF-16 or UTF-32; `text` takes the
         bytes of every input as they are.
@@ -94,7 +106,15 @@ def train_model(
     ------
     CorpusError, PatternError, TrainingError, EngineError
     """
+    config = TokenizerConfig.checked(
+        bos_token=bos_token,
+        eos_token=eos_token,
+        pad_token=pad_token,
+        model_max_length=model_max_length,
+        chat_template=chat_template,
+    )
     specials = arguments.special_tokens("special_tokens", special_tokens, error=TrainingError)
+    specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
     least = 256 + len(specials)
     room = f"room for the 256 bytes and {len(specials)} special token{'' if len(specials) == 1 else 's'}"
     vocab_size = arguments.whole_number("vocab_size", vocab_size, least=least, most=MOST_TOKENS, note=room, error=TrainingError)
@@ -139,6 +159,7 @@ def train_model(
         special_tokens={text: first_special + number for number, text in enumerate(specials)},
         pattern=pattern,
         unicode=unicode,
+        config=config,
         tie_break=tie_break,
         merge_counts=merges.counts.tolist(),
         training={

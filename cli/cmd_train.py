@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 import click
 
 from .option_names import with_option_names
@@ -60,6 +62,18 @@ DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 @click.option("--max-token-bytes", type=click.IntRange(min=1), metavar="N", help="Make no token longer than this.")
 @click.option("--normalize-newlines", is_flag=True, help="Read \\r\\n and \\r as \\n.")
 @unicode_option("the one that the regex package has")
+@click.option("--bos-token", metavar="TEXT", help="The special token that begins a text, for transformers; added if need be.")
+@click.option("--eos-token", metavar="TEXT", help="The one that ends a text.  [default: <|endoftext|> if it is one]")
+@click.option("--pad-token", metavar="TEXT", help="The one that fills up shorter rows.")
+@click.option(
+    "--model-max-length", type=click.IntRange(min=1), metavar="N", help="The longest text of the model, for transformers."
+)
+@click.option(
+    "--chat-template",
+    metavar="FILE",
+    type=click.File(encoding="utf-8"),
+    help="A Jinja template that makes the text of a conversation, for transformers.",
+)
 @input_format_option
 @spread_options
 @quiet_option
@@ -79,6 +93,11 @@ def train(
     max_token_bytes: int | None,
     normalize_newlines: bool,
     unicode: str | None,
+    bos_token: str | None,
+    eos_token: str | None,
+    pad_token: str | None,
+    model_max_length: int | None,
+    chat_template: TextIO | None,
     input_format: str,
     workers: int | None,
     engine: str,
@@ -106,6 +125,7 @@ def train(
 
     check_folder(out, overwrite=overwrite)  # not after hours of training
     check_folder(out, inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite)
+    template = None if chat_template is None else _read_template(chat_template)
     with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
         model = train_model(
             inputs,
@@ -118,6 +138,11 @@ def train(
             max_token_bytes=max_token_bytes,
             normalize_newlines=normalize_newlines,
             unicode=unicode,
+            bos_token=bos_token,
+            eos_token=eos_token,
+            pad_token=pad_token,
+            model_max_length=model_max_length,
+            chat_template=template,
             input_format=input_format,
             workers=workers,
             engine=engine,
@@ -136,3 +161,10 @@ def train(
         progress.say(f"note: {with_option_names(note, click.get_current_context().command)}")
     if unreadable:
         progress.say(f"note: other tools cannot read `{out}`: {unreadable}")
+
+
+def _read_template(file: TextIO) -> str:
+    try:
+        return file.read()
+    except UnicodeDecodeError as cause:
+        raise click.BadParameter(f"`{file.name}` is not UTF-8 at byte {cause.start}", param_hint="--chat-template") from cause

@@ -46,7 +46,8 @@ class HuggingFaceTokenizer(NamedTokens):
     ----------
     tokenizer : bpejit.Tokenizer
     bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token : str, optional
-        Tokens of the vocabulary that play these parts. `eos_token` is `<|endoftext|>` where there is such a token.
+        Tokens of the vocabulary that play these parts; by default those of `Model.config`. `eos_token` is otherwise
+        `<|endoftext|>`, where there is such a token.
     extra_special_tokens : list of str
         Further ones that `all_special_tokens` names.
     add_bos_token, add_eos_token : bool
@@ -89,6 +90,11 @@ class HuggingFaceTokenizer(NamedTokens):
     ) -> None:
         super().__init__(tokenizer.model)
         self._tokenizer = tokenizer
+        config = tokenizer.model.config
+        bos_token = config.bos_token if bos_token is None else bos_token
+        eos_token = config.eos_token if eos_token is None else eos_token
+        pad_token = config.pad_token if pad_token is None else pad_token
+        model_max_length = config.model_max_length if model_max_length is None else model_max_length
         if eos_token is None and "<|endoftext|>" in tokenizer.special_tokens:
             eos_token = "<|endoftext|>"
         self.bos_token, self.eos_token, self.unk_token, self.sep_token = bos_token, eos_token, unk_token, sep_token

@@ -25,6 +25,8 @@ unicode
     `regex` package is installed.
 ranked, ignore_merges
     How tokens merge (see `Model`). For a ranked model the merges of `tokenizer_file` are for other tools.
+config
+    Settings for `transformers`, as `tokenizer_config.json` has them; missing where there are none.
 tie_break, merge_counts
     How the tokenizer was trained: the tie rule, and how often each merge's pair occurred.
 vocab_size, token_lengths
@@ -47,7 +49,7 @@ from typing import Any
 
 from bpejit import __version__
 from bpejit.bytemap import bytes_to_text, text_to_bytes
-from bpejit.errors import OutputError, PatternError, TokenizerFormatError, shorten
+from bpejit.errors import BpejitError, OutputError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.exchange import recover_description
 from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import (
@@ -66,6 +68,7 @@ from bpejit.preparation.checking import canonical
 from bpejit.preparation.record import FileSections, Preparation, TokenFlags
 from bpejit.split.presets import Pattern
 from bpejit.temporary import sync_folders
+from bpejit.tokenizer_config import TokenizerConfig
 
 FORMAT = "bpejit tokenizer"
 
@@ -236,6 +239,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "token_flags": {text: flags.as_dict for text, flags in model.token_flags.items()},
         "post_processor": json.loads(model.post_processor),
         "tie_break": model.tie_break,
+        **({"config": model.config.fields} if model.config.fields else {}),
         "training": model.training,
         "vocab_size": model.vocab_size,
         "merge_counts": model.merge_counts,
@@ -252,6 +256,15 @@ def _format_version(model: Model) -> int:
         return FORMAT_VERSION
     plain = not (model.ranked or model.ignore_merges or model.preparation or model.token_flags)
     return 1 if plain and model.post_processor == "null" else 2
+
+
+def _config(own: dict[str, Any], path: Path) -> TokenizerConfig:
+    fields = _field({"config": {}, **own}, "config", dict, path)
+    known = {name: value for name, value in fields.items() if name in TokenizerConfig.__dataclass_fields__}
+    try:
+        return TokenizerConfig.checked(**known)
+    except BpejitError as error:
+        raise TokenizerFormatError(f"`{path}`: {error}") from error
 
 
 def _preparation_fields(model: Model) -> dict[str, Any] | None:
@@ -343,11 +356,12 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
             token_flags=_token_flags(own, own_path),
             post_processor=canonical(own.get("post_processor")),
             unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
+            config=_config(own, own_path),
             file_sections=(
                 FileSections(sections_text(content), split_pattern) if _flag(own, "sections_of_source", own_path) else None
             ),
         )
-    except TokenizerFormatError as error:
+    except (TokenizerFormatError, SpecialTokenError) as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
     expected = _field(own, "sha256", str, own_path)
     if model.sha256 != expected:

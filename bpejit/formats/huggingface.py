@@ -175,6 +175,7 @@ def tokenizer_config_json(model: Model) -> bytes:
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     if END_OF_TEXT in model.special_tokens:
         config["eos_token"] = END_OF_TEXT
+    config |= model.config.fields
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
 
@@ -192,6 +193,7 @@ def gpt2_config_json(model: Model) -> bytes:
         # The class would add `<|endoftext|>` for each of these that is not given.
         **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end),
         "added_tokens_decoder": added,
+        **model.config.fields,
     }
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
