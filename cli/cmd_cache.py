@@ -42,6 +42,8 @@ def info(*, as_json: bool) -> None:
     click.echo(f"{'folder':<16}{found['folder'] or 'none'}{_named_by(found['named_by'])}")
     click.echo(f"{'usable':<16}{'yes' if found['problem'] is None else 'no: ' + found['problem']}")
     click.echo(f"{'size':<16}{format_bytes(found['bytes'])}")
+    shipped = "kernels that came with the package are used" if found["shipped"] else "none"
+    click.echo(f"{'shipped':<16}{shipped}")
     click.echo(f"{'this version':<16}{found['current']}")
     for folder in found["contents"]:
         files, days = folder["files"], folder["days_unused"]
@@ -73,7 +75,7 @@ def clear() -> None:
 
 
 def _describe() -> dict[str, Any]:
-    from bpejit.jit import cache, folders, upkeep
+    from bpejit.jit import cache, folders, shipped, upkeep
 
     path = root = None
     variable = ""
@@ -89,6 +91,7 @@ def _describe() -> dict[str, Any]:
         "named_by": variable or None,
         "problem": cache.find_problem(),
         "bytes": sum(folder.n_bytes for folder in contents),
+        "shipped": shipped.is_available(),
         "current": cache.name_of_kernels(),
         "contents": [
             {
