@@ -124,7 +124,8 @@ def train(
     from bpejit.warmup import compiling_meanwhile
 
     check_folder(out, overwrite=overwrite)  # not after hours of training
-    check_folder(out, inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite)
+    paths = [source.path for source in find_sources(inputs, Contents(input_format))]
+    check_folder(out, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
     template = None if chat_template is None else _read_template(chat_template)
     with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
         model = train_model(

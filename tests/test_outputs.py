@@ -97,6 +97,7 @@ def test_the_corpus_is_not_replaced(work, arguments, kind, overwrite):
         ["subword", "encode", "corpus.txt", "--vocab", "vocab.subwords", "--out", "vocab.subwords"],
         ["export", "tokenizer", "--to", "hf", "--out", "tokenizer"],
         ["train", "tokenizer/tokenizer.json", "--vocab-size", "300", "--out", "tokenizer"],
+        ["train", "corpus.txt", "--vocab-size", "300", "--chat-template", "tokenizer/bpejit.json", "--out", "tokenizer"],
     ],
     ids=" ".join,
 )
