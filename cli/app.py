@@ -9,6 +9,7 @@ import click
 from bpejit import __version__
 from bpejit.errors import BpejitError
 
+from . import INTERRUPTED
 from .cmd_cache import cache_command
 from .cmd_decode import decode
 from .cmd_encode import encode
@@ -21,9 +22,6 @@ from .cmd_verify import verify
 from .cmd_warmup import warmup_command
 from .option_names import COMMAND, with_option_names
 from .options import DEBUG, debug_option
-
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after Ctrl-C and after SIGTERM: 128 and the number of the signal, as in shells."""
 
 
 class Program(click.Group):
@@ -42,10 +40,6 @@ class Program(click.Group):
         except (KeyboardInterrupt, click.Abort) as error:
             click.echo("bpejit: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
-        except SystemExit as error:
-            if error.code == TERMINATED:
-                click.echo("bpejit: terminated", err=True)
-            raise
         except Exception as error:
             pipe = _broken_pipe(error)
             if pipe is not None:

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, invoke, program, run, snapshot
+from cli_helpers import COMMAND, ENVIRONMENT, MODULE, invoke, program, run, snapshot
 from conftest import data_text, small
 
 TEXT = data_text("prose.txt")[: small(100_000, 3000)]
@@ -271,6 +271,52 @@ def test_an_interrupted_run_leaves_nothing(work, number, code, message):
         assert process.wait(timeout=60) == code
         assert process.stderr.read() == message
     assert snapshot(work) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_a_process_group_is_terminated(work, engine):
+    """A container or a scheduler ends workers at the same moment; it must not look as if one of them had failed."""
+    before = snapshot(work)
+    command = [*COMMAND, "encode", "-", "--out", "new.bin", "--engine", engine, "--workers", "2"]
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    ) as process:
+        process.stdin.write(TEXT)
+        process.stdin.flush()
+        deadline = time.monotonic() + 600
+        while set(snapshot(work)) == set(before):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.2)  # until it waits for more input
+        for _ in range(3):
+            os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+        assert process.stderr.read() == b"bpejit: terminated\n"
+    assert snapshot(work) == before
+
+
+def test_terminated_before_a_command_begins():
+    code = f"""
+import os, signal
+import {MODULE}
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{MODULE}.app":
+            os.kill(os.getpid(), signal.SIGTERM)
+import sys
+sys.meta_path.insert(0, Importing())
+{MODULE}.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (143, b"bpejit: terminated\n")
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "info", "nowhere"], ["info", "nowhere", "--debug"]])

@@ -148,7 +148,7 @@ def chunks_for_ever() -> Iterable[Chunk]:
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was ended by signal 9 \(SIGKILL\) .* memory runs out"),
+        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was ended by signal 9 \(SIGKILL\) .* out of memory"),
         ("terminated", EngineError, r"worker process \d of 2 .* was ended by signal 15 \(SIGTERM\) .* job scheduler ended it"),
         ("exits", EngineError, r"worker process \d of 2 .* ended with exit code 3"),
         ("raises", PatternError, "told by the library"),

@@ -20,7 +20,7 @@ from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import data_text
 
 from bpejit.corpus.chunks import Chunk
-from bpejit.engines import make_engine, stopped
+from bpejit.engines import make_engine, processes, stopped
 from bpejit.errors import EngineError
 from bpejit.tokenfiles import writer
 from bpejit.tokenfiles.writer import TokenFileWriter
@@ -126,6 +126,20 @@ def test_a_token_file_needs_no_thread(no_threads, tmp_path, monkeypatch):
         files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
         monkeypatch.undo()
     assert files[0] == files[1]
+
+
+def test_a_dead_worker_is_no_broken_output():
+    """Commands leave quietly when the reader of their output has gone, and take any broken pipe for that."""
+    pool = processes._Pool(Job(), 2)
+    try:
+        os.kill(pool.processes[1].pid, signal.SIGTERM)
+        pool.processes[1].join()
+        with pytest.raises(EngineError, match=r"worker process 2 of 2 .* \(SIGTERM\)") as found:
+            for number in range(1000):
+                pool.send(1, chunks(number + 1)[0])
+    finally:
+        pool.close()
+    assert found.value.__context__ is None
 
 
 @pytest.mark.parametrize("way", ["map", "fold"])

@@ -118,9 +118,11 @@ class Chunker:
         start = 0
         searched = self._chunk_bytes
         with source.open() as file:
+            # One system call at a time: a signal that comes between two of them within `read` would wait for more input.
+            read = getattr(file, "read1", file.read)
             while True:
                 wanted = searched + CUT_WINDOW + self._ahead
-                while len(data) < wanted and (block := file.read(wanted - len(data))):
+                while len(data) < wanted and (block := read(wanted - len(data))):
                     data += block
                 ended = len(data) < wanted
                 if ended and len(data) <= self._chunk_bytes:

@@ -17,8 +17,9 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
-from typing import Any, NoReturn
+from typing import Any
 
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines.base import Job
@@ -53,6 +54,8 @@ def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
     for other in inherited:
         other.close()
     try:
+        if inherited:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         worker = job.start()
         while (chunk := pipe.recv()) is not None:
             pipe.send((True, worker.run(chunk)))
@@ -65,6 +68,22 @@ def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
         pipe.send((False, EngineError(f"a worker failed with {shorten(error)}: {traceback.format_exc()}")))
     finally:
         pipe.close()
+
+
+_HELD = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def _signals_held(wanted: bool) -> Iterator[None]:
+    """Have signals wait while the block forks: Python calls functions after a fork that swallow exceptions of handlers."""
+    if not wanted:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Pool:
@@ -81,7 +100,7 @@ class _Pool:
                 ours, theirs = context.Pipe()
                 inherited = [*self.pipes, ours] if forked else []
                 process = context.Process(target=_serve, args=(theirs, inherited, job), daemon=True)  # type: ignore[attr-defined]
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), _signals_held(forked):
                     # Python 3.12 warns of any other thread; the ones here are NumPy's, which guards itself against fork.
                     warnings.simplefilter("ignore", DeprecationWarning)
                     process.start()
@@ -102,33 +121,37 @@ class _Pool:
             # Not `send`: that sends a view of a BytesIO, and when the pipe is broken, the exception holds both in a cycle,
             # which Python 3.12 and 3.13 free in the wrong order, and crash.
             self.pipes[worker].send_bytes(pickle.dumps(message))
+            return
         except (BrokenPipeError, ConnectionResetError):
-            self._died(worker)
+            pass
+        # Not above: a command takes an error that was raised while a broken pipe was handled for one of its own output.
+        raise self._failure(worker)
 
     def receive(self, worker: int) -> Any:
         try:
             fine, value = self.pipes[worker].recv()
         except (EOFError, ConnectionResetError):
-            self._died(worker)
+            fine, value = False, None
         if not fine:
-            raise value
+            raise value or self._failure(worker)
         return value
 
-    def _died(self, worker: int) -> NoReturn:
+    def _failure(self, worker: int) -> BaseException:
+        """Return why a worker no longer answers."""
         # If it could still say why, that lies behind its earlier answers.
         try:
             while self.pipes[worker].poll():
                 fine, value = self.pipes[worker].recv()
                 if not fine:
-                    raise value
+                    return value  # type: ignore[no-any-return]
         except (EOFError, ConnectionResetError):
             pass
         process = self.processes[worker]
         process.join(5)
-        code = process.exitcode
-        raise EngineError(
-            f"worker process {worker + 1} of {len(self.processes)} (pid {process.pid}) {_describe_end(code)} before its work "
-            f"was done; expected it to answer: {_advise(code)}"
+        how, advice = _describe_end(process.exitcode)
+        return EngineError(
+            f"worker process {worker + 1} of {len(self.processes)} (pid {process.pid}) {how} before its work was done; "
+            f"expected it to answer: {advice}"
         )
 
     def close(self) -> None:
@@ -145,22 +168,28 @@ class _Pool:
                 process.join()
 
 
-def _describe_end(code: int | None) -> str:
-    """Say how a process ended, given its exit code as `multiprocessing` has it: negative for a signal."""
+def _describe_end(code: int | None) -> tuple[str, str]:
+    """Say how a process ended, and what to do.
+
+    Parameters
+    ----------
+    code : int, optional
+        The exit code as `multiprocessing` has it: negative for a signal.
+    """
+    again = 'start again, with `engine="threads"` if it happens again'
     if code is None or code >= 0:
-        return f"ended with exit code {code}"
+        return f"ended with exit code {code}", again
     try:
-        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+        name = signal.Signals(-code).name
     except ValueError:
-        return f"was ended by signal {-code}"
-
-
-def _advise(code: int | None) -> str:
-    if code == -signal.SIGKILL:
-        return 'the system does this when memory runs out, so try fewer workers (`workers=`) or `engine="threads"`'
-    if code in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
-        return "somebody or a job scheduler ended it; start again"
-    return 'start again, with `engine="threads"` if it happens again'
+        return f"was ended by signal {-code}", again
+    if name == "SIGKILL":
+        advice = 'the system may have run out of memory, so try fewer workers (`workers=`) or `engine="threads"`'
+    elif name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        advice = "somebody or a job scheduler ended it; start again"
+    else:
+        advice = again
+    return f"was ended by signal {-code} ({name})", advice
 
 
 def _no_more_processes(wanted: int, started: int, error: OSError) -> EngineError:
