@@ -158,7 +158,7 @@ class SubtokenBuilder:
         if room > MAX_CHARACTERS:
             raise TrainingError(
                 f"the distinct tokens have {points.size:,} characters; expected at most about {MAX_CHARACTERS:,}: "
-                "build from a sample (`--byte-budget`)"
+                "build from a sample (`byte_budget=`)"
             )
         pool = np.zeros(room, dtype=np.uint32)
         self._starts = np.zeros(starts.size, dtype=np.int64)

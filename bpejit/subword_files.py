@@ -257,7 +257,7 @@ def encode_file(
         found = encoder.all_subtoken_strings[EOS_ID : EOS_ID + 1]
         raise TokenizerFormatError(
             f"the vocabulary has no end mark: id {EOS_ID} is {shorten(found[0] if found else None)}; expected {EOS!r}: "
-            "leave `--append-eos` out, or build a vocabulary that begins with the reserved tokens"
+            "leave `append_eos=True` out, or build a vocabulary that begins with the reserved tokens"
         )
     sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)

@@ -234,11 +234,9 @@ class Tokenizer:
     ) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are those of `encode`."""
         splitter = None
-        if not isinstance(text, (str, bytes)):
-            text = arguments.as_bytes("text", text)
+        data: Any = text_to_bytes(text) if isinstance(text, str) else arguments.as_bytes("text", text)
         if allowed_special is not None or disallowed_special is not None:
-            splitter = self._choose(allowed_special, disallowed_special, [text])
-        data = text_to_bytes(text) if isinstance(text, str) else text
+            splitter = self._choose(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
         # As `_workspace`, written out: for a short text a context manager takes as long as the encoding.
         try:
             workspace = self._workspaces.pop()

@@ -259,9 +259,7 @@ def test_a_device_is_no_token_file() -> None:
 
 def test_a_file_without_description_needs_a_dtype(tmp_path: Path) -> None:
     np.array([1, 2, 3], dtype="<u2").tofile(tmp_path / "t")
-    with pytest.raises(
-        TokenFileError, match=r"t.json` beside it; .*`--dtype uint16` or `--dtype uint32` \(in Python `dtype=`\)"
-    ):
+    with pytest.raises(TokenFileError, match=r"t.json` beside it; .*: give `dtype=\"uint16\"` or `dtype=\"uint32\"`"):
         open_tokens(tmp_path / "t")
     found = open_tokens(tmp_path / "t", dtype="uint16", tokenizer_sha256=HASH)
     assert (found.bytes_read, found.vocab_size, found.tokenizer_sha256) == (None, None, None)
@@ -305,7 +303,7 @@ def test_a_file_that_is_cut_after_it_was_opened(tmp_path: Path) -> None:
 
 def test_another_tokenizer(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
-    with pytest.raises(TokenFileError, match=f"its SHA-256 is {HASH}, this one's is {'b' * 64}.*--tokenizer"):
+    with pytest.raises(TokenFileError, match=f"its SHA-256 is {HASH}, this one's is {'b' * 64}.*give the tokenizer"):
         open_tokens(tmp_path / "t", tokenizer_sha256="b" * 64)
 
 

@@ -104,7 +104,7 @@ def read_description(path: StrPath) -> Description | None:
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise TokenFileError(
             f"`{described}` is not the description of a token file; expected `format` to be {FORMAT!r}: "
-            "move it away and give the dtype (`--dtype`, in Python `dtype=`)"
+            "move it away and give the dtype as `dtype=`"
         )
     version = fields.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
@@ -125,7 +125,7 @@ def read_description(path: StrPath) -> Description | None:
         if not valid:
             raise TokenFileError(
                 f"`{described}`: {key} is {shorten(fields.get(key))}; expected {expected}: encode the text again, "
-                "or move the file away and give the dtype (`--dtype`, in Python `dtype=`)"
+                "or move the file away and give the dtype as `dtype=`"
             )
     return Description(
         dtype=fields["dtype"],

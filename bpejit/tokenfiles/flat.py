@@ -181,8 +181,7 @@ def read_tokens(
         return open_tokens(path, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size)
     if dtype is None:
         raise TokenFileError(
-            "standard input does not say what its ids are; expected the dtype: "
-            "say `--dtype uint16` or `--dtype uint32` (in Python `dtype=`)"
+            'standard input does not say what its ids are; expected the dtype: give `dtype="uint16"` or `dtype="uint32"`'
         )
     known_dtype(dtype)
     return TokenStream(sys.stdin.buffer, dtype)
@@ -228,7 +227,7 @@ def open_tokens(
         if dtype is None:
             raise TokenFileError(
                 f"`{path}` does not say what its ids are: there is no `{sidecar_path(path)}` beside it; "
-                "expected that file or the dtype: say `--dtype uint16` or `--dtype uint32` (in Python `dtype=`)"
+                'expected that file or the dtype: give `dtype="uint16"` or `dtype="uint32"`'
             )
         return TokenFile(path, _map(path, size, dtype), None, None, None)
     if dtype is not None and dtype != fields.dtype:
@@ -239,8 +238,7 @@ def open_tokens(
     if tokenizer_sha256 is not None and fields.tokenizer_sha256 != tokenizer_sha256:
         raise TokenFileError(
             f"`{path}` was written by another tokenizer: its SHA-256 is {fields.tokenizer_sha256}, this one's is "
-            f"{tokenizer_sha256}; expected the same: give the tokenizer it was encoded with (`--tokenizer`), or encode the "
-            "text again"
+            f"{tokenizer_sha256}; expected the same: give the tokenizer it was encoded with, or encode the text again"
         )
     _check_vocab_size(path, fields, vocab_size)
     ids = _map(path, size, fields.dtype)
