@@ -1,0 +1,57 @@
+"""Forking a process whose threads run kernels."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from cli_helpers import ENVIRONMENT
+from conftest import DATA
+
+CODE = """
+import os, sys, threading, warnings
+import bpejit
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of the threads
+text = open(sys.argv[1], "rb").read()[:60_000]
+tokenizer = bpejit.train([sys.argv[1]], vocab_size=400, engine="serial")
+expected = tokenizer.encode(text)
+ended = threading.Event()
+wrong = []
+def work():
+    while not ended.is_set():
+        if tokenizer.encode(text) != expected:
+            wrong.append("thread")
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        right = all(tokenizer.encode(text) == expected for _ in range(3)) and tokenizer.decode_bytes(expected) == text
+        os._exit(0 if right else 3)
+    if tokenizer.encode(text) != expected:
+        wrong.append("parent")
+    status = os.waitpid(child, 0)[1]
+    if status:
+        wrong.append(f"child {status}")
+ended.set()
+for thread in threads:
+    thread.join()
+print(wrong)
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_results_in_parent_and_child():
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, DATA / "prose.txt"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
