@@ -53,6 +53,7 @@ def make(encoder: Encoder, budget: Budget, n: int) -> list[Workspace]:
     return [encoder.new_workspace(cache_bytes=BASE, text_bytes=1 << 12, budget=budget) for _ in range(n)]
 
 
+@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
 def test_everything_is_counted_and_given_back(encoder: Encoder) -> None:
     budget = Budget(64 << 20)
     workspaces = make(encoder, budget, 3)
@@ -61,7 +62,7 @@ def test_everything_is_counted_and_given_back(encoder: Encoder) -> None:
     before = sum(map(held, workspaces))
     assert budget.used == seeds + before
     for workspace in workspaces:
-        encoder.encode(words(small(20_000, 3_000)), workspace)
+        encoder.encode(words(20_000), workspace)
         assert workspace.share.n_bytes == held(workspace)
     assert sum(map(held, workspaces)) > before
     assert budget.used == seeds + sum(map(held, workspaces))
@@ -75,7 +76,7 @@ def test_everything_is_counted_and_given_back(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, LEAST_CACHE_BYTES, 3 * LEAST_CACHE_BYTES, 1 << 20])
 def test_ids_do_not_depend_on_the_budget(encoder: Encoder, limit: int) -> None:
-    texts = [words(small(30_000, 2_000), seed) for seed in range(2)]
+    texts = [words(small(30_000, 100), seed) for seed in range(2)]
     expected = [encoder.encode(text).tolist() for text in texts]
     budget = Budget(limit)
     workspaces = make(encoder, budget, 4)
@@ -88,11 +89,12 @@ def test_ids_do_not_depend_on_the_budget(encoder: Encoder, limit: int) -> None:
     assert budget.used <= limit + LEAST_CACHE_BYTES * len(workspaces)
 
 
+@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
 def test_busy_caches_share_fairly(encoder: Encoder) -> None:
     """One that came first has taken nearly all; when a second one needs room it gets its part."""
     budget = Budget(4 << 20)
     first, second = make(encoder, budget, 2)
-    text = words(small(200_000, 40_000))
+    text = words(200_000)
     expected = encoder.encode(text, first).tolist()
     assert held(first) > budget.fair_part
     for _ in range(6):
@@ -102,12 +104,13 @@ def test_busy_caches_share_fairly(encoder: Encoder) -> None:
     assert held(second) > 2 * BASE
 
 
+@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
 def test_idle_caches_give_way(encoder: Encoder) -> None:
     budget = Budget(4 << 20)
     idle, busy = make(encoder, budget, 2)
     pool = Pool([idle])
     budget.add_pool(pool)
-    text = words(small(200_000, 40_000))
+    text = words(200_000)
     encoder.encode(text, idle)
     assert held(idle) > budget.fair_part
     encoder.encode(text, busy)
@@ -116,10 +119,11 @@ def test_idle_caches_give_way(encoder: Encoder) -> None:
     assert pool == [idle]
 
 
+@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
 def test_threads(encoder: Encoder) -> None:
     """Sixteen at once stay within the budget at all times, and all give the same ids."""
     budget = Budget(16 * BASE + (2 << 20))
-    text = words(small(30_000, 2_000))
+    text = words(30_000)
     expected = encoder.encode(text).tolist()
     workspaces = make(encoder, budget, 16)
     most: list[int] = []
@@ -147,7 +151,7 @@ def test_tokenizers_share_the_budget_of_the_process(restored: None) -> None:
     assert bpejit.get_encoding_cache_budget() == 8 << 20
     models = [make_model([(b"1", b"%d" % number)], ["<|s|>"]) for number in range(5)]
     tokenizers = [bpejit.Tokenizer.from_model(model) for model in models]
-    text = words(small(100_000, 2_000))
+    text = words(small(100_000, 100))
     found = [tokenizer.encode_array(text).tolist() for tokenizer in tokenizers]
     caches = sum(held(tokenizer._workspaces[0]) for tokenizer in tokenizers)
     assert caches <= 8 << 20
