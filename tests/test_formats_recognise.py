@@ -230,7 +230,7 @@ def test_commands_take_every_format(tmp_path: Path, hub: list[tuple[Any, ...]], 
         done = invoke("encode", "in.txt", "--out", f"{number}.bin", "--quiet", "--tokenizer", *arguments)
         assert done.exit_code == 0, done.output
         assert Path(f"{number}.bin").read_bytes() == Path("0.bin").read_bytes()
-        assert invoke("decode", f"{number}.bin", "--out", "back.txt", "--tokenizer", *arguments).exit_code == 0
+        assert invoke("decode", f"{number}.bin", "--out", "back.txt", "--overwrite", "--tokenizer", *arguments).exit_code == 0
         assert Path("back.txt").read_bytes() == Path("in.txt").read_bytes()
         shown = invoke("info", *arguments)
         assert shown.exit_code == 0, shown.output
