@@ -88,7 +88,7 @@ assert not {{"numba", "regex", "rich"}} & sys.modules.keys()
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif("NUMBA_BOUNDSCHECK" in ENVIRONMENT, reason="Numba runs the kernels itself")
+@pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
 @pytest.mark.parametrize("unusable", ["foreign", "off", None])
 def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_path):
     """Nothing is promised to later runs that cannot be held."""
