@@ -11,7 +11,7 @@ from cli_helpers import snapshot
 from conftest import data_text, read_shared, small
 
 import bpejit
-from bpejit.errors import OutputError, TokenizerFormatError
+from bpejit.errors import BpejitError, OutputError, TokenizerFormatError
 from bpejit.formats import published
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
 from bpejit.formats.tiktoken import read_tiktoken, write_tiktoken
@@ -150,7 +150,7 @@ def test_names_and_formats_that_do_not_fit(tmp_path: Path) -> None:
     tokenizer = bpejit.Tokenizer.from_model(MODEL)
     with pytest.raises(TokenizerFormatError, match=r"is no name for a rank file; expected one that ends in \.tiktoken"):
         tokenizer.save(tmp_path / "mine", format="tiktoken")
-    with pytest.raises(TokenizerFormatError, match=r"there is no format 'gguf'; expected bpejit, hf, tiktoken, gpt2"):
+    with pytest.raises(BpejitError, match=r"format is 'gguf'; expected one of 'bpejit', 'hf', 'tiktoken', 'gpt2'"):
         tokenizer.save(tmp_path / "mine", format="gguf")
     with pytest.raises(TokenizerFormatError, match=r"has no `tokenizer.json`; expected no `legacy_merges`"):
         tokenizer.save(tmp_path / "mine.tiktoken", format="tiktoken", legacy_merges=True)
