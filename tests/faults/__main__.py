@@ -33,6 +33,7 @@ from tests.faults.area import Area, WrongError  # noqa: E402 (the path comes fir
 
 AREAS = ("mutations", "patterns", "cache_damage", "steps", "kills", "limits")
 SHOWN_FAULTS = 5
+PROGRESS_SECONDS = 30.0
 
 
 def load_area(name: str) -> Area:
@@ -75,6 +76,13 @@ def run_area(name: str, seed: int, n_cases: int, n_workers: int) -> Result:
     outcomes: Counter[str] = Counter()
     faults: list[tuple[int, str]] = []
     start = time.monotonic()
+    shown = start
+
+    def report() -> None:
+        nonlocal shown
+        if time.monotonic() - shown > PROGRESS_SECONDS:
+            shown = time.monotonic()
+            print(f"{name}: {sum(outcomes.values())} of {n_cases}, {len(faults)} wrong", file=sys.stderr, flush=True)
 
     def watch(first: int) -> None:
         while first < n_cases:
@@ -92,6 +100,7 @@ def run_area(name: str, seed: int, n_cases: int, n_workers: int) -> Result:
                     outcomes[outcome] += 1
                     if outcome == "wrong":
                         faults.append((case, wrong))
+                    report()
                 status = process.wait()
                 if status == 0:
                     return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,9 @@ def attempt(shared: Any, case: random.Random, number: int) -> str:
     source = random_pattern(case)
     try:
         pattern = compile_pattern(source)
-    except PatternError:
+    except PatternError as error:
+        if "no split pattern named" in str(error) and re.fullmatch(r"[\w.-]+", source):
+            return "refused, as an unknown name"
         try:
             regex.compile(source)
         except regex.error:
