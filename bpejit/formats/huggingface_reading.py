@@ -177,7 +177,7 @@ def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, by
         else:
             parts = merge
         pair = tuple(parts) if isinstance(parts, list) else ()
-        if list(map(type, pair)) != [str, str]:
+        if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
             raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", _AGAIN)
         left, right = pair
         if left not in strings or right not in strings or left + right not in strings:
