@@ -27,9 +27,9 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
     replaces = case.random() < 0.5
     kind, limit = case.choice(
         [
-            (resource.RLIMIT_FSIZE, case.randrange(2 * max(map(len, shared.expected[task.name].values())))),
-            (resource.RLIMIT_NOFILE, case.randint(4, 24)),
-            (resource.RLIMIT_AS, case.randint(20, 1500) << 20),
+            (resource.RLIMIT_FSIZE, case.randrange(max(map(len, shared.expected[task.name].values())))),
+            (resource.RLIMIT_NOFILE, case.randint(3, 9)),
+            (resource.RLIMIT_AS, case.randint(20, 400) << 20),
         ]
     )
     name = {resource.RLIMIT_FSIZE: "disk", resource.RLIMIT_NOFILE: "files", resource.RLIMIT_AS: "memory"}[kind]
@@ -48,7 +48,9 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
         left = set(commands.read_files(folder / "out")) - set(shared.older[task.name] if replaces else ())
         if left:
             raise WrongError(f"{task.name} with {name} {limit}: temporary files are left: {sorted(left)}")
-        if done.returncode != 1 or "Traceback" in done.stderr or "did not expect" in done.stderr:
+        # Without memory, libraries fail in ways of their own.
+        unexpected = "did not expect" in done.stderr and kind != resource.RLIMIT_AS
+        if done.returncode != 1 or "Traceback" in done.stderr or unexpected:
             raise WrongError(f"{task.name} with {name} {limit}: ended with {done.returncode}: {done.stderr[-2000:]}")
     commands.check_repeated(shared, task, replaces=replaces)
     # Python itself, or a library, may not start: then there is no command that could say anything.
