@@ -10,6 +10,8 @@ TESTS ?=
 # Those that meet every kernel, for runs under other conditions.
 CORE_TESTS := tests/kernels tests/test_machine_code.py tests/test_encoding.py tests/test_training.py tests/test_tokenizer.py \
 	tests/test_special_tokens.py tests/test_split_pattern.py tests/test_split_local_rules.py tests/test_formats_folder.py
+OLDEST_TESTS := $(CORE_TESTS) $(addprefix tests/,test_cli_commands.py test_cli_errors.py test_cache.py test_engines_agree.py \
+	test_split_presets.py test_verify.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 .PHONY: help setup check fmt test quick core test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 
@@ -57,8 +59,8 @@ test-narrow: $(READY) ## run the tests of splitting and encoding on the path wit
 test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
-oldest: ## run the fast tests with the oldest supported versions of all dependencies
-	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
+oldest: ## run the tests that use every kernel and dependency with the oldest supported versions
+	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest -- $(OLDEST_TESTS)
 
 matrix: ## run the fast tests on each Python at hand, with oldest and newest versions, and other tools' readers
 	$(PYTHON) .ci/matrix.py
