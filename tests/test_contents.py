@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import invoke
+from cli_helpers import SEPARATELY, invoke
 from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
 
@@ -173,7 +173,7 @@ def test_standard_input_is_looked_at_too(work: Path) -> None:
     from cli_helpers import program
 
     for data, code in ((gzip.compress(TEXT), 1), (TEXT, 0)):
-        result = CliRunner().invoke(program, ["encode", "-", "--out", "t"], input=data)
+        result = CliRunner(**SEPARATELY).invoke(program, ["encode", "-", "--out", "t"], input=data)
         assert result.exit_code == code, result.stderr
         assert ("the input `-` is compressed with gzip" in result.stderr) == bool(code)
 
