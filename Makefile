@@ -92,7 +92,7 @@ bench: $(READY) ## install other tools, compare with them and write the tables (
 
 wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x86-64
 	$(BIN)/python -m pip install -qq --disable-pip-version-check wheel
-	$(BIN)/python tools/make_wheel.py dist
+	$(BIN)/python .ci/make_wheel.py dist
 
 clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

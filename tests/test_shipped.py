@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from bpejit.jit import dispatch, shipped, target
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / ".ci"))
 
 needs_x86 = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="libraries are made for Linux on x86-64 alone"

@@ -1,4 +1,4 @@
-"""Make a wheel for Linux on x86-64 in which all kernels are compiled: `python tools/make_wheel.py FOLDER`.
+"""Make a wheel for Linux on x86-64 in which all kernels are compiled: `python .ci/make_wheel.py FOLDER`.
 
 The plain wheel is built and unpacked, the kernels in it are compiled for each of `shipped.LEVELS` and linked to a shared
 library, and the wheel is packed again with the tag of the platform. The machine that does it need not have the instructions
