@@ -19,6 +19,11 @@ that fails in a living process is undone in the same way.
 A journal belongs to a dead process if its lock is free and it was written since this machine was started. One of another boot,
 of this machine before a power cut or of another machine that shares the storage, must be a minute old too, since locks do not
 reach every machine; an exchange takes milliseconds. Files that are not in the journal are never touched.
+
+A journal can also be planted: by another user in a shared folder, or in a folder that was downloaded. It is read only if it
+belongs to this user or to the owner of its folder, only files with the hidden names above are removed, and a file in another
+folder is touched only if the journal belongs to this user and was written since this machine was started, or one of the hidden
+files is found beside that file.
 """
 
 from __future__ import annotations
@@ -45,6 +50,8 @@ FOREIGN_SECONDS = 60.0
 """How old a journal of another boot must be before it is acted on."""
 
 _JOURNAL = re.compile(r"\..{1,40}\.bpejit-[0-9a-f]{12}\.journal", re.DOTALL)
+
+_HIDDEN_END = re.compile(r"\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.(?:tmp|new|old)")
 
 
 @dataclass(frozen=True)
@@ -269,9 +276,19 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -
         with taken(journal) as free:
             if not journal.exists():
                 continue
-            entries, boot = _read_journal(journal)
+            trusted = _is_trusted(journal)
+            try:
+                entries, boot = _read_journal(journal)
+            except OutputError:
+                if trusted:
+                    raise
+                continue
             mine = not wanted.isdisjoint(entry.target for entry in entries)
             needed.update(path for entry in entries for path in (entry.staged, entry.aside) if path is not None)
+            if not trusted:
+                if mine:
+                    raise error(_foreign(journal))
+                continue
             if free is False or (not (is_this_boot(boot) and free) and _age(journal) < FOREIGN_SECONDS):
                 if mine:
                     raise error(_busy(journal))
@@ -298,9 +315,10 @@ def _read_journal(journal: Path) -> tuple[list[Entry], str]:
             raise ValueError
         paths = [[None if name is None else journal.parent / str(name) for name in entry] for entry in fields["entries"]]
         entries = [Entry(target, staged, aside) for target, staged, aside in paths if target is not None and aside is not None]
-        if not entries or len(entries) != len(paths):
+        boot = str(fields["boot"])
+        if not entries or len(entries) != len(paths) or not all(_is_plausible(entry, journal, boot) for entry in entries):
             raise ValueError
-        return entries, str(fields["boot"])
+        return entries, boot
     except (OSError, ValueError, TypeError, KeyError) as cause:
         raise OutputError(
             f"`{journal}`, which an interrupted run left, cannot be read; expected a journal of this bpejit: "
@@ -308,11 +326,46 @@ def _read_journal(journal: Path) -> tuple[list[Entry], str]:
         ) from cause
 
 
+def _is_trusted(journal: Path) -> bool:
+    """Return whether a journal belongs to this user or to the owner of its folder."""
+    try:
+        owner = journal.lstat().st_uid
+        return owner in (_user(), journal.parent.stat().st_uid)
+    except OSError:
+        return False
+
+
+def _is_plausible(entry: Entry, journal: Path, boot: str) -> bool:
+    """Return whether the hidden names of an entry belong to its target, and the target may be touched by this journal."""
+    names = [entry.aside] if entry.staged is None else [entry.aside, entry.staged]
+    for path in names:
+        start = f".{entry.target.name[:40]}"
+        if path.parent != entry.target.parent or not path.name.startswith(start):
+            return False
+        if not _HIDDEN_END.fullmatch(path.name[len(start) :]):
+            return False
+    if entry.target.parent == journal.parent:
+        return True
+    found = is_this_boot(boot) or any(os.path.lexists(path) for path in names)
+    return found and journal.lstat().st_uid == _user()
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0  # Windows: `st_uid` is 0
+
+
 def _age(path: Path) -> float:
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _foreign(journal: Path) -> str:
+    return (
+        f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or still runs; "
+        "expected a journal of your own: ask that user to run the command again, or choose another place"
+    )
 
 
 def _busy(journal: Path) -> str:

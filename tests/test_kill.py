@@ -311,6 +311,55 @@ def test_a_damaged_journal(tmp_path: Path) -> None:
             save("bpejit")(tmp_path / "work", overwrite=True)
 
 
+def hidden_name(target: str, kind: str) -> str:
+    return f"{Path(target).parent / ('.' + Path(target).name)}.bpejit-{'0' * 12}-{'1' * 12}.{kind}"
+
+
+@pytest.mark.parametrize("way", ["remove any file", "remove by a hidden name", "replace", "replace through a parent folder"])
+def test_a_planted_journal_touches_no_other_file(tmp_path: Path, way: str) -> None:
+    precious, made = tmp_path / "precious", tmp_path / "work" / "made"
+    precious.write_bytes(b"mine")
+    save("bpejit")(tmp_path / "work", OLD)
+    description = ["bpejit.json", hidden_name("bpejit.json", "tmp"), hidden_name("bpejit.json", "old")]
+    (made / "bpejit.json").rename(made / description[2])
+    (made / description[1]).write_bytes(b"{}")
+    outside = "../../precious" if "parent" in way else str(precious)
+    entries = {
+        "remove any file": [["nothing", None, outside]],
+        "remove by a hidden name": [["nothing", None, f"{outside}/{hidden_name('x', 'old')}"]],
+    }.get(way, [[outside, hidden_name(outside, "tmp"), hidden_name(outside, "old")]])
+    fields = {"format": "bpejit journal", "format_version": 1, "boot": "0123456789ab", "entries": [*entries, description]}
+    journal = journal_path(made / "bpejit.json")
+    journal.write_text(json.dumps(fields))
+    with pytest.raises(BpejitError, match=r"cannot be read; expected a journal of this bpejit"):
+        load_folder_after(journal, seconds=61)
+    assert precious.read_bytes() == b"mine"
+
+
+def test_the_journal_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = half_done(tmp_path / "work")
+    before = names(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("bpejit.exchange._is_trusted", lambda _journal: False)
+        with pytest.raises(TokenizerFormatError, match="belongs to another user"):
+            load_folder(journal.parent)
+        with replacing(journal.parent / "unrelated") as file:  # what it needs is not taken for a leftover
+            file.write(b"x")
+    assert names(tmp_path) == before | {"work/made/unrelated"}
+    assert load_folder(journal.parent) == OLD
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files to another user")
+def test_who_owns_a_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.write_bytes(b"")
+    assert exchange._is_trusted(journal)
+    os.chown(journal, 12345, -1)
+    assert not exchange._is_trusted(journal)
+    os.chown(tmp_path, 12345, -1)
+    assert exchange._is_trusted(journal)
+
+
 def test_the_exchange_of_other_files_is_no_obstacle(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
     fields = json.loads(journal.read_bytes())
