@@ -128,7 +128,7 @@ class Progress:
             return
         if event == "start" and not self._compile_said:
             self._compile_said = True
-            self.say("compiling for this machine, once; this may take a minute ...")
+            self.say("compiling for this machine; this may take a minute ...")
         elif event == "end":
             self.compile_seconds += seconds
 
@@ -144,7 +144,7 @@ class Progress:
 def watch(*, quiet: bool) -> Iterator[Progress]:
     """Report what happens in the block."""
     from bpejit.jit import cache
-    from bpejit.jit.dispatch import on_compile
+    from bpejit.jit.dispatch import find_storing_problem, on_compile
 
     warnings.simplefilter("ignore", cache.CacheWarning)  # the line at the end says it
     progress = Progress(quiet=quiet)
@@ -155,7 +155,7 @@ def watch(*, quiet: bool) -> Iterator[Progress]:
         stop_listening()
         progress.close()
     if progress.compile_seconds:
-        problem = cache.find_problem()
+        problem = find_storing_problem()
         later = "later runs load the result" if problem is None else _explain(problem)
         progress.say(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
 
@@ -163,7 +163,7 @@ def watch(*, quiet: bool) -> Iterator[Progress]:
 def _explain(problem: str) -> str:
     """Say that nothing was stored, and why."""
     advice = "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to"
-    if problem.startswith("BPEJIT_CACHE"):
+    if problem.endswith("turns the cache off"):
         advice = "unset it"
     return f"the result could not be stored, and later runs compile again: {problem}: {advice}"
 

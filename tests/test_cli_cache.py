@@ -89,7 +89,7 @@ assert not {{"numba", "regex", "rich"}} & sys.modules.keys()
 
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
-@pytest.mark.parametrize("unusable", ["foreign", "off", None])
+@pytest.mark.parametrize("unusable", ["foreign", "off", "checked", None])
 def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_path):
     """Nothing is promised to later runs that cannot be held."""
     if unusable == "foreign":
@@ -105,7 +105,14 @@ def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_pat
 
     dispatch.KERNELS.remove(nothing)
     module = importlib.import_module("bpejit.warmup")
-    monkeypatch.setattr(module, "warmup", lambda part: (nothing(1), 0.0))
+
+    def warmup(part):
+        nothing(1)
+        if unusable == "checked":  # not earlier, since Numba would read it
+            monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+        return None, 0.0
+
+    monkeypatch.setattr(module, "warmup", warmup)
     monkeypatch.setattr(module, "is_first_run", lambda: False)
     said = invoke("warmup").stderr.splitlines()
     assert len(said) == 2
@@ -117,6 +124,7 @@ def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_pat
         "foreign": f"{not_stored}`{root}` can be written to by every user (mode 0777): "
         "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to",
         "off": f"{not_stored}BPEJIT_CACHE=0 turns the cache off: unset it",
+        "checked": f"{not_stored}NUMBA_BOUNDSCHECK turns the cache off: unset it",
         None: "later runs load the result",
     }
     assert match[1] == expected[unusable]

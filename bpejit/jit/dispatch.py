@@ -51,6 +51,15 @@ def _choose_numba() -> bool:
 
 BY_NUMBA = _choose_numba()
 
+
+def find_storing_problem() -> str | None:
+    """Return why compiled kernels are not stored, in a few words; None if they are."""
+    for variable in ("NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO"):
+        if _is_set(variable):  # see `ordinary`
+            return f"{variable} turns the cache off"
+    return cache.find_problem()
+
+
 _STRUCT_TAKES_BOOLS = hasattr(np.bool_, "__index__")
 """Whether NumPy is older than 2.0: `struct` then packs a NumPy bool as a number, with a warning, instead of refusing it."""
 

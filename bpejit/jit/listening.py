@@ -68,7 +68,7 @@ def _tell(what: str, seconds: float) -> None:
 
 
 def _say() -> None:
-    text = "compiling kernels for this machine, once; this may take a minute ..."
+    text = "compiling kernels for this machine; this may take a minute ..."
     _logger.info(text)
     if any(reports for _, reports in _state.callbacks):
         return
