@@ -57,6 +57,7 @@ class Workspace:
         self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest is larger than what tests may ask for
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
         self._cache_bytes = cache_bytes
+        self._ring_begin = 0  # bytes that count as written to the arena although it was empty then
         self.memory = EncoderMemory(
             slots=slots,
             arena=arena,
@@ -129,7 +130,7 @@ class Workspace:
         size = arena.size - cache.ARENA_SLACK
         written = int(progress[cache.WRITTEN])
         wanted = size
-        while wanted < 2 * written and wanted - size + wanted <= room:
+        while wanted < 2 * (written - self._ring_begin) and wanted - size + wanted <= room:
             wanted *= 2
         while wanted > size and not self.share.take(wanted + cache.ARENA_SLACK):
             wanted //= 2
@@ -139,7 +140,8 @@ class Workspace:
                 larger[:written] = arena[:written]
             else:
                 # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
-                progress[cache.WRITTEN] = written + wanted + 1
+                self._ring_begin = written + wanted + 1
+                progress[cache.WRITTEN] = self._ring_begin
             self.memory = self.memory._replace(arena=larger)
             self.share.give_back(arena.nbytes)
 
@@ -152,6 +154,7 @@ class Workspace:
         self.memory = self.memory._replace(slots=slots, arena=arena)
         for field in (cache.USED, cache.WRITTEN, cache.WIPES):
             self.progress[field] = 0
+        self._ring_begin = 0
         self.share.give_back(self.share.n_bytes - slots.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:

@@ -20,6 +20,7 @@ from bpejit import budget as budgets
 from bpejit.arrays import padded_text
 from bpejit.budget import Budget, Pool
 from bpejit.encoding import Encoder
+from bpejit.kernels import cache
 from bpejit.workspace import LEAST_CACHE_BYTES, Workspace
 
 BASE = 1 << 17
@@ -105,6 +106,22 @@ def test_busy_caches_share_fairly(encoder: Encoder) -> None:
 
 
 @pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
+def test_an_arena_grows_only_for_what_is_written_to_it() -> None:
+    """Records are dropped where the ring was written over before it could grow; they count no more."""
+    workspace = Workspace(cache_bytes=BASE, cache_limit=None, text_bytes=1000, budget=Budget(1 << 26))
+    size = workspace.memory.arena.nbytes
+    workspace.progress[cache.WRITTEN] = 3 * size
+    workspace.grow_cache()
+    grown = workspace.memory.arena.nbytes
+    assert 4 * size <= grown <= 8 * size
+    for _ in range(3):
+        workspace.grow_cache()
+        assert workspace.memory.arena.nbytes == grown
+    workspace.progress[cache.WRITTEN] += grown
+    workspace.grow_cache()
+    assert workspace.memory.arena.nbytes > grown
+
+
 def test_idle_caches_give_way(encoder: Encoder) -> None:
     budget = Budget(4 << 20)
     idle, busy = make(encoder, budget, 2)

@@ -107,10 +107,10 @@ def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_pat
     module = importlib.import_module("bpejit.warmup")
 
     def warmup(part):
-        nothing(1)
+        compiled = nothing(1)
         if unusable == "checked":  # not earlier, since Numba would read it
             monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
-        return None, 0.0
+        return compiled, 0.0
 
     monkeypatch.setattr(module, "warmup", warmup)
     monkeypatch.setattr(module, "is_first_run", lambda: False)
