@@ -143,9 +143,11 @@ def _check_same_file(path: StrPath, read: dict[_FileId, str]) -> None:
         return
     source = read.get((status.st_dev, status.st_ino))
     if source is not None:
-        same = "" if source == os.fspath(path) else f" (it is the same file as `{source}`)"
+        name = "standard output" if is_standard_output(path) else f"`{os.fspath(path)}`"
+        read_from = "standard input" if source == "-" else f"`{source}`"
+        same = "" if source == os.fspath(path) else f" (it is the same file as {read_from})"
         raise OutputError(
-            f"cannot write `{os.fspath(path)}`: it is one of the inputs{same}, which would be lost; "
+            f"cannot write {name}: it is one of the inputs{same}, which would be lost; "
             "expected another file: choose another name for the output"
         )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import click
 
 from bpejit import __version__
-from bpejit.errors import BpejitError
+from bpejit.errors import BpejitError, shorten
 
 from . import INTERRUPTED
 from .cmd_cache import cache_command
@@ -23,6 +25,9 @@ from .cmd_warmup import warmup_command
 from .option_names import COMMAND, with_option_names
 from .options import DEBUG, debug_option
 
+_LONGEST, _QUOTED = 1000, 200
+"""Above how many characters a message of click is cut, and how many of it stay at each end."""
+
 
 class Program(click.Group):
     """A group that turns exceptions into one line on standard error and an exit code."""
@@ -31,11 +36,23 @@ class Program(click.Group):
         """Return the commands in the order in which they are used."""
         return list(self.commands)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the arguments; `--help` and `--version` write here."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            raise
+        except (BpejitError, OSError) as error:
+            click.echo(f"bpejit: error: {_one_line(error, None)}", err=True)
+            raise click.exceptions.Exit(1) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit):
+        except click.ClickException as error:
+            raise _cut(error) from error
+        except click.exceptions.Exit:
             raise
         except (KeyboardInterrupt, click.Abort) as error:
             click.echo("bpejit: interrupted", err=True)
@@ -65,7 +82,21 @@ def _one_line(error: Exception, command: click.Command | None) -> str:
         return with_option_names(text, command)
     if isinstance(error, MemoryError):
         return f"not enough memory{': ' + text if text else ''}; use fewer workers, or a machine with more"
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"the path {shorten(error.filename)} is too long for this system; expected a shorter one: choose another name"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and error.filename is None:
+        reason = os.strerror(error.errno)
+        return f"cannot write to standard output: {reason}; expected room for the whole output: redirect it to another place"
     return f"{type(error).__name__}: {text}; bpejit did not expect this: run again with `--debug` and report the traceback"
+
+
+def _cut(error: click.ClickException) -> click.ClickException:
+    """Return the error with the ends of its message, which quotes a long value."""
+    text = error.format_message()
+    if len(text) <= _LONGEST:
+        return error
+    text = f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
+    return click.UsageError(text, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(text)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -123,7 +123,7 @@ def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[
     specials: dict[str, int] = {}
     for value in values:
         text, _, number = value.rpartition("=")
-        if not text or not (number.isascii() and number.isdigit()):
+        if not text or not (number.isascii() and number.isdigit() and len(number) <= 10):
             raise click.BadParameter(f"{shorten(value)}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
         specials[text] = int(number)
     return specials or None

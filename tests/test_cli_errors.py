@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -353,3 +354,34 @@ def test_the_lists_of_choices_are_those_of_the_library():
     assert tuple(choices["tie_break"]) == tuple(TIE_RULES)
     pattern = next(parameter for parameter in program.commands["train"].params if parameter.name == "pattern")
     assert pattern.help.partition(": ")[2].partition(", or")[0].split(", ") == list(PRESETS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "corpus.txt", "--vocab-size", "300", "--out", "x" * 3000),
+        ("train", "corpus.txt", "--vocab-size", "9" * 6000),
+        ("train", "corpus.txt", "--vocab-size", "300", "--tie-break", "x" * 100_000),
+        ("encode", "corpus.txt", "--out", "new.bin", "--tokenizer", "x" * 3000),
+        ("encode", "corpus.txt", "--out", "new.bin", "--special", "x=" + "9" * 6000),
+        ("info", "corpus.txt", "--" + "x" * 100_000),
+        ("x" * 100_000,),
+    ],
+)
+def test_long_values_are_not_quoted_whole(made, arguments):
+    result = run(*arguments, cwd=made)
+    assert result.returncode in (1, 2)
+    assert len(result.stderr) < 1000
+    assert b"did not expect" not in result.stderr
+
+
+@pytest.mark.parametrize("field", ["format_version", "tokenizer_file_sha256", "sha256"])
+def test_long_values_in_a_saved_folder_are_not_quoted_whole(made, tmp_path, field):
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(made / "tokenizer", folder)
+    fields = json.loads((folder / "bpejit.json").read_bytes())
+    fields[field] = 10**4000 if field == "format_version" else "x" * 400_000
+    (folder / "bpejit.json").write_text(json.dumps(fields))
+    result = invoke("info", folder)
+    assert result.exit_code == 1
+    assert len(result.stderr) < 700

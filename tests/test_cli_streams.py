@@ -79,3 +79,23 @@ def test_messages_that_cannot_be_written_are_dropped(work, tmp_path):
         done = run("encode", work / "text.txt", "--tokenizer", work / "tokenizer", "--out", "t.bin", cwd=tmp_path, stderr=full)
     assert done.returncode == 0
     assert (tmp_path / "t.bin").stat().st_size > 0
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("train", "--help"), ("subword", "decode", "--help")])
+def test_help_without_standard_output(arguments, tmp_path):
+    done = start(*arguments, closed=(1,), cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"bpejit: error: standard output is closed")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("info", "tokenizer"), ("encode", "text.txt", "--out", "-"), ("split", "--list")]
+)
+def test_a_full_standard_output(arguments, work):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = run(*arguments, cwd=work, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"bpejit: error: cannot write to standard output: No space left on device; expected room")
+    assert done.stderr.count(b"\n") == 1

@@ -116,10 +116,10 @@ def test_standard_input_and_output_from_a_file(work):
     before = snapshot(work)
     with (work / "corpus.txt").open("rb") as corpus:
         result = run("encode", "-", "--out", "corpus.txt", "--overwrite", cwd=work, stdin=corpus)
-    assert b"is one of the inputs (it is the same file as `-`)" in result.stderr
+    assert b"is one of the inputs (it is the same file as standard input)" in result.stderr
     with (work / "corpus.txt").open("ab") as corpus:
         result = run("encode", "corpus.txt", "--out", "-", cwd=work, stdout=corpus)
-    assert b"cannot write `-`: it is one of the inputs (it is the same file as `corpus.txt`)" in result.stderr
+    assert b"cannot write standard output: it is one of the inputs (it is the same file as `corpus.txt`)" in result.stderr
     assert snapshot(work) == before
 
 

@@ -138,9 +138,9 @@ class Contents:
         found = recognise_contents(head) if self.input_format == "auto" else None
         if found is not None:
             what, action = found
+            source = "standard input" if path == "-" else f"the input `{path}`"
             raise CorpusError(
-                f"the input `{path}` is {what}; expected text: {action}, "
-                'or give `input_format="text"` to take its bytes as they are'
+                f'{source} is {what}; expected text: {action}, or give `input_format="text"` to take its bytes as they are'
             )
         if not head.startswith(BYTE_ORDER_MARK):
             return 0
@@ -150,5 +150,5 @@ class Contents:
 
 def named_inputs(paths: list[str]) -> str:
     """Return the names of some inputs for a message."""
-    shown = ", ".join(f"`{path}`" for path in paths[:3])
+    shown = ", ".join("standard input" if path == "-" else f"`{path}`" for path in paths[:3])
     return shown if len(paths) <= 3 else f"{shown} and {len(paths) - 3} more inputs"

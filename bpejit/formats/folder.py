@@ -326,7 +326,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     found = hashlib.sha256(data).hexdigest()
     if found != expected:
         raise TokenizerFormatError(
-            f"`{tokenizer_path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {expected}; "
+            f"`{tokenizer_path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
             "restore the file, or save the tokenizer again"
         )
     pattern = _field(own, "pattern", dict, own_path)
@@ -366,7 +366,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     expected = _field(own, "sha256", str, own_path)
     if model.sha256 != expected:
         raise TokenizerFormatError(
-            f"`{own_path}` was changed after bpejit wrote it: it says that the tokenizer's SHA-256 is {expected}, "
+            f"`{own_path}` was changed after bpejit wrote it: it says that the tokenizer's SHA-256 is {shorten(expected)}, "
             f"but it is {model.sha256}; restore the file, or save the tokenizer again"
         )
     if unicode is not None:
@@ -390,7 +390,7 @@ def _check_unicode(version: str, path: Path) -> None:
 def _not_ours(folder: Path) -> TokenizerFormatError:
     if not folder.exists():
         return TokenizerFormatError(
-            f"there is no tokenizer `{folder}`: no such folder; expected one that `bpejit train` has written: "
+            f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "
             "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
         )
     if not folder.is_dir():
@@ -414,9 +414,10 @@ def _check_version(own: dict[str, Any], path: Path) -> None:
         raise _bad_field(path, "format", own.get("format"), repr(FORMAT))
     version = _field(own, "format_version", int, path)
     if version > FORMAT_VERSION:
+        writer = shorten(own["bpejit_version"]) if "bpejit_version" in own else "of a later version"
         raise TokenizerFormatError(
-            f"`{path}` has format version {version}, and bpejit {__version__} reads up to {FORMAT_VERSION}; it was written by "
-            f"bpejit {own.get('bpejit_version', 'of a later version')}: install that or a later one"
+            f"`{path}` has format version {shorten(version)}, and bpejit {__version__} reads up to {FORMAT_VERSION}; it was "
+            f"written by bpejit {writer}: install that or a later one"
         )
     if version < 1:
         raise _bad_field(path, "format_version", version, "1")
