@@ -3,15 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-NARROW := $(addprefix tests/,kernels/test_bpe.py kernels/test_encoding.py kernels/test_lanes.py \
-  kernels/test_parts.py kernels/test_splitting.py test_encoding.py \
-  test_machine_code.py test_split_automaton.py test_split_corpora.py test_split_pattern.py test_split_sequences.py test_target.py)
+NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_span_encoding.py jit/test_simd.py \
+  kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
+  jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_pattern.py splitting/test_sequences.py jit/test_target.py)
 TESTS ?=
 # Those that meet every kernel, for runs under other conditions.
-CORE_TESTS := tests/kernels tests/test_machine_code.py tests/test_encoding.py tests/test_training.py tests/test_tokenizer.py \
-	tests/test_special_tokens.py tests/test_split_pattern.py tests/test_split_local_rules.py tests/test_formats_folder.py
-OLDEST_TESTS := $(CORE_TESTS) $(addprefix tests/,test_cli_commands.py test_cli_errors.py test_cache.py test_engines_agree.py \
-	test_split_presets.py test_verify.py)
+CORE_TESTS := tests/kernels tests/jit/test_machine_code.py tests/encoding/test_encoder.py tests/training/test_merge_learner.py tests/test_tokenizer.py \
+	tests/encoding/test_special_tokens.py tests/splitting/test_pattern.py tests/splitting/test_local_rules.py tests/formats/test_folder.py
+OLDEST_TESTS := $(CORE_TESTS) $(addprefix tests/,cli/test_commands.py cli/test_errors_of_commands.py jit/test_cache.py engines/test_engines_agree.py \
+	splitting/test_presets.py verification/test_verify.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 .PHONY: help setup check fmt test quick core test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 

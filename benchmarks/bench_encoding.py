@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = string.encode()
     begun = time.perf_counter()
     tokenizer = make_tokenizer(text, options)
-    from bpejit.encoding import Encoder
+    from bpejit.encoding.encoder import Encoder
 
     encoder = Encoder(tokenizer.model)
     workspace = encoder.new_workspace()

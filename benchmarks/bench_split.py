@@ -22,8 +22,8 @@ import numpy as np
 import regex
 
 from bpejit.arrays import Array, padded_text
-from bpejit.kernels import splitting
-from bpejit.split import PRESETS, Splitter, compile_pattern
+from bpejit.kernels.splitting import spans
+from bpejit.splitting import PRESETS, Splitter, compile_pattern
 
 BLOCK_BYTES = 1 << 16
 TEXTS = Path(__file__).resolve().parent.parent / "tests" / "data"
@@ -48,9 +48,9 @@ def split_blocks(splitter: Splitter, text: Array, n_bytes: int, ends: Array) -> 
     total = position = 0
     while position < n_bytes:
         position = min(position + BLOCK_BYTES, n_bytes)
-        state[splitting.NEED_CALL] = 1
-        while state[splitting.NEED_CALL]:
-            total += splitting.split_spans(text, position, position == n_bytes, splitter.automaton, state, ends)
+        state[spans.NEED_CALL] = 1
+        while state[spans.NEED_CALL]:
+            total += spans.split_spans(text, position, position == n_bytes, splitter.automaton, state, ends)
     return total
 
 
@@ -83,7 +83,7 @@ def main() -> int:
         f"numba {numba.__version__}, numpy {np.__version__}, regex {regex.__version__}"
     )
     print(f"{'pattern':10} {'file':24} {'MB':>6} {'pre-tokens':>11} {'regex MB/s':>11} {'bpejit MB/s':>12} {'ratio':>7}")
-    ends = np.empty(BLOCK_BYTES + splitting.MIN_ENDS, dtype=np.uint32)
+    ends = np.empty(BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
     for pattern in arguments.pattern or PRESETS:
         compiled = compile_pattern(pattern)
         if compiled.tables is None:

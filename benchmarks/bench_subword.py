@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     import numpy as np
 
-    from bpejit.subword import RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
+    from bpejit.t2t.subword_text_encoder import RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
 
     SubwordTextEncoder.build_from_generator(["compile every kernel"], 40).encode("first")
 

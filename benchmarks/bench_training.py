@@ -56,9 +56,9 @@ def run_baseline(text: bytes, n_merges: int) -> Run:
 
 def run_bpejit(text: bytes, n_merges: int) -> Run:
     from bpejit.arrays import padded_text
-    from bpejit.counting import PretokenCounter
-    from bpejit.split import Splitter
-    from bpejit.training import learn_merges
+    from bpejit.splitting import Splitter
+    from bpejit.training.counting import PretokenCounter
+    from bpejit.training.merge_learner import learn_merges
     from bpejit.warmup import warmup
 
     begun = time.perf_counter()

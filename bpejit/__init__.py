@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpejit import subword
-    from bpejit.budget import get_encoding_cache_budget, set_encoding_cache_budget
+    from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from bpejit.model import Model
     from bpejit.tokenfiles.flat import open_tokens
     from bpejit.tokenizer import Tokenizer, load
-    from bpejit.trainer import train, train_bpe
-    from bpejit.verification import verify
+    from bpejit.training.train import train, train_bpe
+    from bpejit.verification.verify import verify
     from bpejit.warmup import warmup
 
 __version__ = "0.1.0"
@@ -53,13 +53,13 @@ _HOMES = {
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
     "UnsupportedError": "bpejit.errors",
-    "get_encoding_cache_budget": "bpejit.budget",
+    "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
     "open_tokens": "bpejit.tokenfiles.flat",
-    "set_encoding_cache_budget": "bpejit.budget",
-    "train": "bpejit.trainer",
-    "train_bpe": "bpejit.trainer",
-    "verify": "bpejit.verification",
+    "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
+    "train": "bpejit.training.train",
+    "train_bpe": "bpejit.training.train",
+    "verify": "bpejit.verification.verify",
     "warmup": "bpejit.warmup",
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bpejit.kernels._constants import TEXT_PADDING
+from bpejit.kernels.constants import TEXT_PADDING
 
 Array = npt.NDArray[Any]
 

@@ -12,14 +12,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.preparation.checking import canonical
-from bpejit.preparation.record import FileSections, Preparation, TokenFlags
-from bpejit.split.presets import Pattern
-from bpejit.split.presets import pattern_source as pattern_source
+from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.record import FileSections, Preparation, TokenFlags
+from bpejit.splitting.presets import Pattern
+from bpejit.splitting.presets import pattern_source as pattern_source
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
-    from bpejit.preparation.template import Template
+    from bpejit.normalization.post_processor import Template
 
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that no valid UTF-8 has. Vocabularies that were trained on characters lack them."""
@@ -38,7 +38,7 @@ class Model:
     special_tokens : dict of str to int
         Text and id of each special token; no id is that of an ordinary token.
     pattern : str or tuple of str
-        Name of a preset, a regular expression, or several that are applied one after the other (see `bpejit.split`).
+        Name of a preset, a regular expression, or several that are applied one after the other (see `bpejit.splitting`).
     tie_break : str, optional
         The rule that chose among equally frequent pairs, where the model was trained by bpejit.
     merge_counts : list of int, optional
@@ -62,7 +62,7 @@ class Model:
         JSON of what `tokenizer.json` says stands around the ids of a text, `null` if nothing (see `template`).
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0" (see
-        `bpejit.split.unicode_versions`); None for whichever the installed `regex` package has.
+        `bpejit.splitting.unicode_versions`); None for whichever the installed `regex` package has.
     config : TokenizerConfig
         Settings for `transformers`; their tokens are among the special tokens.
     file_sections : FileSections, optional
@@ -160,7 +160,7 @@ class Model:
     @cached_property
     def template(self) -> Template | None:
         """What stands around the ids of a text for models that want it; None if nothing does."""
-        from bpejit.preparation.template import make_template
+        from bpejit.normalization.post_processor import make_template
 
         return make_template(json.loads(self.post_processor))
 

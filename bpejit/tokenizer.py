@@ -12,33 +12,33 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.budget import Pool, process_budget
-from bpejit.collecting import collector_paused
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs
-from bpejit.encoding import AnySplitter, Encoder, text_to_bytes
+from bpejit.encoding.cache_budget import Pool, process_budget
+from bpejit.encoding.encoder import AnySplitter, Encoder, text_to_bytes
+from bpejit.encoding.file_encoding import EncodeReport, decode_file, encode_files
+from bpejit.encoding.offsets import TokenOffsets, prepared_offsets, token_offsets
+from bpejit.encoding.special_token_policy import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
+from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
+from bpejit.encoding.workspace import Workspace
 from bpejit.engines import check_spread
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenizerFormatError, shorten
-from bpejit.file_to_file import EncodeReport, decode_file, encode_files
 from bpejit.formats.export import FORMATS, save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.formats.recognise import load_model
 from bpejit.model import Model
-from bpejit.offsets import TokenOffsets, prepared_offsets, token_offsets
-from bpejit.preparation import PreparedText, Preparer
-from bpejit.special_tokens import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
-from bpejit.split import Pattern
-from bpejit.split.unicode_versions import installed_unicode
-from bpejit.streaming import StreamDecoder, decode_stream
+from bpejit.normalization import PreparedText, Preparer
+from bpejit.process_memory import collector_paused
+from bpejit.splitting import Pattern
+from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenfiles.description import DTYPES
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from bpejit.faces.huggingface import HuggingFaceTokenizer
-    from bpejit.faces.tiktoken import Encoding as TiktokenEncoding
+    from bpejit.compat.huggingface import HuggingFaceTokenizer
+    from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
 
 ITERABLE_IDS = 2048
 """Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
@@ -59,7 +59,7 @@ class Tokenizer:
     special_tokens : list of str, optional
         Always found in text first, the longest where several begin; one that the vocabulary lacks is appended to it.
     pattern : str or tuple of str
-        The split pattern: a preset's name (see `bpejit.split.PRESETS`), a regular expression, or several of these
+        The split pattern: a preset's name (see `bpejit.splitting.PRESETS`), a regular expression, or several of these
         expressions, each of which splits the pieces of the one before.
     unicode : str, optional
         The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
@@ -492,7 +492,7 @@ class Tokenizer:
 
     def as_tiktoken(self, name: str = "bpejit") -> TiktokenEncoding:
         """Return this tokenizer with the methods of `tiktoken.Encoding`, for code that is written for it."""
-        from bpejit.faces.tiktoken import Encoding
+        from bpejit.compat.tiktoken import Encoding
 
         return Encoding(self, arguments.string("name", name))
 
@@ -502,9 +502,9 @@ class Tokenizer:
         Parameters
         ----------
         options
-            Those of `bpejit.faces.huggingface.HuggingFaceTokenizer`: `eos_token`, `pad_token`, `model_max_length` and so on.
+            Those of `bpejit.compat.huggingface.HuggingFaceTokenizer`: `eos_token`, `pad_token`, `model_max_length` and so on.
         """
-        from bpejit.faces.huggingface import HuggingFaceTokenizer
+        from bpejit.compat.huggingface import HuggingFaceTokenizer
 
         return HuggingFaceTokenizer(self, **options)
 

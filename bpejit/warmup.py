@@ -66,9 +66,9 @@ def compiling_meanwhile(part: str) -> Iterator[None]:
 
 def _train() -> None:
     from bpejit.arrays import padded_text
-    from bpejit.counting import PretokenCounter, merge_tables
-    from bpejit.split import Splitter
-    from bpejit.training import TIE_RULES, learn_merges
+    from bpejit.splitting import Splitter
+    from bpejit.training.counting import PretokenCounter, merge_tables
+    from bpejit.training.merge_learner import TIE_RULES, learn_merges
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     text, n_bytes = padded_text(_TEXT)
@@ -84,9 +84,9 @@ def _train() -> None:
 
 
 def _encode() -> None:
-    from bpejit.encoding import Encoder
+    from bpejit.encoding.encoder import Encoder
     from bpejit.model import Model
-    from bpejit.split import Splitter
+    from bpejit.splitting import Splitter
 
     # Cutting a text into chunks is compiled for training, meanwhile.
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
@@ -100,8 +100,8 @@ def _encode() -> None:
 
 def _run_others() -> None:
     from bpejit.formats.ranks import recover_merges
-    from bpejit.split.special_finder import SpecialFinder
-    from bpejit.subword import SubwordTextEncoder
+    from bpejit.splitting.special_finder import SpecialFinder
+    from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
     list(SpecialFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))

@@ -49,6 +49,8 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except SystemExit as end:
         if end.code == TERMINATED:
+            # Python restores the default action of handled signals before it ends: one more SIGTERM would change the exit code.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             sys.stderr.write("bpejit: terminated\n")
         raise
 

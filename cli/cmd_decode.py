@@ -38,7 +38,7 @@ def decode(
         bpejit decode tokens.bin | head
     """
     from bpejit.formats.recognise import tokenizer_files
-    from bpejit.outputs import check_outputs, is_standard_output
+    from bpejit.storage.outputs import check_outputs, is_standard_output
     from bpejit.tokenfiles.flat import token_inputs
 
     target = "-" if out is None else out

@@ -92,7 +92,7 @@ def _notes(form: str, tokenizer: Tokenizer) -> list[str]:
 
 def _check(tokenizer: Tokenizer, path: str) -> None:
     """Print what other tools make of a file; exit with 1 if one gives other ids."""
-    from bpejit.acceptance import check_readers
+    from bpejit.verification.acceptance import check_readers
 
     meanings = {"equal": "reads it with equal ids", "different": "GIVES OTHER IDS", "refused": "refuses it"}
     different = False

@@ -100,8 +100,8 @@ def _is_text(path: str) -> bool:
 
 
 def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str]]:
-    from bpejit.split import compile_pattern
-    from bpejit.split.unicode_versions import installed_unicode
+    from bpejit.splitting import compile_pattern
+    from bpejit.splitting.unicode_versions import installed_unicode
 
     model = tokenizer.model
     yield "tokenizer", path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bpejit.split.presets import PRESETS_WITH_SOURCE, Pattern, pattern_source
+from bpejit.splitting.presets import PRESETS_WITH_SOURCE, Pattern, pattern_source
 
 from .options import PATTERNS, debug_option, input_format_option, quiet_option, unicode_option
 from .progress import format_bytes, watch
@@ -18,7 +18,7 @@ from .quoting import quoted
 if TYPE_CHECKING:
     from bpejit.arrays import Array
     from bpejit.corpus.sources import Source
-    from bpejit.split import SplitPattern, Splitter
+    from bpejit.splitting import SplitPattern, Splitter
 
 DEFAULT_COUNT = 100
 
@@ -116,7 +116,7 @@ def split(
 def _make_splitter(patterns: tuple[str, ...], specials: tuple[str, ...], folder: str | None, unicode: str | None) -> Splitter:
     from bpejit.formats.folder import load_folder
     from bpejit.model import special_bytes
-    from bpejit.split import Splitter
+    from bpejit.splitting import Splitter
 
     pattern: Pattern
     if folder is not None:
@@ -141,7 +141,7 @@ class _Totals:
     shown: int | None = None
 
     def add(self, ends: Array) -> None:
-        from bpejit.kernels._constants import SPECIAL_FLAG
+        from bpejit.kernels.constants import SPECIAL_FLAG
 
         self.n_spans += ends.size
         self.n_specials += int((ends >= SPECIAL_FLAG).sum())
@@ -171,7 +171,7 @@ def _blocks(splitter: Splitter, source: Source, totals: _Totals) -> Iterator[tup
 
 def _spans(text: Array, first: int, ends: Array) -> Iterator[tuple[bytes, bool]]:
     """Yield the bytes of each span, and whether it is a special token."""
-    from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG
+    from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 
     for end in ends.tolist():
         yield text[first : end & POSITION_MASK].tobytes(), bool(end & SPECIAL_FLAG)
@@ -209,7 +209,7 @@ def _show_json(splitter: Splitter, sources: list[Source], count: int | None) -> 
 
 def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Totals:
     """Write the most frequent and the longest pre-tokens; special tokens do not count."""
-    from bpejit.counting import PretokenCounter
+    from bpejit.training.counting import PretokenCounter
 
     totals = _Totals()
     counter = PretokenCounter()

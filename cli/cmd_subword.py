@@ -99,8 +99,8 @@ def train(
     """
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
-    from bpejit.outputs import check_outputs
-    from bpejit.subword_files import check_output, train_vocabulary
+    from bpejit.storage.outputs import check_outputs
+    from bpejit.t2t.subword_files import check_output, train_vocabulary
 
     contents = Contents(input_format, strip_bom=True)
     with watch(quiet=quiet) as progress:
@@ -162,7 +162,7 @@ def encode(
     """
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
-    from bpejit.subword_files import encode_file, load_vocabulary
+    from bpejit.t2t.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.writer import check_token_outputs
 
     contents = Contents(input_format, strip_bom=strip_bom)
@@ -200,8 +200,8 @@ def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: 
     Example:
         bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
     """
-    from bpejit.outputs import check_outputs, is_standard_output
-    from bpejit.subword_files import decode_file, load_vocabulary
+    from bpejit.storage.outputs import check_outputs, is_standard_output
+    from bpejit.t2t.subword_files import decode_file, load_vocabulary
     from bpejit.tokenfiles.flat import token_inputs
 
     target = "-" if out is None else out

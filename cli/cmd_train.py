@@ -120,7 +120,7 @@ def train(
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.folder import check_folder, save_folder
-    from bpejit.trainer import train_model, training_notes
+    from bpejit.training.train import train_model, training_notes
     from bpejit.warmup import compiling_meanwhile
 
     check_folder(out, overwrite=overwrite)  # not after hours of training

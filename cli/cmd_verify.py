@@ -10,7 +10,7 @@ from .options import debug_option, input_format_option, pattern_options, quiet_o
 from .progress import format_bytes, format_seconds, watch
 
 if TYPE_CHECKING:
-    from bpejit.verification import Difference
+    from bpejit.verification.verify import Difference
 
 
 @click.command()
@@ -47,7 +47,7 @@ def verify(
         bpejit verify tokenizer corpus.txt --against tokenizers
         bpejit verify tokenizer corpus.txt --against tiktoken
     """
-    from bpejit.verification import verify as compare
+    from bpejit.verification.verify import verify as compare
 
     with watch(quiet=quiet) as progress:
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)

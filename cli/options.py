@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 from bpejit.errors import shorten
-from bpejit.split.presets import PRESETS
+from bpejit.splitting.presets import PRESETS
 
 from .option_names import COMMAND
 

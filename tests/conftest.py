@@ -15,6 +15,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import subprocess
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
@@ -136,3 +137,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped")
     for line in summarize_skips(reasons):
         terminalreporter.write_line(line)
+
+
+def tracked_files() -> list[Path]:
+    """Return the files of the project: those that git tracks, and new ones that it does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout: nothing says which files belong to the project")
+    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]

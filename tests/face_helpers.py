@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import bpejit
 from bpejit.arrays import padded_text
-from bpejit.counting import PretokenCounter
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, pattern_source
-from bpejit.split import Splitter
-from bpejit.training import learn_merges
+from bpejit.splitting import Splitter
+from bpejit.training.counting import PretokenCounter
+from bpejit.training.merge_learner import learn_merges
 
 END = "<|endoftext|>"
 

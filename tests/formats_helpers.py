@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from bpejit.model import Model
@@ -104,3 +108,73 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     else:
         copy[key] = new
     return copy
+
+
+BYTES = {byte: bytes([byte]) for byte in range(256)}
+
+RANKED = Model(BYTES | {256: b"ab", 257: b"abc"}, [], {"<|endoftext|>": 300}, ranked=True)
+
+PAIR = Model(BYTES | {256: b"ab"}, [(b"a", b"b")], {"<|endoftext|>": 257})
+
+PATTERN = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def tekken(
+    *, special_tokens: list[str] | None, n_specials: int, longer: list[bytes], unused: int, version: str
+) -> dict[str, Any]:
+    """The content of a tekken.json, as mistral-common has it."""
+    tokens = [*(bytes([byte]) for byte in range(256)), *longer, *(b"unused%d" % number for number in range(unused))]
+    vocab = [
+        {
+            "rank": rank,
+            "token_bytes": base64.b64encode(token).decode(),
+            "token_str": token.decode() if token.isascii() else None,
+        }
+        for rank, token in enumerate(tokens)
+    ]
+    content: dict[str, Any] = {
+        "config": {
+            "pattern": PATTERN,
+            "num_vocab_tokens": len(tokens),
+            "default_vocab_size": n_specials + 256 + len(longer),
+            "default_num_special_tokens": n_specials,
+            "version": version,
+        },
+        "vocab": vocab,
+    }
+    if special_tokens is not None:
+        content["special_tokens"] = [
+            {"rank": rank, "token_str": text, "is_control": True} for rank, text in enumerate(special_tokens)
+        ]
+    return content
+
+
+NEWER = tekken(special_tokens=["<unk>", "<s>", "</s>"], n_specials=5, longer=[b" a", b" ab", b"xyz"], unused=3, version="v11")
+
+OLDER = tekken(special_tokens=None, n_specials=1000, longer=[b" a", b" ab"], unused=3, version="v3")
+
+
+@st.composite
+def grown_models(draw: st.DrawFn) -> Model:
+    """Ranked models whose longer tokens are made of shorter ones, in an order that is more or less that of their making."""
+    tokens = [b"a", b"b", b" "]
+    for left, right in draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=16)):
+        token = tokens[left % len(tokens)] + tokens[right % len(tokens)]
+        if len(token) <= 12 and token not in tokens:
+            tokens.append(token)
+    longer = tokens[3:]
+    order = draw(st.sampled_from(["made", "shuffled", "long first", "two exchanged"]))
+    if order == "shuffled":
+        longer = draw(st.permutations(longer))
+    elif order == "long first":
+        longer.sort(key=len, reverse=True)
+    elif order == "two exchanged" and longer:
+        i, j = draw(st.integers(0, len(longer) - 1)), draw(st.integers(0, len(longer) - 1))
+        longer[i], longer[j] = longer[j], longer[i]
+    return Model(BYTES | dict(enumerate(longer, start=256)), [], pattern=r"[\s\S]+", ranked=True)
+
+
+def hugging_face(folder: Path) -> Callable[[str], list[int]]:
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bpejit.bytemap import bytes_to_text
+from bpejit.normalization.byte_characters import bytes_to_text
 
 PAIRED = " ab1-\n.Asé<"
 """Characters of which any two bytes side by side merge, so that ids show where text was split."""

@@ -1,6 +1,6 @@
 """Readable twins of the kernels: the same results in plain Python, with no thought for speed.
 
-Each kernel has a function of its own name here (`test_house_rules.py` sees to it). The twins take and return plain
+Each kernel has a function of its own name here (`project/test_house_rules.py` sees to it). The twins take and return plain
 Python values where that reads better; the tests convert.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import regex
 
-from bpejit.kernels._constants import SPECIAL_FLAG
+from bpejit.kernels.constants import SPECIAL_FLAG
 
 # ---- splitting -------------------------------------------------------------------------------------------------------
 

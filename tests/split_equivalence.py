@@ -14,13 +14,13 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from bpejit.split.automaton import make_dfa, sets_of
-from bpejit.split.classes import END_CLASS, Classes, partition
-from bpejit.split.gaps import fill_gaps
-from bpejit.split.parse import Node, parse_with_marks
-from bpejit.split.pattern import _compose
-from bpejit.split.presets import Pattern, pattern_source
-from bpejit.split.transducer import Transducer
+from bpejit.splitting.automaton import make_dfa, sets_of
+from bpejit.splitting.character_classes import END_CLASS, Classes, partition
+from bpejit.splitting.gaps import fill_gaps
+from bpejit.splitting.pattern import _compose
+from bpejit.splitting.presets import Pattern, pattern_source
+from bpejit.splitting.regex_syntax import Node, parse_with_marks
+from bpejit.splitting.transducer import Transducer
 
 MOST_CONFIGURATIONS = 500_000
 

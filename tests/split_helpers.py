@@ -10,9 +10,9 @@ import naive
 import numpy as np
 
 from bpejit.arrays import padded_text
-from bpejit.kernels import splitting
-from bpejit.kernels._constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
-from bpejit.split import Pattern, Splitter
+from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
+from bpejit.kernels.splitting import spans
+from bpejit.splitting import Pattern, Splitter
 
 
 @lru_cache(maxsize=64)
@@ -28,9 +28,7 @@ def split_by_regex(splitter: Splitter, data: bytes) -> list[int]:
     return naive.split_spans(data, splitter.pattern.stages, list(splitter.special_tokens))
 
 
-def split_stream(
-    splitter: Splitter, pieces: Iterable[bytes], n_ends: int = splitting.MIN_ENDS, shift: bool = True
-) -> list[int]:
+def split_stream(splitter: Splitter, pieces: Iterable[bytes], n_ends: int = spans.MIN_ENDS, shift: bool = True) -> list[int]:
     """Split a text that comes in pieces, in a buffer that keeps what the state still needs, and no more if `shift`."""
     state = splitter.new_state()
     ends = np.zeros(n_ends, dtype=np.uint32)
@@ -41,15 +39,15 @@ def split_stream(
     for piece in pieces:
         kept += piece or b""
         text = np.frombuffer(kept + b"\xff" * TEXT_PADDING, dtype=np.uint8).copy()
-        state[splitting.NEED_CALL] = 1
-        while state[splitting.NEED_CALL]:
-            n = splitting.split_spans(text, len(kept), piece is None, splitter.automaton, state, ends)
+        state[spans.NEED_CALL] = 1
+        while state[spans.NEED_CALL]:
+            n = spans.split_spans(text, len(kept), piece is None, splitter.automaton, state, ends)
             assert n <= n_ends
             found += [(end & POSITION_MASK) + offset | end & SPECIAL_FLAG for end in ends[:n].tolist()]
-        start = int(state[splitting.SPAN_START])
+        start = int(state[spans.SPAN_START])
         assert start + offset == (found[-1] & POSITION_MASK if found else 0)
         if shift:
-            splitting.shift_state(state, start)
+            spans.shift_state(state, start)
             kept = kept[start:]
             offset += start
     return found

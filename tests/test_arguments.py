@@ -11,7 +11,7 @@ import pytest
 
 import bpejit
 from bpejit import arguments
-from bpejit.subword import SubwordTextEncoder
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = "low lower lowest, new newer newest. " * 20
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import read_shared, small
 
-from bpejit.encoding import Encoder
+from bpejit.encoding.encoder import Encoder
 from bpejit.model import Model
 
 END = "<|endoftext|>"

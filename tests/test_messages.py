@@ -14,8 +14,8 @@ from cli_helpers import MODULE, invoke
 
 import bpejit
 from bpejit.errors import shorten
-from bpejit.subword import SubwordTextEncoder
-from bpejit.subword_files import count_tokens
+from bpejit.t2t.subword_files import count_tokens
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 with_option_names = __import__(f"{MODULE}.option_names", fromlist=["with_option_names"]).with_option_names
 

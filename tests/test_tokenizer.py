@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
-from bpejit.bytemap import text_to_bytes as unmap
 from bpejit.formats.recognise import load_model
 from bpejit.model import Model
+from bpejit.normalization.byte_characters import text_to_bytes as unmap
 
 END = "<|endoftext|>"
 

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable
-from bpejit.kernels import cells, pairs
+from bpejit.kernels.training import cells, pairs
 
 BORDER = np.uint64(1000)
 

@@ -11,7 +11,7 @@ REGEX_BYTES = 2_000_000
 
 
 def run(context: Context) -> None:
-    from bpejit.split import PRESETS
+    from bpejit.splitting import PRESETS
 
     for corpus in context.corpora_named():
         data = corpus.read()

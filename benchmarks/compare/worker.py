@@ -174,8 +174,8 @@ def gigatoken_to_file(encoder: Any, path: str, out: Path, workers: int, dtype: s
 def split(params: Params) -> Params:
     """Split a text, by bpejit or by the regex package, on one core."""
     from bpejit.arrays import padded_text
-    from bpejit.kernels import splitting
-    from bpejit.split import Splitter, compile_pattern
+    from bpejit.kernels.splitting import spans
+    from bpejit.splitting import Splitter, compile_pattern
 
     from .. import bench_split
 
@@ -193,7 +193,7 @@ def split(params: Params) -> Params:
     if splitter.automaton is None:
         raise CannotError(f"the pattern runs through the regex package: {compiled.reason}")
     text, n_bytes = padded_text(data)
-    ends = np.empty(bench_split.BLOCK_BYTES + splitting.MIN_ENDS, dtype=np.uint32)
+    ends = np.empty(bench_split.BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
     bench_split.split_blocks(splitter, text[: min(n_bytes, 100_000) + 16], min(n_bytes, 100_000), ends)
     part = params["check_bytes"]
     equal = np.array_equal(splitter.split(text[: part + 16], part), splitter.split_by_regex(text[: part + 16], part))

@@ -1,6 +1,6 @@
 """Chunks: pieces of a source that are split into pre-tokens on their own, with the same result as the whole.
 
-A chunk ends at the end of its source, or at a safe cut (see `bpejit.split`): a place before a character `y` where the
+A chunk ends at the end of its source, or at a safe cut (see `bpejit.splitting`): a place before a character `y` where the
 pre-token boundary is certain whatever comes before and after. The part before a cut is finished by *reading* `y`, not by
 the end of the text, so a chunk carries a few bytes past its cut.
 """
@@ -15,9 +15,9 @@ import numpy as np
 from bpejit.arrays import Array, padded_text
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
-from bpejit.kernels._constants import TEXT_PADDING
-from bpejit.preparation import Preparer
-from bpejit.split import Splitter
+from bpejit.kernels.constants import TEXT_PADDING
+from bpejit.normalization import Preparer
+from bpejit.splitting import Splitter
 
 CHUNK_BYTES = 1 << 20
 """Usual size of a chunk: large against the cost of handing it out, and small enough that it is still in the processor's cache

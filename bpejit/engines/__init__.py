@@ -16,7 +16,7 @@ import os
 from bpejit import arguments
 from bpejit.engines.base import Engine
 from bpejit.errors import EngineError, shorten
-from bpejit.kernels._constants import MAX_TEXT_BYTES
+from bpejit.kernels.constants import MAX_TEXT_BYTES
 
 ENGINES = {
     "serial": ("bpejit.engines.serial", "SerialEngine"),

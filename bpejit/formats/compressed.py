@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath, read_file
+from bpejit.storage.files import StrPath, read_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip file; no tokenizer file that is text begins with them."""

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.files import StrPath
 from bpejit.formats.folder import check_folder, made_folder, save_folder
 from bpejit.formats.gpt2 import gpt2_files, save_gpt2_pair
 from bpejit.formats.readers import note
 from bpejit.formats.tiktoken import tiktoken_files, write_tiktoken
 from bpejit.model import Model
-from bpejit.outputs import check_not_stream, check_output_folder, check_outputs
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import check_not_stream, check_output_folder, check_outputs
 
 _logger = logging.getLogger("bpejit.formats")
 

@@ -48,10 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from bpejit import __version__
-from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import BpejitError, OutputError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
-from bpejit.exchange import recover_description
-from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import (
     CONFIG_FILE,
     file_sections,
@@ -63,11 +60,14 @@ from bpejit.formats.huggingface import (
 )
 from bpejit.formats.pipelines import split_steps
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.outputs import check_output_folder, check_outputs
-from bpejit.preparation.checking import canonical
-from bpejit.preparation.record import FileSections, Preparation, TokenFlags
-from bpejit.split.presets import Pattern
-from bpejit.temporary import sync_folders
+from bpejit.normalization.byte_characters import bytes_to_text, text_to_bytes
+from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.record import FileSections, Preparation, TokenFlags
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.storage.temporary import sync_folders
 from bpejit.tokenizer_config import TokenizerConfig
 
 FORMAT = "bpejit tokenizer"
@@ -377,7 +377,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
 
 
 def _check_unicode(version: str, path: Path) -> None:
-    from bpejit.split.unicode_versions import check_unicode
+    from bpejit.splitting.unicode_versions import check_unicode
 
     try:
         check_unicode(version)

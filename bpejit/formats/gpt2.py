@@ -1,9 +1,9 @@
 """GPT-2's pair of files: `vocab.json`, token text -> id, and `merges.txt`, one merge a line in order.
 
-Bytes are written as `bpejit.bytemap` describes; a special token is written as its plain text. The pair says neither
-which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar of one that
-bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern, whatever the pair.
-`tokenizer_config.json` beside an exported pair says which tokens are special to `transformers.AutoTokenizer`.
+Bytes are written as `bpejit.normalization.byte_characters` describes; a special token is written as its plain text. The pair
+says neither which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar
+of one that bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern,
+whatever the pair. `tokenizer_config.json` beside an exported pair tells `transformers.AutoTokenizer` which tokens are special.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from bpejit import arguments
-from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
-from bpejit.files import StrPath, parse_json, read_file, replacing_all
 from bpejit.formats.huggingface import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.outputs import check_outputs
-from bpejit.split.presets import PRESETS, Pattern
+from bpejit.normalization.byte_characters import bytes_to_text, text_to_bytes
+from bpejit.splitting.presets import PRESETS, Pattern
+from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.storage.outputs import check_outputs
 
 VOCAB_FILE = "vocab.json"
 

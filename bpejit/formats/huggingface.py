@@ -17,12 +17,12 @@ from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
-from bpejit.bytemap import bytes_to_text, text_to_bytes
 from bpejit.errors import shorten
 from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.preparation.checking import canonical
-from bpejit.preparation.record import TokenFlags
+from bpejit.normalization.byte_characters import bytes_to_text, text_to_bytes
+from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.record import TokenFlags
 
 END_OF_TEXT = "<|endoftext|>"
 

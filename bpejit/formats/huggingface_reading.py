@@ -1,7 +1,7 @@
 """Hugging Face's `tokenizer.json`, read exactly: a model made of it gives the ids that `tokenizers` gives.
 
 Byte-level BPE is read, with the normalizers, pre-tokenizers, added tokens and post-processors named in
-`bpejit.preparation`. Whatever else the file holds is refused by name and place, never passed over. Only `truncation` and
+`bpejit.normalization`. Whatever else the file holds is refused by name and place, never passed over. Only `truncation` and
 `padding` have no say: they cut and fill what a caller of `tokenizers` gets, and are no part of the tokenizer here. The ids
 are those of `encode(text, add_special_tokens=False)`; what the post-processor adds is in `Model.template`.
 """
@@ -13,18 +13,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bpejit.bytemap import text_to_bytes
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.files import StrPath, parse_json
 from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.huggingface import sections_text
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, special_bytes
-from bpejit.preparation import Preparation, Preparer, TokenFlags
-from bpejit.preparation.checking import Fields, canonical, refused, shown, unsupported
-from bpejit.preparation.pretokenizers import WHOLE, read_byte_level
-from bpejit.preparation.record import FileSections
-from bpejit.preparation.template import make_template
+from bpejit.normalization import Preparation, Preparer, TokenFlags
+from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.normalization.json_fields import Fields, canonical, refused, shown, unsupported
+from bpejit.normalization.post_processor import make_template
+from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
+from bpejit.normalization.record import FileSections
+from bpejit.storage.files import StrPath, parse_json
 
 FILE = "tokenizer.json"
 

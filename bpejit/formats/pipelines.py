@@ -3,7 +3,7 @@ r"""Pre-tokenizers of `tokenizer.json` for split patterns, in the spelling that 
 Some readers have no engine for regular expressions: they recognise the pre-tokenizers of published files by their text and
 refuse the rest. So a preset is written as its published file writes it, where that splits every text alike
 (`tests/split_equivalence.py` proves it on the automata of both spellings). Other patterns are translated to the dialect
-of Hugging Face's `Split` (see `bpejit.split.translate`).
+of Hugging Face's `Split` (see `bpejit.splitting.dialects`).
 
 One pattern has no spelling that all readers accept: `cl100k` makes one piece of the white space at the end of a text, and the
 similar pattern in published files (`llama3`) cuts it after the last line break.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from bpejit.errors import PatternError
-from bpejit.split.presets import PRESETS, Pattern
+from bpejit.splitting.presets import PRESETS, Pattern
 
 Component = dict[str, Any]
 """A component of `tokenizer.json`, as parsed JSON."""
@@ -57,7 +57,7 @@ def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Compon
     published = _published(pattern, unicode)
     if published is not None:
         return published
-    from bpejit.split.translate import to_oniguruma
+    from bpejit.splitting.dialects import to_oniguruma
 
     stages = (pattern,) if isinstance(pattern, str) else pattern
     translated = tuple(to_oniguruma(stage, unicode=unicode) for stage in stages)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.files import StrPath
-from bpejit.split.presets import PRESETS
+from bpejit.splitting.presets import PRESETS
+from bpejit.storage.files import StrPath
 
 END_OF_TEXT = "<|endoftext|>"
 

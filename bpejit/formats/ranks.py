@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.encoder_tables import ranked_rules
+from bpejit.encoding.encoder_tables import ranked_rules
 from bpejit.errors import shorten
-from bpejit.kernels.recovering import recover_splits
-from bpejit.kernels.rules import FREE, build_pairs
+from bpejit.kernels.encoding.merge_recovery import recover_splits
+from bpejit.kernels.encoding.merge_rules import FREE, build_pairs
 from bpejit.model import Model
 
 Merges = list[tuple[bytes, bytes]]

@@ -11,7 +11,7 @@ from typing import Any
 from bpejit.formats.huggingface import pre_tokenizer
 from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for, split_steps
 from bpejit.model import Model
-from bpejit.split.presets import PRESETS
+from bpejit.splitting.presets import PRESETS
 
 READ_PRESETS: dict[str, tuple[str, ...]] = {
     "tokenizers 1.0.0rc3": (

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.exchange import recover_description, recover_folder
-from bpejit.files import StrPath, parse_json, read_error
 from bpejit.formats.compressed import GZIP_SUFFIX, decompressed_head, read_tokenizer_file, without_gz
 from bpejit.formats.folder import OWN_FILE, PRIVATE_FILE, TOKENIZER_FILE, load_folder
 from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, load_gpt2_pair
@@ -25,7 +23,9 @@ from bpejit.formats.sidecar import sidecar_path
 from bpejit.formats.tekken import read_tekken
 from bpejit.formats.tiktoken import SUFFIX, looks_like_ranks, read_tiktoken
 from bpejit.model import Model
-from bpejit.split.presets import Pattern
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.exchange import recover_description, recover_folder
+from bpejit.storage.files import StrPath, parse_json, read_error
 
 TEKKEN_FILE = "tekken.json"
 
@@ -70,7 +70,7 @@ def load_model(
         If `unicode` is no version that can be had.
     """
     if unicode is not None:
-        from bpejit.split.unicode_versions import check_unicode
+        from bpejit.splitting.unicode_versions import check_unicode
 
         check_unicode(unicode)
     kind, place = recognise(download(path) if isinstance(path, str) and path.startswith(SCHEME) else path)

@@ -22,9 +22,9 @@ from typing import Any
 
 from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.exchange import recover_description
-from bpejit.files import StrPath, parse_json, read_file
 from bpejit.model import Model
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file
 
 FORMAT = "bpejit sidecar"
 

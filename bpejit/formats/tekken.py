@@ -20,11 +20,11 @@ import re
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.files import StrPath, parse_json
 from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.formats.tiktoken import MAX_RANK, MAX_TOKEN_BYTES
 from bpejit.model import Model
+from bpejit.storage.files import StrPath, parse_json
 
 EARLY_SPECIAL_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),

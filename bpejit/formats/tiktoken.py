@@ -15,13 +15,13 @@ from operator import lt
 from pathlib import Path
 
 from bpejit.errors import PatternError, TokenizerFormatError, shorten
-from bpejit.files import StrPath, replacing_all
 from bpejit.formats.compressed import read_tokenizer_file, without_gz
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
 from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
-from bpejit.outputs import check_not_stream, check_outputs
-from bpejit.split.presets import Pattern
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.outputs import check_not_stream, check_outputs
 
 SUFFIX = ".tiktoken"
 
@@ -242,7 +242,7 @@ def tiktoken_pattern(model: Model) -> str:
     TokenizerFormatError
         If tiktoken cannot split so.
     """
-    from bpejit.split.translate import to_fancy_regex
+    from bpejit.splitting.dialects import to_fancy_regex
 
     source = pattern_source(model.pattern)
     if not isinstance(source, str):

@@ -1,5 +1,5 @@
 """What is made once for a machine and read by later processes: compiled kernels, a file for each combination of types that one
-was called with, and the tables of split patterns (see `bpejit.split.kept`).
+was called with, and the tables of split patterns (see `bpejit.splitting.table_cache`).
 
 `BPEJIT_CACHE_DIR` names the folder, or `NUMBA_CACHE_DIR` the one above it; by default it is the user's folder for caches.
 `BPEJIT_CACHE=0` turns the cache off. In it are:

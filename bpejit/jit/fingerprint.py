@@ -39,8 +39,7 @@ def hash_text(text: str) -> str:
 def of_machine() -> str:
     """Return the hash of what the machine code of all kernels depends on: 24 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=12)
-    _add_files(digest, _FOLDER, "")
-    _add_files(digest, _FOLDER.parent / "kernels", "_")  # what is written in LLVM's language
+    _add_files(digest, _FOLDER)
     for package in ("numba", "llvmlite"):
         digest.update(_version_of(package))
     digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {np.__version__} {target.current()}\n".encode())
@@ -51,8 +50,8 @@ def of_machine() -> str:
 def of_sources() -> str:
     """Return the hash of all sources that machine code is made of: 24 hexadecimal digits, the same under every Python."""
     digest = hashlib.blake2b(digest_size=12)
-    _add_files(digest, _FOLDER, "")
-    _add_files(digest, _FOLDER.parent / "kernels", "")
+    _add_files(digest, _FOLDER)
+    _add_files(digest, _FOLDER.parent / "kernels")
     return digest.hexdigest()
 
 
@@ -147,12 +146,12 @@ def _value(value: Any, called: list[Any]) -> Any:
     return "anything", of_sources()
 
 
-def _add_files(digest: hashlib.blake2b, folder: Path, prefix: str) -> None:
-    """Add the modules in a folder whose names begin with a prefix."""
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(prefix) and path.suffix == ".py" and path.name not in _STORING:
+def _add_files(digest: hashlib.blake2b, folder: Path) -> None:
+    """Add the modules in a folder and in those below it."""
+    for path in sorted(folder.rglob("*.py")):
+        if path.name not in _STORING:
             content = path.read_bytes()
-            digest.update(f"{path.name} {len(content)}\n".encode())
+            digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode())
             digest.update(content)
 
 

@@ -152,11 +152,10 @@ def type_of_kernel(kernel: Any) -> Any:
 
 
 def type_of_intrinsic(function: Any) -> Any:
-    """Return the type by which Numba knows an `Intrinsic`: of `memory` as in `_memory`, of `lanes` as in `_lanes`."""
+    """Return the type by which Numba knows an `Intrinsic`: of `memory` as in `memory_llvm`, of `simd` as in `simd_llvm`."""
     from numba.core.registry import cpu_target
 
-    package, _, name = function.__module__.rpartition(".")
-    module = importlib.import_module(f"{package}._{name}")
+    module = importlib.import_module(f"{function.__module__}_llvm")
     context = cpu_target.typing_context
     context.refresh()  # makes what the module has defined known
     return context.resolve_value_type(getattr(module, function.__name__))

@@ -27,8 +27,8 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.errors import TokenFileError, shorten
-from bpejit.exchange import recover_description
-from bpejit.files import StrPath, parse_json, read_file
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file
 
 FORMAT = "bpejit token file"
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.errors import TokenFileError
-from bpejit.files import StrPath, read_error
+from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.description import DTYPES, Description, known_dtype, read_description, sidecar_path
 
 BLOCK_TOKENS = 1 << 20

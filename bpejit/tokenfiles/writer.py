@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bpejit.errors import TokenFileError
-from bpejit.files import StrPath, replacing_all
-from bpejit.outputs import check_outputs, is_device, is_standard_output
+from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.description import Description, known_dtype, sidecar_path, write_description
 
 _HASH_ALONGSIDE_BYTES = 1 << 16

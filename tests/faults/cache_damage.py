@@ -38,8 +38,8 @@ def prepare(folder: Path) -> Shared:
     corpus.write_bytes(data_text("prose.txt")[:50_000])
     tokenizer = bpejit.train([corpus], vocab_size=300, pattern="gpt2")
     tokenizer.decode(tokenizer.encode(corpus.read_text(encoding="utf-8")))
-    for module in pkgutil.iter_modules(kernels.__path__):
-        importlib.import_module(f"{kernels.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(kernels.__path__, "bpejit.kernels."):
+        importlib.import_module(module.name)
     codes = {}
     for kernel in dispatch.KERNELS:
         for signature in kernel.signatures:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from conftest import data_text
 from encoding_helpers import naive_ids
-from test_formats_recognise import NEWER
+from formats_helpers import NEWER
 
 import bpejit
 from bpejit.errors import BpejitError
 from bpejit.formats.folder import save_folder
 from bpejit.formats.recognise import load_model
-from bpejit.split import PRESETS
+from bpejit.splitting import PRESETS
 from tests.faults.area import WrongError
 
 TITLE = "damaged tokenizer files"

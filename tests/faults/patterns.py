@@ -12,7 +12,7 @@ import strategies
 from split_helpers import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 
 from bpejit.errors import PatternError
-from bpejit.split import Splitter, compile_pattern
+from bpejit.splitting import Splitter, compile_pattern
 from tests.faults.area import WrongError
 
 TITLE = "random split patterns against the regex package"

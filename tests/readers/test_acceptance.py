@@ -17,9 +17,9 @@ import pytest
 from conftest import DATA, ROOT, data_text, read_shared
 
 import bpejit
-from bpejit.acceptance import SAMPLES, Reading, check_readers, sample_texts
 from bpejit.formats.readers import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
-from bpejit.split import PRESETS
+from bpejit.splitting import PRESETS
+from bpejit.verification.acceptance import SAMPLES, Reading, check_readers, sample_texts
 
 ENVIRONMENTS = Path(os.environ.get("BPEJIT_READERS", ROOT / ".readers"))
 

@@ -22,7 +22,7 @@ class Bpeasy(Tool):
     def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path) -> Any:
         import bpeasy
 
-        from bpejit.split import PRESETS
+        from bpejit.splitting import PRESETS
 
         documents = iter(documents_of(path.read_bytes()))
         return bpeasy.train_bpe(documents, PRESETS["gpt2"], NO_LIMIT, vocab_size - 1)

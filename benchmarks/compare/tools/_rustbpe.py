@@ -20,7 +20,7 @@ class Rustbpe(Tool):
     def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path) -> Any:
         import rustbpe
 
-        from bpejit.split import PRESETS
+        from bpejit.splitting import PRESETS
 
         tokenizer = rustbpe.Tokenizer()
         tokenizer.train_from_iterator(iter(documents_of(path.read_bytes())), vocab_size - 1, pattern=PRESETS["gpt2"])

@@ -18,7 +18,7 @@ class Tiktoken(Tool):
     def load(self, vocabulary: Vocabulary) -> Any:
         import tiktoken
 
-        from bpejit.split import PRESETS
+        from bpejit.splitting import PRESETS
 
         # The registry would ask the network for the rank file.
         return tiktoken.Encoding(

@@ -40,7 +40,7 @@ class HuggingFace(Tool):
         return tokenizer
 
     def trained(self, result: Any) -> Trained:
-        from bpejit.bytemap import text_to_bytes
+        from bpejit.normalization.byte_characters import text_to_bytes
 
         def parts(pair: Any) -> list[bytes]:
             return [text_to_bytes(text) for text in (pair.split(" ") if isinstance(pair, str) else pair)]

@@ -1,0 +1,118 @@
+"""From text files to a token file, and back: what `Tokenizer.encode_files` and `decode_file` do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Inputs, find_sources, total_bytes
+from bpejit.encoding.encode_job import EncodeJob
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines import make_engine
+from bpejit.engines.base import Progress
+from bpejit.storage.files import OutputFile, replacing
+from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.tokenfiles.flat import read_tokens, token_inputs
+from bpejit.tokenfiles.writer import TokenFileWriter, check_token_outputs
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What `Tokenizer.encode_files` did.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The token file; None for a stream or a device.
+    tokens, bytes : int
+        Ids written and bytes of text read.
+    dtype : str
+        `uint16` or `uint32`.
+    seconds : float
+        Wall time, reading and writing included.
+    byte_order_marks : tuple of str
+        The inputs that begin with a UTF-8 byte-order mark, whether or not it was left out.
+    """
+
+    path: Path | None
+    tokens: int
+    bytes: int
+    dtype: str
+    seconds: float
+    byte_order_marks: tuple[str, ...] = ()
+
+
+def encode_files(
+    encoder: Encoder,
+    inputs: Inputs,
+    out: str | os.PathLike[str] | BinaryIO,
+    *,
+    dtype: str,
+    workers: int | None,
+    engine: str,
+    chunk_bytes: int,
+    overwrite: bool,
+    contents: Contents,
+    tell: Progress,
+) -> EncodeReport:
+    """Encode files into one token file; the parameters are those of `Tokenizer.encode_files`."""
+    begun = time.perf_counter()
+    model = encoder.model
+    sources = find_sources(inputs, contents)
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
+    total = total_bytes(sources)
+    splitter = encoder.splitter
+    spread = make_engine(engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads")
+    written = 0
+    with TokenFileWriter(
+        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite
+    ) as writer:
+        job = EncodeJob(model, writer.dtype.name, encoder)
+        chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
+        tell("encode", 0, total, "bytes")
+        for n_bytes, ids in spread.map_chunks(job, chunks):
+            writer.write(ids, n_bytes=n_bytes)
+            written += n_bytes
+            tell("encode", written, total, "bytes")
+    seconds = time.perf_counter() - begun
+    return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, seconds, tuple(contents.marked))
+
+
+def decode_file(
+    encoder: Encoder,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | BinaryIO,
+    *,
+    dtype: str | None,
+    overwrite: bool,
+    tell: Progress,
+) -> int:
+    """Decode a token file; the parameters are those of `Tokenizer.decode_file`."""
+    if isinstance(out, (str, os.PathLike)):
+        check_outputs([out], inputs=token_inputs(path), overwrite=overwrite)
+        if is_standard_output(out):
+            out = sys.stdout.buffer
+    model = encoder.model
+    tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size)
+
+    def write(target: BinaryIO | OutputFile) -> int:
+        written = done = 0
+        tell("decode", 0, tokens.n_tokens, "tokens")
+        for block in tokens.blocks():
+            data = encoder.decode(block, offset=done)
+            target.write(data)
+            written += len(data)
+            done += block.size
+            tell("decode", done, tokens.n_tokens, "tokens")
+        return written
+
+    if isinstance(out, (str, os.PathLike)):
+        with replacing(out) as file:
+            return write(file)
+    return write(out)

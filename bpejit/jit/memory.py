@@ -1,0 +1,79 @@
+"""The few operations on memory that plain Numba has no words for.
+
+Each is an LLVM intrinsic of a few instructions (`memory_llvm`); here they are in plain Python, with the same value, for
+`NUMBA_DISABLE_JIT=1` and for the reader. Indices are not checked. Multi-byte values are little-endian.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Intrinsic:
+    """A function that compiles to LLVM instructions: the function of the same name in `memory_llvm` or `simd_llvm`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Do it in plain Python."""
+        return self.function(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this object for, where a kernel that it compiles calls it."""
+        from bpejit.jit.lowering import type_of_intrinsic
+
+        return type_of_intrinsic(self.function)
+
+
+@Intrinsic
+def array_at(addresses: Any, number: Any, element: Any) -> Any:
+    """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+    size = int(addresses[2 * number + 1])
+    n_bytes = size * np.dtype(element).itemsize
+    return np.frombuffer((ctypes.c_char * n_bytes).from_address(int(addresses[2 * number])), dtype=element)
+
+
+@Intrinsic
+def load_u64(array: Any, index: Any) -> Any:
+    """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+    at = int(index) * array.itemsize
+    return np.uint64(int.from_bytes(array.view(np.uint8)[at : at + 8].tobytes(), "little"))
+
+
+@Intrinsic
+def store_u64(array: Any, index: Any, value: Any) -> None:
+    """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+    bytes_of = array.view(np.uint8)
+    at = int(index) * array.itemsize
+    bytes_of[at : at + 8] = np.frombuffer(int(value).to_bytes(8, "little"), dtype=np.uint8)
+
+
+@Intrinsic
+def prefetch(array: Any, index: Any) -> None:
+    """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
+
+
+@Intrinsic
+def fold_multiply(a: Any, b: Any) -> Any:
+    """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+    product = int(a) * int(b)
+    return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+@Intrinsic
+def bit_length(value: Any) -> Any:
+    """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+    return np.uint64(int(value).bit_length())
+
+
+@Intrinsic
+def count_ones(value: Any) -> Any:
+    """Number of ones among the bits of a uint64, as uint64."""
+    return np.uint64(int(value).bit_count())

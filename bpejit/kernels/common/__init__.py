@@ -1,0 +1,1 @@
+"""Kernels that counting, encoding and the subword tokenizer share: characters, keys, interning."""

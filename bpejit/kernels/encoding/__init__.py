@@ -1,0 +1,1 @@
+"""Kernels that turn pre-tokens into ids, and ids into bytes."""

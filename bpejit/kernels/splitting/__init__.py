@@ -1,0 +1,1 @@
+"""Kernels that divide text into pre-tokens."""

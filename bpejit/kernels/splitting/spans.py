@@ -1,0 +1,194 @@
+"""Splitting: run a compiled split pattern over bytes, and write where each pre-token ends.
+
+`split_spans` takes the text as it comes, in pieces of any size; all it must remember lies in `state`. A text is divided at
+special tokens first (`special_tokens`); the ordinary text between them runs through an automaton (`automata`), each piece
+as a text of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import kernel
+from bpejit.kernels.common.characters import read_character
+from bpejit.kernels.constants import IS_RESTART, LONGEST_SPECIAL, SPECIAL_FLAG, STRIDE
+from bpejit.kernels.splitting.automata import (
+    NEED_CALL,
+    ORDINARY_STOP,
+    PENDING,
+    POSITION,
+    SPAN_START,
+    SPECIAL_STOP,
+    run_restart,
+    run_transducer,
+)
+from bpejit.kernels.splitting.special_token_scan import SEARCH_FOUND, SEARCH_NODE, SEARCH_POSITION, next_special
+
+__all__ = [
+    "MIN_ENDS",
+    "NEED_CALL",
+    "ORDINARY_STOP",
+    "PENDING",
+    "POSITION",
+    "SEARCH_FOUND",
+    "SEARCH_NODE",
+    "SEARCH_POSITION",
+    "SPAN_START",
+    "SPECIAL_STOP",
+    "STATE_SIZE",
+    "find_cut",
+    "shift_state",
+    "split_spans",
+]
+
+STATE_SIZE = 11
+"""Fields of the state: see `automata`, and `special_tokens` for those of the search."""
+
+MIN_ENDS = 16
+"""Least size of `ends`."""
+
+_SCAN_BYTES = 1 << 15
+"""How far ahead special tokens are looked for, so that the text is still in the cache when it is split."""
+
+_FLAG = np.uint32(SPECIAL_FLAG)
+_POSITION_MASK = np.uint32(SPECIAL_FLAG - 1)
+
+
+@kernel
+def split_spans(text, stop, final, automaton, state, ends):
+    """Write the ends of the next pre-tokens.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past `stop`; below 2**31 bytes.
+    stop : int
+        The text known so far is `text[:stop]`.
+    final : bool
+        Whether the text ends at `stop`. If not, what more text might change is left for a later call.
+    automaton : arrays.SplitAutomaton, in
+    state : int64[STATE_SIZE], in-out
+        All zero at the start of a text; the fields are described in `automata` and `special_tokens`. The work goes on from
+        POSITION.
+    ends : uint32[:], out
+        At least MIN_ENDS entries. Each span begins where the one before ended. An end has the special flag if its span is a
+        special token. Entries behind those that count are overwritten.
+
+    Returns
+    -------
+    int
+        Number of ends written. If state[NEED_CALL] is 1, call again with the same text.
+
+    Notes
+    -----
+    Linear in the text for a transducer; the restart loop may read a character again once per match. A special token that
+    more text might complete, or make longer, waits. After a final call all of the text is written, and the state stands at
+    the start of a new text at `stop`. Neither `state` nor `stop` is checked.
+    """
+    n = 0
+    state[NEED_CALL] = 0
+    while True:
+        known = max(state[ORDINARY_STOP], state[POSITION])
+        undecided = False
+        if state[SPECIAL_STOP] == 0 and known < stop:
+            scan_end = min(stop, known + _SCAN_BYTES)
+            known, after = next_special(text, scan_end, stop, final, automaton, state)
+            state[ORDINARY_STOP] = known
+            state[SPECIAL_STOP] = after
+            undecided = after == 0 and known < scan_end
+        is_special = state[SPECIAL_STOP] != 0
+        last = is_special or (final and known == stop)
+        # Up to where a character is looked at: one that is cut off by `known` is not taken for complete, unless it could not
+        # go on there in any case.
+        bound = known
+        if not last and known < stop and text[known] & 0xC0 != 0x80:
+            bound = stop
+        if automaton.settings[IS_RESTART]:
+            n = run_restart(text, known, bound, last, automaton, state, ends, n)
+        else:
+            n = run_transducer(text, known, bound, last, automaton, state, ends, n)
+            if n:
+                state[SPAN_START] = np.int64(ends[n - 1] & _POSITION_MASK)
+        if state[NEED_CALL]:
+            return n
+        if is_special:
+            after = state[SPECIAL_STOP]
+            ends[n] = np.uint32(after) | _FLAG
+            n += 1
+            state[POSITION] = after
+            state[SPAN_START] = after
+            state[ORDINARY_STOP] = after
+            state[SPECIAL_STOP] = 0
+        elif undecided or known == stop:
+            return n
+
+
+@kernel
+def shift_state(state, by):
+    """Tell the state that the caller moved the unfinished end of its buffer: all positions fall by `by`.
+
+    Parameters
+    ----------
+    state : int64[STATE_SIZE], in-out
+    by : int
+        At most state[SPAN_START].
+    """
+    for field in (POSITION, PENDING, PENDING + 1, SPAN_START, ORDINARY_STOP, SPECIAL_STOP, SEARCH_POSITION):
+        state[field] = max(state[field] - by, 0)
+
+
+@kernel
+def find_cut(text, lo, hi, stop, automaton, reach, hidden):
+    """Find a place where a text may be cut, with the same pre-tokens before and after as in the whole.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        The text, or a part that begins where a text begins, at a safe cut, or at least LONGEST_SPECIAL + 4 bytes before `lo`.
+    lo, hi : int
+        The cut is looked for in `lo:hi + 1`.
+    stop : int
+        The text known is `text[:stop]`.
+    automaton : arrays.SplitAutomaton, in
+    reach : int64[:], in
+        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; nothing if there are no special
+        tokens.
+    hidden : int
+        What that returned, or `stop`.
+
+    Returns
+    -------
+    int
+        The first such place whose safety can be proven, or -1. The text before it is finished by reading the character
+        after it, not by the end of the text.
+
+    Notes
+    -----
+    O(hi - lo). A place is safe if a safe pair of characters (`bpejit.splitting.automaton.safe_pairs`) stands around it, and no
+    special token, nor what more text might make one, begins before or at it and ends behind it.
+    """
+    longest = automaton.settings[LONGEST_SPECIAL]
+    stride = automaton.settings[STRIDE]
+    first = max(0, lo - longest - 4)
+    position = first
+    # No character has more than three continuation bytes, so behind three of them one begins in any case.
+    aligned = min(position + 3, stop)
+    while position < aligned and text[position] & 0xC0 == 0x80:
+        position += 1
+    blocked = np.int64(0)
+    pair_row = np.int64(0)
+    while position < stop and position <= hi:
+        column, width = read_character(
+            text, np.uint64(position), np.uint64(stop), False, automaton.class_of, automaton.byte_class
+        )
+        if width == 0:
+            return -1
+        if position >= hidden:
+            return -1
+        if position - first < reach.size:
+            blocked = max(blocked, reach[position - first])
+        if position >= lo and position >= blocked and automaton.safe[pair_row + np.int64(column)]:
+            return position
+        pair_row = np.int64(column) * stride
+        position += np.int64(width)
+    return -1

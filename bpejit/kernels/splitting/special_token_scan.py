@@ -1,0 +1,228 @@
+"""Special tokens in raw bytes: leftmost first, and the longest of those that begin at one place.
+
+An automaton in flat arrays (see `special_trie`) finds them in time linear in the text, whatever their number and length.
+Where all begin with the same byte, as they usually do, ordinary text is passed over in blocks; it helps further if they share
+the second byte: `<` is common in code, `<|` is not.
+
+The functions here take the arrays of an automaton as the fields of a record, which is a `SplitAutomaton` or a `SpecialTrie`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import load_u64
+from bpejit.kernels.splitting.special_token_trie import (
+    CHILDREN,
+    DEPTH,
+    FALL,
+    FOUND_BEGIN,
+    FOUND_END,
+    FOUND_WORDS,
+    LAST_FOUND,
+    MATCH,
+    NODE_WORDS,
+    NUMBER,
+    ROOT,
+    SUFFIX,
+    find_child,
+    find_entry,
+)
+
+# Fields of the state of `split_spans` that belong to the search; the others are in `automata`.
+SEARCH_NODE = 8
+"""The node that the search stands at, plus 1; 0 is the root."""
+SEARCH_POSITION = 9
+"""The next byte that the search reads."""
+SEARCH_FOUND = 10
+"""Special tokens that the fall of this node has yielded so far."""
+
+_BLOCK = 64
+_LOW_BITS = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
+_ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+
+
+@inline
+def _none_begins(text, position, n_bytes, needles):
+    """Whether special tokens begin otherwise than the text at each of `n_bytes` places (a multiple of 8)."""
+    clean = _ALL_BITS
+    for i in range(0, n_bytes, 8):
+        word = load_u64(text, position + i) ^ needles[0] | (load_u64(text, position + i + 1) ^ needles[1]) & needles[2]
+        # A byte of `word` that is 0 is the only one whose high bit stays 0.
+        clean &= ((word & _LOW_BITS) + _LOW_BITS) | word | _LOW_BITS
+    return clean == _ALL_BITS
+
+
+@inline
+def _next_begin(text, start, end, stop, automaton):
+    """Return the first place in `start:end` whose byte begins a special token, or else a place that is not below `end`."""
+    needles = automaton.needles
+    roots = automaton.trie_roots
+    # The second byte of the last place must be text as well.
+    blocks_end = min(end, stop - 1)
+    position = start
+    while position < end:
+        checked_end = end
+        if needles.size:
+            while position + _BLOCK <= blocks_end and _none_begins(text, position, _BLOCK, needles):
+                position += _BLOCK
+            while position + 8 <= blocks_end and _none_begins(text, position, 8, needles):
+                position += 8
+            checked_end = min(position + 8, end)
+        while position < checked_end:
+            # A signed index would cost a test for each byte.
+            if roots[text[np.uint64(position)]] >= 0:
+                return position
+            position += 1
+    return position
+
+
+@inline
+def next_special(text, end, stop, final, automaton, state):
+    """Look for the next special token, and bring the search in `state` up to date.
+
+    Returns
+    -------
+    begin, after : int
+        The token found. With `after` 0 none begins before `begin`: that is `end`, or a place before it where one may begin
+        that more text is needed to decide.
+    """
+    nodes = automaton.trie_nodes
+    found = automaton.trie_found
+    if nodes.size <= NODE_WORDS:
+        return end, 0
+    node = state[SEARCH_NODE] - 1
+    position = state[SEARCH_POSITION]
+    number = state[SEARCH_FOUND]
+    begin = np.int64(end)
+    after = np.int64(0)
+    while True:
+        if node == ROOT:
+            position = _next_begin(text, position, end, stop, automaton)
+            if position >= end:
+                break
+            node = np.int64(automaton.trie_roots[text[position]])
+            position += 1
+            continue
+        place = node * NODE_WORDS
+        start = position - nodes[place + DEPTH]
+        if number == 0:
+            if start >= end:
+                break
+            if nodes[place + CHILDREN] != nodes[place + NODE_WORDS + CHILDREN]:
+                if position < stop:
+                    child = find_child(automaton.trie_roots, nodes, automaton.trie_labels, node, text[position])
+                    if child != ROOT:
+                        node = child
+                        position += 1
+                        continue
+                elif not final:
+                    begin = start
+                    break
+        last = np.int64(nodes[place + LAST_FOUND])
+        if last >= 0 and number <= found[last * FOUND_WORDS + NUMBER]:
+            entry = find_entry(found, last, number) * FOUND_WORDS
+            begin = start + found[entry + FOUND_BEGIN]
+            after = start + found[entry + FOUND_END]
+            number += 1
+            break
+        node = np.int64(nodes[place + FALL])
+        number = np.int64(0)
+    state[SEARCH_NODE] = node + 1
+    state[SEARCH_POSITION] = position
+    state[SEARCH_FOUND] = number
+    return begin, after
+
+
+@kernel
+def find_specials(text, stop, final, trie, state, spans):
+    """Write where the next special tokens of a text lie: leftmost first, and the longest at one place.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past `stop`.
+    stop : int
+        The text known so far is `text[:stop]`.
+    final : bool
+        Whether the text ends there. If not, what more text might change is left for a later call.
+    trie : SpecialTrie, in
+    state : int64[STATE_SIZE], in-out
+        Of `split_spans`; all zero at the start of a text. Only the fields of the search are used.
+    spans : int64[2 * n], out
+        Begin and end of each.
+
+    Returns
+    -------
+    int
+        How many were found. If that is n, call again with the same text.
+
+    Notes
+    -----
+    O(stop) for a whole text, in calls of any number.
+    """
+    n = 0
+    while 2 * n < spans.size:
+        begin, after = next_special(text, stop, stop, final, trie, state)
+        if after == 0:
+            break
+        spans[2 * n] = begin
+        spans[2 * n + 1] = after
+        n += 1
+    return n
+
+
+@kernel
+def reach_specials(text, first, last, stop, trie, reach):
+    """Say how far the special tokens reach that begin in `first:last`, including those that overlap others.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past `stop`.
+    first, last, stop : int
+        `last` is at most `stop`, which is where the text known so far ends.
+    trie : SpecialTrie, in
+        Not empty.
+    reach : int64[last - first], in-out
+        All 0 before. Of the special tokens that end at one place the longest is noted: where it ends, at the place where it
+        begins. Of several of these that begin at one place the longest stays.
+
+    Returns
+    -------
+    int
+        The first place where a special token may begin that more text is needed to decide; `stop` if there is none.
+
+    Notes
+    -----
+    O(last - first), and what special tokens that begin there reach beyond.
+    """
+    nodes = trie.trie_nodes
+    node = np.int64(ROOT)
+    position = np.int64(first)
+    while True:
+        if node == ROOT:
+            position = _next_begin(text, position, last, stop, trie)
+            if position >= last:
+                return stop
+            node = np.int64(trie.trie_roots[text[position]])
+            position += 1
+        match = np.int64(nodes[node * NODE_WORDS + MATCH])
+        if match and position - match < last:
+            reach[position - match - first] = position
+        if position - nodes[node * NODE_WORDS + DEPTH] >= last:
+            return stop
+        if position == stop:
+            while node != ROOT and nodes[node * NODE_WORDS + CHILDREN] == nodes[(node + 1) * NODE_WORDS + CHILDREN]:
+                node = np.int64(nodes[node * NODE_WORDS + SUFFIX])
+            return stop if node == ROOT else position - nodes[node * NODE_WORDS + DEPTH]
+        byte = text[position]
+        child = find_child(trie.trie_roots, nodes, trie.trie_labels, node, byte)
+        while child == ROOT and node != ROOT:
+            node = np.int64(nodes[node * NODE_WORDS + SUFFIX])
+            if node != ROOT:
+                child = find_child(trie.trie_roots, nodes, trie.trie_labels, node, byte)
+        if child != ROOT:
+            node = child
+            position += 1

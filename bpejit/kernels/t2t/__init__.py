@@ -1,0 +1,1 @@
+"""Kernels of Tensor2Tensor's subword tokenizer."""

@@ -1,0 +1,107 @@
+"""The patterns of `Split` and `Replace`: `{"String": ..}` or `{"Regex": ..}`, the latter in Oniguruma's dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import regex
+
+from bpejit.errors import PatternError
+from bpejit.normalization.json_fields import Fields, refused
+from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, from_oniguruma, to_oniguruma
+
+_ALIKE = 12
+"""So many characters at its beginning does translating a preset leave as they are."""
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Finds the matches of a pattern, as Hugging Face tokenizers find them.
+
+    Parameters
+    ----------
+    source : str
+        The pattern in our dialect.
+    compiled : SplitPattern
+    """
+
+    source: str
+    compiled: SplitPattern
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether it is proven that each match has at least one character."""
+        return self.compiled.kind != "regex"
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of each match; an empty one is not in an empty text, nor directly behind another match."""
+        if not text:
+            return
+        text = self.compiled.seen(text)
+        if self.never_empty:
+            yield from (found.span() for found in self.compiled.stages[0].finditer(text))
+            return
+        at, last = 0, -1
+        while at <= len(text):
+            found = self.compiled.stages[0].search(text, at)
+            if not found:
+                return
+            start, end = found.span()
+            if start == end == last:
+                at = end + 1
+                continue
+            yield start, end
+            last = end
+            at = end + (start == end)
+
+
+def make_finder(source: str, *, unicode: str | None) -> Finder:
+    """Make a finder for a pattern in our dialect."""
+    return Finder(source, compile_pattern(source, unicode=unicode))
+
+
+def read_pattern(value: Any, place: str, *, unicode: str | None = None) -> Finder:
+    """Read a pattern of the file, for a version of Unicode.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If it is empty, or cannot be translated exactly.
+    """
+    fields = Fields(value, place)
+    literal: str = fields.take("String", str, default="")
+    onig: str = "" if literal else fields.take("Regex", str, default="")
+    fields.done()
+    if not literal and not onig:
+        raise refused(place, "is empty", "give it a pattern, or remove the component")
+    try:
+        if literal:
+            return make_finder(_no_name(regex.escape(literal)), unicode=unicode)
+        return make_finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
+    except PatternError as error:
+        raise refused(place, f"cannot be read: {error}", "use another pattern") from error
+
+
+def _no_name(source: str) -> str:
+    """Write a pattern that is one word such that it is not taken for the name of a preset."""
+    return f"(?:{source})" if re.fullmatch(r"\w[\w-]*", source) else source
+
+
+def _preset(onig: str) -> str | None:
+    """Return the preset's pattern that is written so in the other dialect, though differently in ours."""
+    for source in PRESETS.values():
+        if isinstance(source, str) and source[:_ALIKE] == onig[:_ALIKE] and _exported(source) == onig:
+            return source
+    return None
+
+
+@cache
+def _exported(source: str) -> str | None:
+    try:
+        return to_oniguruma(source)
+    except PatternError:
+        return None

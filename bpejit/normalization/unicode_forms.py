@@ -1,0 +1,112 @@
+"""Unicode's normal forms and lower case exactly as Hugging Face tokenizers have them, whatever Python's Unicode is.
+
+Their normal forms are those of Unicode 9. A character that came later has no decomposition and is no combining mark to
+them, so that nothing beside it moves past it or combines with it: text is normalized between such characters, by Python.
+What Unicode 9 says of its own characters never changes again, and the 13 of Python 3.10 or any later version agrees.
+
+Their lower case goes character by character (a final sigma is like any other), by the tables of Unicode 17.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import Literal, TypeAlias
+
+from bpejit.splitting.unicode_versions import read_ranges
+
+Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+FORMS: dict[str, Form] = {"NFC": "NFC", "NFD": "NFD", "NFKC": "NFKC", "NFKD": "NFKD"}
+"""The normal forms by name."""
+
+_LATER = (
+    "5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 32FF A7F1-A7F4 A82C AB69 105C0-105FF "
+    "10781-107BF 10D24-10D27 10D40-10D8F 10EAB-10EAC 10EC0-10EFF 10F30-10F6F 10F70-10FAF 11070 1133B 11380-113FF 1145E "
+    "11800-1184F 11900-1195F 119A0-11AAF 11B60-11B67 11D00-11DAF 11F00-11F5F 16100-1613F 16D40-16D7F 16FF0-16FF6 "
+    "1CC00-1CEBF 1D127-1D128 1D250-1D281 1DF00-1DFFF 1E030-1E08F 1E100-1E14F 1E290-1E2FF 1E4D0-1E5FF 1E6C0-1E6FF 1F16C "
+    "1FBF0-1FBF9"
+)
+"""Characters that came after Unicode 9 and that a later version decomposes, composes or moves; whole blocks where all did."""
+
+_LATER_CASES = (
+    (0x1C89, 0x1C89, 0x1C8A),
+    (0xA7C0, 0xA7C0, 0xA7C1),
+    (0xA7CB, 0xA7CB, 0x264),
+    (0xA7CC, 0xA7CC, 0xA7CD),
+    (0xA7CE, 0xA7CE, 0xA7CF),
+    (0xA7D0, 0xA7D0, 0xA7D1),
+    (0xA7D2, 0xA7D2, 0xA7D3),
+    (0xA7D4, 0xA7D4, 0xA7D5),
+    (0xA7D6, 0xA7D6, 0xA7D7),
+    (0xA7D8, 0xA7D8, 0xA7D9),
+    (0xA7DA, 0xA7DA, 0xA7DB),
+    (0xA7DC, 0xA7DC, 0x19B),
+    (0x2C2F, 0x2C2F, 0x2C5F),
+    (0x10570, 0x1057A, 0x10597),
+    (0x1057C, 0x1058A, 0x105A3),
+    (0x1058C, 0x10592, 0x105B3),
+    (0x10594, 0x10595, 0x105BB),
+    (0x10D50, 0x10D65, 0x10D70),
+    (0x16EA0, 0x16EB8, 0x16EBB),
+)
+"""Capital letters of Unicode 14 to 17: the first, the last, and the small letter of the first."""
+
+
+_LATER_CHARACTERS = re.compile("([" + "".join(f"{chr(low)}-{chr(high)}" for low, high in read_ranges(_LATER)) + "])")
+
+STARTS = re.compile(
+    "[\x00-\u02ff\u0370-\u0482\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e30\u1e00-\u206f\u3000-\u3029\u3041-\u3096"
+    "\u30a1-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff60]"
+)
+"""Characters that never combine with what stands before them: the most usual ones."""
+
+
+def normalized(form: Form, text: str) -> str:
+    """Return a normal form of a text.
+
+    Parameters
+    ----------
+    form : Form
+        `NFC`, `NFD`, `NFKC` or `NFKD`.
+    text : str
+    """
+    if text.isascii():
+        return text
+    if not _LATER_CHARACTERS.search(text):
+        return unicodedata.normalize(form, text)
+    return "".join(
+        part if place % 2 else unicodedata.normalize(form, part) for place, part in enumerate(_LATER_CHARACTERS.split(text))
+    )
+
+
+def is_later(character: str) -> bool:
+    """Whether a character came after Unicode 9 and is one that a later version decomposes, composes or moves."""
+    return _LATER_CHARACTERS.match(character) is not None
+
+
+def is_normalized(form: Form, text: str) -> bool:
+    """Whether `normalized` certainly leaves a text as it is; it may do so as well if not.
+
+    Any part of a text in a normal form is in that form too, so later characters need no second look.
+    """
+    return text.isascii() or unicodedata.is_normalized(form, text)
+
+
+@cache
+def _lower_table() -> dict[int, str]:
+    table = {point: lower for point in range(0x11000) if (lower := chr(point).lower()) != chr(point)}
+    table.update((point, lower) for point in range(0x11000, 0x20000) if (lower := chr(point).lower()) != chr(point))
+    for low, high, small in _LATER_CASES:
+        table.update((point, chr(small + point - low)) for point in range(low, high + 1))
+    return table
+
+
+def lowered(text: str) -> str:
+    """Return a text in lower case, character by character."""
+    return text.lower() if text.isascii() else text.translate(_lower_table())
+
+
+LONGER_WHEN_LOWERED = "\u0130"
+"""The only character that becomes two in lower case."""

@@ -1,0 +1,234 @@
+"""A splitter: a compiled split pattern together with special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.errors import CorpusError
+from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
+from bpejit.kernels.encoding.records import SplitAutomaton, addresses_of
+from bpejit.kernels.splitting import spans
+from bpejit.splitting.pattern import SplitPattern, compile_pattern
+from bpejit.splitting.presets import Pattern
+from bpejit.splitting.special_finder import SpecialFinder
+
+_BLOCK_BYTES = 1 << 16
+"""Text split at a time: it and its ends stay in the cache until they are used."""
+
+
+def check_chunk(n_bytes: int) -> None:
+    """Raise CorpusError if a chunk of `n_bytes` is longer than a kernel's positions reach."""
+    if n_bytes > MAX_TEXT_BYTES:
+        raise CorpusError(
+            f"{n_bytes} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+            "put special tokens between the documents, or choose another split pattern"
+        )
+
+
+class Splitter:
+    """Splits text into pre-tokens. Immutable: threads may share one.
+
+    Parameters
+    ----------
+    pattern : SplitPattern, str, or tuple of str
+        A compiled pattern, the name of a preset, a regular expression, or a sequence of these.
+    special_tokens : iterable of bytes
+        Found before the pattern is applied, leftmost first, the longest where several begin at one place.
+    unicode : str, optional
+        The version of Unicode for a pattern that is not compiled yet (see `compile_pattern`).
+
+    Attributes
+    ----------
+    pattern : SplitPattern
+    special_tokens : tuple of bytes
+        Without repetitions, in the order given.
+    finder : SpecialFinder
+        Finds them.
+    automaton : SplitAutomaton or None
+        What the kernels need; None if the pattern runs through the `regex` package.
+    addresses : int64 [26]
+        Where its arrays are (see `kernels.records`); nothing if there is none.
+    """
+
+    def __init__(
+        self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = (), *, unicode: str | None = None
+    ) -> None:
+        self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern, unicode=unicode)
+        special_tokens = tuple(special_tokens)
+        if b"" in special_tokens:
+            raise ValueError("a special token is empty; it must have at least one byte: remove it")
+        self.finder = SpecialFinder(special_tokens)
+        self.special_tokens = self.finder.tokens
+        self.automaton = _make_automaton(self.pattern, self.finder)
+        self.addresses = addresses_of(self.automaton or ())
+
+    def new_state(self) -> Array:
+        """Return the state of `split_spans` at the start of a text, at position 0."""
+        return np.zeros(spans.STATE_SIZE, dtype=np.int64)
+
+    def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
+
+        Where the pattern runs through the `regex` package nothing is known about it, and the only such places are behind
+        special tokens.
+        """
+        if self.automaton is None:
+            return self._cut_behind_special(text, lo, hi, stop)
+        first = max(0, lo - self.finder.longest - 4)
+        return int(spans.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
+
+    def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
+        """Split a piece of a text, block by block.
+
+        Parameters
+        ----------
+        text : uint8[:]
+            Padded. The piece begins at byte 0: where a text begins, or at a safe cut.
+        cut : int
+            Where the piece ends: at a safe cut, or at the end of the text.
+        stop : int
+            Where the bytes end that are there to finish the last span: at least one character and the longest special token
+            after a safe cut, or as much as the text has.
+        final : bool
+            Whether the text ends with the piece.
+
+        Yields
+        ------
+        first, ends, n
+            Where the first span of the block begins, and the ends of its `n` spans in a buffer that is used again for the
+            next block.
+        """
+        if self.automaton is None:
+            ends = self.split(text, cut)
+            yield 0, ends, ends.size
+            return
+        state = self.new_state()
+        ends = np.empty(_BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
+        limit = cut if final else stop
+        first = known = 0
+        while known < limit:
+            known = min(known + _BLOCK_BYTES, limit)
+            state[spans.NEED_CALL] = 1
+            while state[spans.NEED_CALL]:
+                n = spans.split_spans(text, known, final and known == limit, self.automaton, state, ends)
+                # What lies behind the cut was read only to finish what lies before it.
+                while n and int(ends[n - 1]) & POSITION_MASK > cut:
+                    n -= 1
+                if n:
+                    yield first, ends, n
+                    first = int(ends[n - 1]) & POSITION_MASK
+
+    def _cut_behind_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
+        longest = self.finder.longest
+        if not longest:
+            return -1
+        base = max(0, lo - 2 * longest)
+        for _, end in self.finder.lonely_spans(text[base : min(stop, hi + longest)].tobytes()):
+            # It is certain to be found, unless more text makes another that overlaps it.
+            if lo <= base + end <= hi and base + end + longest <= stop:
+                return base + end
+        return -1
+
+    def split(self, text: Array, n_bytes: int) -> Array:
+        """Return the ends of all spans of a whole text.
+
+        Parameters
+        ----------
+        text : uint8[:]
+            Padded (see `arrays.padded_text`).
+        n_bytes : int
+            Length of the text.
+
+        Returns
+        -------
+        uint32[:]
+            Where each span ends, with the special flag if the span is a special token.
+        """
+        if n_bytes > MAX_TEXT_BYTES:
+            raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
+        if self.automaton is None:
+            return self.split_by_regex(text, n_bytes)
+        state = self.new_state()
+        ends = np.empty(min(n_bytes, _BLOCK_BYTES) + spans.MIN_ENDS, dtype=np.uint32)
+        blocks = []
+        while True:
+            n = spans.split_spans(text, n_bytes, True, self.automaton, state, ends)
+            blocks.append(ends[:n].copy())
+            if not state[spans.NEED_CALL]:
+                return np.concatenate(blocks)
+
+    def split_by_regex(self, text: Array, n_bytes: int) -> Array:
+        """As `split`, through the `regex` package for every kind of pattern: what `split` must equal, some 40 times slower."""
+        return np.fromiter(self._regex_ends(text[:n_bytes].tobytes()), dtype=np.uint32)
+
+    def _regex_ends(self, data: bytes) -> Iterator[int]:
+        """The ends of the spans of a whole text, by the `regex` package."""
+        start = 0
+        for begin, end in self.finder.spans(data):
+            yield from self._ordinary_ends(data[start:begin], start)
+            start = end
+            yield start | SPECIAL_FLAG
+        yield from self._ordinary_ends(data[start:], start)
+
+    def _ordinary_ends(self, data: bytes, offset: int) -> Iterator[int]:
+        text = data.decode("utf-8", "surrogateescape")
+        at_byte = offset + np.concatenate([[0], np.cumsum(_widths(text))])
+        borders = [len(text)] if text else []
+        text = self.pattern.seen(text)
+        for stage in self.pattern.stages:
+            borders = list(_split_again(text, borders, stage))
+        yield from at_byte[borders].tolist()
+
+
+def _split_again(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
+    """Split each piece of a text as a text of its own, by the `regex` package: ends of pieces in, ends of pieces out."""
+    start = 0
+    for end in ends:
+        done = start
+        for found in stage.finditer(text[start:end]):
+            first, last = found.span()
+            if first == last:
+                continue
+            if start + first > done:
+                yield start + first
+            done = start + last
+            yield done
+        if done < end:
+            yield end
+        start = end
+
+
+def _widths(text: str) -> Array:
+    """How many bytes each character of a text stands for; an escaped byte is one."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    widths[(points >= 0xDC80) & (points <= 0xDCFF)] = 1
+    return widths
+
+
+def _make_automaton(pattern: SplitPattern, finder: SpecialFinder) -> SplitAutomaton | None:
+    if pattern.tables is None:
+        return None
+    tables = pattern.tables
+    safe = tables.safe
+    if any(token.decode("utf-8", "ignore").encode() != token for token in finder.tokens):
+        # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
+        safe = np.zeros_like(safe)
+    settings = np.array(
+        [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
+    )
+    return SplitAutomaton(
+        tables.table,
+        tables.pair_table,
+        tables.pair_classes,
+        tables.class_of,
+        tables.byte_class,
+        safe,
+        tables.local_rules,
+        settings,
+        *finder.trie,
+    )

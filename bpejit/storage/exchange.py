@@ -1,0 +1,385 @@
+"""Replace several files as one: after a kill or a power cut, the next run finds all old files or all new ones.
+
+The last file describes the others. The protocol:
+
+1. The new files are complete under hidden names, and flushed to the disk.
+2. A journal beside the description lists, for each file, its name, the hidden name of the new content, and the hidden name
+   that the old content will get. It is flushed, and locked by the process as long as the exchange runs.
+3. The old description is moved aside, then the files that are to be removed. From here on readers find no description.
+4. Each old file gets its second name (a hard link, or a rename where there are none), and the new content is renamed over it.
+5. The folders are flushed, and the new description is renamed to its name. This step decides: before it the exchange did not
+   happen, after it, it did.
+6. The folders are flushed, the old files are removed, then the journal.
+
+Recovery reads the journal of a process that is gone. If the hidden new description is still there, step 5 was not reached: new
+contents go back to their hidden names, old ones to their own, the old description last, and the journal goes away. Otherwise
+step 5 was done, and only step 6 is repeated. Each step of the recovery can be interrupted and repeated as well. An exchange
+that fails in a living process is undone in the same way.
+
+A journal belongs to a dead process if its lock is free and it was written since this machine was started. One of another boot,
+of this machine before a power cut or of another machine that shares the storage, must be a minute old too, since locks do not
+reach every machine; an exchange takes milliseconds. Files that are not in the journal are never touched.
+
+A journal can also be planted: by another user in a shared folder, or in a folder that was downloaded. It is read only if it
+belongs to this user or to the owner of its folder, only files with the hidden names above are removed, and a file in another
+folder is touched only if the journal belongs to this user and was written since this machine was started, or one of the hidden
+files is found beside that file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from bpejit.errors import BpejitError, OutputError
+from bpejit.storage.temporary import (
+    boot_name,
+    hidden,
+    is_this_boot,
+    lock,
+    remove,
+    remove_leftovers,
+    sync_file,
+    sync_folders,
+    taken,
+)
+
+FORMAT = "bpejit journal"
+
+FORMAT_VERSION = 1
+
+FOREIGN_SECONDS = 60.0
+"""How old a journal of another boot must be before it is acted on."""
+
+_JOURNAL = re.compile(r"\..{1,40}\.bpejit-[0-9a-f]{12}\.journal", re.DOTALL)
+
+_HIDDEN_END = re.compile(r"\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.(?:tmp|new|old)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of an exchange.
+
+    Parameters
+    ----------
+    target : Path
+    staged : Path, optional
+        The new content; None for a file that is removed.
+    aside : Path
+        Where the old content is kept.
+    """
+
+    target: Path
+    staged: Path | None
+    aside: Path
+
+
+def journal_path(description: Path) -> Path:
+    """Return the journal of exchanges whose last file is `description`."""
+    name = hashlib.sha256(os.fsencode(description.name)).hexdigest()[:12]
+    return description.with_name(f".{description.name[:40]}.bpejit-{name}.journal")
+
+
+class Exchange:
+    """Gives complete files their names, all or none.
+
+    Parameters
+    ----------
+    files : list of (Path, Path)
+        Hidden name and name of each new file, without symbolic links; the last is the description.
+    removed : list of Path
+        Files that must not stay beside the new ones.
+    """
+
+    def __init__(self, files: list[tuple[Path, Path]], removed: list[Path]) -> None:
+        self._entries = [Entry(path, None, hidden(path, "old")) for path in removed]
+        self._entries += [Entry(target, staged, hidden(target, "old")) for staged, target in files]
+        self._description = self._entries[-1]
+        self._journal = journal_path(self._description.target)
+        self._file: BinaryIO | None = None
+        self._written: Path | None = None
+
+    def run(self) -> None:
+        """Do it all, or undo it and raise.
+
+        Raises
+        ------
+        OSError
+            If a step fails; `filename` is the file. All files are then as they were.
+        """
+        with ExitStack() as stack:
+            try:
+                self._write_journal(stack)
+                self._apply()
+                _finish(self._entries, self._journal)
+            except BaseException:
+                if self._is_ours():
+                    with suppress(OSError, OutputError):
+                        _settle(self._entries, self._journal)
+                if self._written is not None:
+                    remove(self._written)
+                raise
+
+    def _is_ours(self) -> bool:
+        """Return whether the journal is there, and not that of another process."""
+        try:
+            return self._file is not None and os.path.samestat(os.fstat(self._file.fileno()), self._journal.stat())
+        except OSError:
+            return False
+
+    def _write_journal(self, stack: ExitStack) -> None:
+        home = self._journal.parent
+        entries = [[_relative(path, home) for path in (entry.target, entry.staged, entry.aside)] for entry in self._entries]
+        fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "boot": boot_name(), "entries": entries}
+        sync_folders([entry.target.parent for entry in self._entries])
+        self._written = hidden(self._description.target, "tmp")
+        self._file = stack.enter_context(self._written.open("xb"))  # locked until the end
+        lock(self._file.fileno())
+        self._file.write(json.dumps(fields).encode("ascii"))
+        self._file.flush()
+        sync_file(self._file.fileno())
+        _name_journal(self._written, self._journal)
+        sync_folders([home])
+
+    def _apply(self) -> None:
+        description = self._description
+        for entry in (description, *(entry for entry in self._entries if entry.staged is None)):
+            with suppress(FileNotFoundError):
+                entry.target.rename(entry.aside)
+        for entry in self._entries[:-1]:
+            if entry.staged is not None:
+                if entry.target.exists():
+                    _keep(entry)
+                entry.staged.replace(entry.target)
+        folders = [entry.target.parent for entry in self._entries]
+        sync_folders(folders)
+        assert description.staged is not None
+        description.staged.replace(description.target)
+        sync_folders(folders)
+
+
+def _relative(path: Path | None, home: Path) -> str | None:
+    if path is None:
+        return None
+    return path.name if path.parent == home else str(path)
+
+
+def _name_journal(written: Path, journal: Path) -> None:
+    """Give a journal its name, unless another process has one there."""
+    try:
+        journal.hardlink_to(written)
+        written.unlink()
+    except FileExistsError as cause:
+        raise OutputError(_busy(journal)) from cause
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if journal.exists():
+            raise OutputError(_busy(journal)) from None
+        written.replace(journal)
+
+
+def _keep(entry: Entry) -> None:
+    """Give the old content its second name, if possible without a moment in which the target is missing."""
+    try:
+        entry.aside.hardlink_to(entry.target)
+    except (OSError, NotImplementedError):  # a file system without hard links
+        entry.target.rename(entry.aside)
+
+
+def _settle(entries: list[Entry], journal: Path) -> None:
+    """Undo an exchange that was not decided, or finish one that was."""
+    if not os.path.lexists(journal):
+        return
+    target, staged = entries[-1].target, entries[-1].staged
+    kept = [entry.aside for entry in entries if os.path.lexists(entry.aside)]
+    if staged is not None and os.path.lexists(staged):
+        _undo(entries, journal)
+    elif os.path.lexists(target) or not kept:
+        _finish(entries, journal)
+    else:
+        raise OutputError(
+            f"an earlier run was interrupted while it replaced `{target}`, which was removed since; the content before that "
+            f"run is {', '.join(f'`{path}`' for path in kept)}: rename what you want to keep, remove the rest and "
+            f"`{journal}`, and run again"
+        )
+
+
+def _undo(entries: list[Entry], journal: Path) -> None:
+    for entry in entries:
+        if entry.staged is not None and not os.path.lexists(entry.staged) and os.path.lexists(entry.target):
+            entry.target.rename(entry.staged)
+        if not os.path.lexists(entry.aside):
+            continue
+        if not os.path.lexists(entry.target):
+            entry.aside.rename(entry.target)
+        elif entry.aside.samefile(entry.target):
+            entry.aside.unlink()
+        else:
+            raise OutputError(
+                f"an earlier run was interrupted while it replaced `{entry.target}`, and another file has been put there "
+                f"since; the content before that run is `{entry.aside}`: keep the one that you want under the first name, "
+                "remove the second, and run again"
+            )
+    sync_folders([entry.target.parent for entry in entries])
+    journal.unlink()
+    sync_folders([journal.parent])
+    for entry in entries:
+        if entry.staged is not None:
+            remove(entry.staged)
+
+
+def _finish(entries: list[Entry], journal: Path) -> None:
+    for entry in entries:
+        remove(entry.aside)
+    if not any(os.path.lexists(entry.aside) for entry in entries):
+        remove(journal)
+
+
+def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError) -> None:
+    """Complete or undo what processes that are gone began in the folders of `paths`, and remove their temporary files.
+
+    Parameters
+    ----------
+    paths : paths
+        Files that are about to be written.
+    error : type
+        What to raise.
+
+    Raises
+    ------
+    BpejitError
+        If one of `paths` is being replaced by another process, or cannot be recovered.
+    """
+    wanted = {Path(os.path.realpath(path)) for path in paths}
+    for folder in {path.parent for path in wanted}:
+        remove_leftovers(folder, _recover_folder(folder, wanted, error))
+
+
+def recover_description(description: Path, *, error: type[BpejitError]) -> None:
+    """As `recover`, for a reader that finds no description: nothing happens unless a journal says that there should be one."""
+    description = Path(os.path.realpath(description))
+    if journal_path(description).exists():
+        _recover_folder(description.parent, {description}, error)
+
+
+def recover_folder(folder: Path, *, error: type[BpejitError]) -> None:
+    """As `recover`, for a reader that looks for files in a folder; exchanges that still run are no error here."""
+    _recover_folder(Path(os.path.realpath(folder)), set(), error)
+
+
+def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -> set[Path]:
+    """Settle the journals of a folder; return the files that unsettled ones still need."""
+    needed: set[Path] = set()
+    try:
+        with os.scandir(folder) as found:
+            journals = [folder / entry.name for entry in found if _JOURNAL.fullmatch(entry.name)]
+    except OSError:
+        return needed
+    for journal in journals:
+        with taken(journal) as free:
+            if not journal.exists():
+                continue
+            trusted = _is_trusted(journal)
+            try:
+                entries, boot = _read_journal(journal)
+            except OutputError:
+                if trusted:
+                    raise
+                continue
+            mine = not wanted.isdisjoint(entry.target for entry in entries)
+            needed.update(path for entry in entries for path in (entry.staged, entry.aside) if path is not None)
+            if not trusted:
+                if mine:
+                    raise error(_foreign(journal))
+                continue
+            if free is False or (not (is_this_boot(boot) and free) and _age(journal) < FOREIGN_SECONDS):
+                if mine:
+                    raise error(_busy(journal))
+                continue
+            try:
+                _settle(entries, journal)
+            except OutputError as cause:
+                if mine:
+                    raise error(str(cause)) from cause
+            except OSError as cause:
+                if mine:
+                    raise error(
+                        f"an earlier run was interrupted while it replaced `{entries[-1].target}`, and its files cannot be put "
+                        f"in order: {cause.strerror or cause}; expected a folder that may be written to: change its "
+                        "permissions, or run as the user who wrote it"
+                    ) from cause
+    return needed
+
+
+def _read_journal(journal: Path) -> tuple[list[Entry], str]:
+    try:
+        fields = json.loads(journal.read_bytes())
+        if fields["format"] != FORMAT or fields["format_version"] != FORMAT_VERSION:
+            raise ValueError
+        paths = [[None if name is None else journal.parent / str(name) for name in entry] for entry in fields["entries"]]
+        entries = [Entry(target, staged, aside) for target, staged, aside in paths if target is not None and aside is not None]
+        boot = str(fields["boot"])
+        if not entries or len(entries) != len(paths) or not all(_is_plausible(entry, journal, boot) for entry in entries):
+            raise ValueError
+        return entries, boot
+    except (OSError, ValueError, TypeError, KeyError) as cause:
+        raise OutputError(
+            f"`{journal}`, which an interrupted run left, cannot be read; expected a journal of this bpejit: "
+            "look at the files beside it whose names end in `.old`, keep what you want, and remove it"
+        ) from cause
+
+
+def _is_trusted(journal: Path) -> bool:
+    """Return whether a journal belongs to this user or to the owner of its folder."""
+    try:
+        owner = journal.lstat().st_uid
+        return owner in (_user(), journal.parent.stat().st_uid)
+    except OSError:
+        return False
+
+
+def _is_plausible(entry: Entry, journal: Path, boot: str) -> bool:
+    """Return whether the hidden names of an entry belong to its target, and the target may be touched by this journal."""
+    names = [entry.aside] if entry.staged is None else [entry.aside, entry.staged]
+    for path in names:
+        start = f".{entry.target.name[:40]}"
+        if path.parent != entry.target.parent or not path.name.startswith(start):
+            return False
+        if not _HIDDEN_END.fullmatch(path.name[len(start) :]):
+            return False
+    if entry.target.parent == journal.parent:
+        return True
+    found = is_this_boot(boot) or any(os.path.lexists(path) for path in names)
+    return found and journal.lstat().st_uid == _user()
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0  # Windows: `st_uid` is 0
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _foreign(journal: Path) -> str:
+    return (
+        f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or still runs; "
+        "expected a journal of your own: ask that user to run the command again, or choose another place"
+    )
+
+
+def _busy(journal: Path) -> str:
+    return (
+        f"the files of `{journal.parent}` are being replaced by another process (`{journal.name}`), perhaps on another "
+        "machine; expected it to end within a second: try again in a minute"
+    )

@@ -1,0 +1,179 @@
+"""Checks on outputs before any work is done: what must not be overwritten, and what cannot be written at all.
+
+One rule holds for every command and function: an output that exists is refused unless the caller asks for it to be replaced,
+and an output that is also an input is always refused.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from bpejit.errors import OutputError
+from bpejit.storage.exchange import recover
+from bpejit.storage.files import StrPath
+
+STANDARD_OUTPUT = "-"
+
+_STANDARD_OUTPUT_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""Where standard output is redirected to a file, the devices lead to that file, which must not be replaced."""
+
+_FileId = tuple[int, int]
+
+
+def is_standard_output(path: StrPath) -> bool:
+    """Return whether a path names standard output: `-`, or a device such as `/dev/stdout`."""
+    return os.fspath(path) in _STANDARD_OUTPUT_NAMES
+
+
+def is_device(path: StrPath) -> bool:
+    """Return whether a path is something that is written to directly: a device, a pipe or a socket."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def check_outputs(
+    outputs: Iterable[StrPath],
+    *,
+    inputs: Iterable[StrPath] = (),
+    overwrite: bool = False,
+    folder: StrPath | None = None,
+) -> None:
+    """Raise an exception if writing these files would destroy data that the user did not ask to replace.
+
+    Call it before anything is read, so that nobody waits for hours in vain. Devices, pipes and standard output always pass.
+    If an earlier run was interrupted while it replaced these files, they are put in order first.
+
+    Parameters
+    ----------
+    outputs : paths
+        The files that will be written, replaced or removed.
+    inputs : paths
+        The files that will be read; `-` is standard input.
+    overwrite : bool
+        Whether existing files may be replaced.
+    folder : path, optional
+        What the user named as the output, if that is a folder for these files.
+
+    Raises
+    ------
+    OutputError
+        If an output is one of the inputs (the same device and inode), is a folder, or exists and `overwrite` is false.
+    """
+    outputs = list(outputs)
+    recover(Path(path) for path in outputs if not is_standard_output(path))
+    read = _input_ids(inputs)
+    for path in outputs:
+        _check_same_file(path, read)
+    for path in outputs:
+        _check_existing(os.fspath(path), overwrite, folder)
+
+
+def check_output_folder(folder: StrPath, names: Iterable[str]) -> None:
+    """Raise an exception if files cannot be written to a folder, which may not exist yet.
+
+    Parameters
+    ----------
+    folder : path
+    names : str
+        The files, for the message.
+
+    Raises
+    ------
+    OutputError
+    """
+    check_not_stream(folder, names)
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(
+            f"cannot save to `{folder}`: it is a file; expected a folder, or a name for a new one: choose another"
+        )
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"cannot save to `{folder}`: no permission to write to `{existing}`; "
+            "expected a folder that may be written to: change its permissions or choose another"
+        )
+
+
+def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
+    """Raise an exception if `path` is standard output or a device, since the result consists of several files.
+
+    Parameters
+    ----------
+    path : path
+    names : str
+        The files, for the message.
+
+    Raises
+    ------
+    OutputError
+    """
+    if is_standard_output(path) or is_device(path):
+        raise OutputError(
+            f"cannot write to `{os.fspath(path)}`: the result is several files ({', '.join(names)}); "
+            "expected a path on a disk: choose one"
+        )
+
+
+def _input_ids(inputs: Iterable[StrPath]) -> dict[_FileId, str]:
+    found: dict[_FileId, str] = {}
+    for path in inputs:
+        name = os.fspath(path)
+        with suppress(OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
+            status = os.fstat(sys.stdin.fileno()) if name == "-" else Path(name).stat()
+            if stat.S_ISREG(status.st_mode):
+                found[status.st_dev, status.st_ino] = name
+    return found
+
+
+def _check_same_file(path: StrPath, read: dict[_FileId, str]) -> None:
+    try:
+        status = os.fstat(sys.stdout.fileno()) if is_standard_output(path) else Path(path).stat()
+    except (OSError, ValueError, AttributeError):  # missing, or a stream without a descriptor
+        return
+    source = read.get((status.st_dev, status.st_ino))
+    if source is not None:
+        name = "standard output" if is_standard_output(path) else f"`{os.fspath(path)}`"
+        read_from = "standard input" if source == "-" else f"`{source}`"
+        same = "" if source == os.fspath(path) else f" (it is the same file as {read_from})"
+        raise OutputError(
+            f"cannot write {name}: it is one of the inputs{same}, which would be lost; "
+            "expected another file: choose another name for the output"
+        )
+
+
+def _check_existing(path: str, overwrite: bool, folder: StrPath | None) -> None:
+    if is_standard_output(path):
+        return
+    if path.endswith((os.sep, os.altsep or os.sep)):
+        raise OutputError(
+            f"cannot write `{path}`: the name ends with `{path[-1]}`, so it is a folder; "
+            "expected the name of a file: add one, or remove the last character"
+        )
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return  # missing, or unreachable: opening it says why
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"cannot write `{path}`: it is a folder; expected the name of a file: choose another name")
+    if overwrite or not stat.S_ISREG(mode):
+        return
+    if folder is None:
+        raise OutputError(
+            f"cannot write `{path}`: it already exists; expected a new file: choose another name, or replace it with "
+            "`overwrite=True`"
+        )
+    raise OutputError(
+        f"cannot save to `{os.fspath(folder)}`: `{Path(path).name}` already exists there; expected a folder without it: "
+        "choose another folder, or replace what is there with `overwrite=True`"
+    )

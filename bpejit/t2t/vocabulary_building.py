@@ -1,0 +1,266 @@
+"""Build a subtoken vocabulary from counted tokens, in memory.
+
+The kernels and the reasoning behind them are in `bpejit.kernels.t2t.subtoken_tree`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.errors import TrainingError, shorten
+from bpejit.kernels.t2t import subtoken_tree
+
+CODE_POINTS = 0x110000
+
+MAX_CHARACTERS = 1 << 30
+"""Characters of all distinct tokens together, so that nodes are numbered in 32 bits."""
+
+
+def code_points(text: str) -> Array:
+    """Return the characters of a string as a writable uint32 array; lone surrogates are characters like others."""
+    return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype="<u4").astype(np.uint32, copy=False)
+
+
+def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
+    """Return the characters of many strings, uint32, and where each starts, int64 [n + 1]."""
+    strings = list(strings)
+    starts = np.zeros(len(strings) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, strings), dtype=np.int64, count=len(strings)), out=starts[1:])
+    return code_points("".join(strings)), starts
+
+
+def alphabet_table(alphabet: Iterable[str]) -> Array:
+    """Return a uint8 table of all code points, 1 for those of the alphabet."""
+    table = np.zeros(CODE_POINTS, dtype=np.uint8)
+    table[[ord(character) for character in alphabet]] = 1
+    return table
+
+
+def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
+    """Sort all suffixes of the tokens; equal ones are in order of place.
+
+    Parameters
+    ----------
+    pool : uint32 [n]
+    remaining : int32 [n]
+        Length of each suffix.
+
+    Returns
+    -------
+    order, place : int32 [n]
+        The suffixes in order, and the place of each in it.
+
+    Notes
+    -----
+    Prefix doubling over those that are still tied; the first round takes as many characters as fit into 63 bits. The rank
+    of a suffix is the place of the first of its group, so a group is refined without touching the others.
+    """
+    n = pool.size
+    present = np.zeros(CODE_POINTS, dtype=np.int64)
+    present[pool] = 1
+    codes = np.cumsum(present)[pool]
+    bits = max(int(codes.max()).bit_length(), 1)
+    width = 63 // bits
+    key = np.zeros(n, dtype=np.int64)
+    for offset in range(width):
+        key <<= bits
+        if offset < n:
+            key[: n - offset] |= np.where(remaining[: n - offset] > offset, codes[offset:], 0)
+    rank = np.zeros(n, dtype=np.int64)
+    tied = np.argsort(key)
+    groups = key[tied]
+    base = np.zeros(n, dtype=np.int64)
+    while True:
+        # `tied` holds whole groups, in order; `base` is the place of the first of the group that each came from.
+        size = tied.size
+        index = np.arange(size)
+        starts_group = np.ones(size, dtype=bool)
+        starts_group[1:] = base[1:] != base[:-1]
+        within = index - np.maximum.accumulate(np.where(starts_group, index, 0))
+        starts_key = np.ones(size, dtype=bool)
+        starts_key[1:] = groups[1:] != groups[:-1]
+        rank[tied] = np.maximum.accumulate(np.where(starts_key, base + within, 0))
+        alone = starts_key.copy()
+        alone[:-1] &= starts_key[1:]
+        tied = tied[~alone]
+        tied = tied[remaining[tied] > width]
+        if tied.size == 0:
+            break
+        key = rank[tied] * (n + 1) + rank[tied + width]
+        by_key = np.argsort(key)
+        tied, groups = tied[by_key], key[by_key]
+        base = rank[tied]
+        width *= 2
+    order = np.argsort(rank, kind="stable").astype(np.int32)
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
+    return order, place
+
+
+@dataclass(frozen=True)
+class Subtokens:
+    """A vocabulary before its strings are made: the kept nodes and their counts.
+
+    Parameters
+    ----------
+    size : int
+        Entries of the vocabulary, with alphabet and reserved tokens.
+    nodes : int64 [kept]
+    counts : int64 [kept]
+    singles : dict of str to int
+        The count of each character of the alphabet that occurs at a boundary.
+    """
+
+    size: int
+    nodes: Array
+    counts: Array
+    singles: dict[str, int]
+
+
+class SubtokenBuilder:
+    """Builds vocabularies from one table of counted tokens, for any number of values of `min_count`.
+
+    Parameters
+    ----------
+    token_counts : mapping of str to int
+        Not empty.
+    alphabet : set of str
+        Holds all characters of the tokens, and those of escapes.
+    reserved_tokens : list of str
+    max_subtoken_length : int, optional
+        Subtokens have fewer characters than this.
+
+    Raises
+    ------
+    TrainingError
+        If the tokens have more than 2^30 characters, or a count is no whole number, or negative.
+    """
+
+    def __init__(
+        self,
+        token_counts: Mapping[str, int],
+        *,
+        alphabet: set[str],
+        reserved_tokens: list[str],
+        max_subtoken_length: int | None,
+    ) -> None:
+        self._counts = _checked_counts(token_counts)
+        self._alphabet = alphabet
+        self._reserved = reserved_tokens
+        points, starts = pack_strings(token_counts)
+        table = alphabet_table(alphabet)
+        special = np.isin(points, [ord(character) for character in "\\_\n"]) | (table[points] == 0)
+        room = points.size + starts.size + subtoken_tree.ESCAPE_ROOM * int(np.count_nonzero(special))
+        if room > MAX_CHARACTERS:
+            raise TrainingError(
+                f"the distinct tokens have {points.size:,} characters; expected at most about {MAX_CHARACTERS:,}: "
+                "build from a sample (`byte_budget=`)"
+            )
+        pool = np.zeros(room, dtype=np.uint32)
+        self._starts = np.zeros(starts.size, dtype=np.int64)
+        subtoken_tree.escape_tokens(points, starts, table, pool, self._starts)
+        self._pool = pool[: self._starts[-1]].copy()
+        self._make_tree(max_subtoken_length)
+        self._reserved_lengths = self._find_reserved()
+
+    def _make_tree(self, max_subtoken_length: int | None) -> None:
+        pool, n = self._pool, self._pool.size
+        lengths = np.diff(self._starts)
+        remaining = (np.repeat(self._starts[1:], lengths) - np.arange(n)).astype(np.int32)
+        order, place = sort_suffixes(pool, remaining)
+        prefixes = np.zeros(n, dtype=np.int32)
+        subtoken_tree.common_prefixes(pool, order, place, remaining, prefixes)
+        longest = int(lengths.max()) if max_subtoken_length is None else max_subtoken_length - 1
+        self._nothing_counts = longest < 1
+        n_singles = np.unique(pool[order[prefixes == 0]]).size
+        parent, depth, first = (np.zeros(2 * n + n_singles, dtype=np.int32) for _ in range(3))
+        self._leaf = np.zeros(n, dtype=np.int32)
+        stack = np.zeros(3 * (n + 1), dtype=np.int32)
+        n_nodes = subtoken_tree.build_tree(order, prefixes, remaining, max(longest, 1), stack, parent, depth, first, self._leaf)
+        self._parent, self._depth = parent[:n_nodes].copy(), depth[:n_nodes].copy()
+        self._at = order[first[:n_nodes]]
+        self._n_nodes = n_nodes
+
+    def _find_reserved(self) -> Array:
+        """Length of the longest reserved token at each position of the pool; an empty array where none occurs."""
+        found = np.zeros(self._pool.size, dtype=np.int32)
+        end = np.repeat(self._starts[1:], np.diff(self._starts))
+        for token in self._reserved:
+            points = code_points(token)
+            if not points.size:
+                continue
+            at = np.flatnonzero(self._pool == points[0])
+            at = at[at + points.size <= end[at]]
+            for offset in range(1, points.size):
+                at = at[self._pool[at + offset] == points[offset]]
+            found[at] = np.maximum(found[at], points.size)
+        return found if (found > 1).any() else found[:0].copy()
+
+    def build(self, min_count: int, num_iterations: int, *, progress: Callable[[int], None] | None = None) -> Subtokens:
+        """Find the subtokens for one value of `min_count`.
+
+        Parameters
+        ----------
+        min_count : int
+        num_iterations : int
+            At least 1.
+        progress : callable, optional
+            Called after each iteration with its number, from 1.
+        """
+        least = max(min_count, 1)
+        weights = np.zeros(self._n_nodes, dtype=np.int64)
+        left = np.zeros(self._n_nodes, dtype=np.int64)
+        matched = np.ones(self._n_nodes, dtype=np.int32)
+        kept = 0
+        for iteration in range(num_iterations):
+            # The reserved tokens are in the vocabulary that an iteration makes, not in the alphabet that the first starts with.
+            reserved = self._reserved_lengths if iteration else self._reserved_lengths[:0]
+            subtoken_tree.segment_tokens(self._starts, self._counts, self._leaf, matched, reserved, weights)
+            if self._nothing_counts:
+                weights[:] = 0
+            kept = subtoken_tree.prune_tree(self._parent, self._depth, self._n_nodes, least, weights, left, matched)
+            if progress is not None:
+                progress(iteration + 1)
+        chosen = np.flatnonzero((left >= least) & (self._depth > 1))
+        singles = np.flatnonzero(self._depth == 1)
+        characters = map(chr, self._pool[self._at[singles]].tolist())
+        size = len(self._reserved) + len(self._alphabet) + kept
+        return Subtokens(size, chosen, left[chosen], dict(zip(characters, left[singles].tolist(), strict=True)))
+
+    def strings(self, found: Subtokens) -> list[str]:
+        """Return the strings of a vocabulary in order of id, without the reserved tokens."""
+        text = self._pool.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+        at = self._at[found.nodes].tolist()
+        lengths = self._depth[found.nodes].tolist()
+        entries = [
+            (count, text[start : start + length])
+            for count, start, length in zip(found.counts.tolist(), at, lengths, strict=True)
+        ]
+        entries += [(found.singles.get(character, 0), character) for character in self._alphabet]
+        entries.sort(reverse=True)
+        return [string for _, string in entries]
+
+
+def _checked_counts(token_counts: Mapping[str, int]) -> Array:
+    try:
+        counts = np.fromiter((_whole(count) for count in token_counts.values()), dtype=np.int64, count=len(token_counts))
+    except (TypeError, ValueError, OverflowError) as cause:
+        raise TrainingError(
+            f"a token's count is not a whole number below 2^63: {cause}; expected numbers from 0: count again"
+        ) from cause
+    if (counts < 0).any():
+        token = next(token for token, count in token_counts.items() if count < 0)
+        raise TrainingError(
+            f"the token {shorten(token)} has the count {shorten(token_counts[token])}; expected 0 or more: count again"
+        )
+    return counts
+
+
+def _whole(count: int) -> int:
+    if int(count) != count:
+        raise ValueError(f"found {shorten(count)}")
+    return int(count)

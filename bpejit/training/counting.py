@@ -1,0 +1,128 @@
+"""Count the distinct pre-tokens of text, in memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bpejit.arrays import Array, PretokenTable
+from bpejit.kernels.common import interning, keys
+from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING
+from bpejit.splitting import Splitter, check_chunk
+
+INITIAL_SLOTS = 1 << 14
+INITIAL_ARENA_BYTES = 1 << 18
+
+_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+
+
+class PretokenCounter:
+    """A growing table of distinct pre-tokens and their counts.
+
+    Parameters
+    ----------
+    slots, arena_bytes : int
+        Initial room for pre-tokens (a power of two) and for the bytes of those above 15 bytes. Both grow as needed.
+    """
+
+    def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
+        if slots < 2 * keys.BATCH or slots & (slots - 1):
+            raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
+        # All tables are made here, by NumPy: it asks for huge pages, and memory that a kernel allocates gets none.
+        self._table = np.zeros(4 * slots, dtype=np.uint64)
+        self._arena = np.zeros(arena_bytes, dtype=np.uint8)
+        self._state = np.zeros(3, dtype=np.int64)
+        self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, dtype=np.uint64)
+
+    def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
+        """Split and count a chunk of a text (see `bpejit.corpus.chunks`).
+
+        Parameters
+        ----------
+        splitter : Splitter
+        text : uint8 [at least stop + 16]
+        cut : int
+            Where the chunk ends: at a safe cut, or at the end of the text.
+        stop : int
+            Where the bytes end that are there to finish the last pre-token.
+        final : bool
+            Whether the text ends with the chunk.
+        """
+        check_chunk(stop)
+        for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
+            self.add_spans(text, first, ends, n_ends)
+
+    def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
+        """Count the spans `ends[:n_ends]` of a padded text, the first of which starts at `first`."""
+        self._state[interning.NEXT] = 0
+        while (
+            interning.count_spans(text, first, ends, n_ends, self._table, self._arena, self._state, self._scratch) == NEED_SPACE
+        ):
+            self._grow(text.size)
+
+    def add_table(self, table: PretokenTable) -> None:
+        """Add the counts of another table."""
+        pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+        stride = _stride(-(-len(table) // interning.ADDED_TOGETHER))
+        self._state[interning.NEXT] = 0
+        while (
+            interning.add_pretokens(pool, table.starts, table.counts, stride, self._table, self._arena, self._state)
+            == NEED_SPACE
+        ):
+            self._grow(pool.size)
+
+    def _grow(self, longest: int) -> None:
+        """Make room for what stopped a kernel: slots, or else the arena, which then takes `longest` bytes more."""
+        slots = self._table.size // 4
+        if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
+            larger = np.zeros(2 * self._table.size, dtype=np.uint64)
+            interning.rehash(self._table, larger)
+            self._table = larger
+            return
+        used = int(self._state[interning.ARENA_USED])
+        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), dtype=np.uint8)
+        arena[:used] = self._arena[:used]
+        self._arena = arena
+
+    def table(self, *, in_order: bool = True) -> PretokenTable:
+        """Return the table so far, in order of bytes.
+
+        The order makes the result independent of how the corpus was divided among workers. With `in_order=False` it is
+        left out: for a table that goes into another one.
+        """
+        n, n_bytes = interning.measure_table(self._table)
+        pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
+        starts = np.zeros(n + 1, dtype=np.int64)
+        counts = np.zeros(n, dtype=np.int64)
+        interning.unpack_table(self._table, self._arena, pool, starts, counts)
+        if not in_order:
+            return PretokenTable(pool[:n_bytes], starts, counts)
+        prefixes = np.zeros(n, dtype=np.uint64)
+        interning.make_prefixes(pool, starts, prefixes)
+        order = np.argsort(prefixes)
+        interning.sort_runs(pool, starts, prefixes, order)
+        sorted_pool = np.zeros(n_bytes, dtype=np.uint8)
+        sorted_starts = np.zeros(n + 1, dtype=np.int64)
+        sorted_counts = np.zeros(n, dtype=np.int64)
+        interning.gather(pool, starts, counts, order, sorted_pool, sorted_starts, sorted_counts)
+        return PretokenTable(sorted_pool, sorted_starts, sorted_counts)
+
+
+def _stride(n: int) -> int:
+    """Return the step that visits each of `n` places once, so that those visited are always spread evenly."""
+    stride = max(round(n * _GOLDEN_RATIO), 1)
+    while math.gcd(stride, n) > 1:
+        stride += 1
+    return stride
+
+
+def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:
+    """Return one table with the counts of all, in order of bytes unless that is of no use."""
+    slots = INITIAL_SLOTS
+    while 3 * slots < 4 * max(map(len, tables), default=0):
+        slots *= 2
+    counter = PretokenCounter(slots=slots)
+    for table in tables:
+        counter.add_table(table)
+    return counter.table(in_order=in_order)

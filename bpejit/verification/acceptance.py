@@ -1,0 +1,198 @@
+"""Which other tools read a tokenizer file, and whether they give equal ids.
+
+Each reader runs in a process of its own (`bpejit.verification.reader_script`): some are heavy, some end the
+process on a file that they do not like, and they may be installed in another environment than bpejit.
+"""
+
+# ruff: noqa: RUF001 (the samples have letters of many scripts)
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats.folder import PRIVATE_FILE
+from bpejit.formats.recognise import Kind, recognise
+from bpejit.formats.tiktoken import module_path
+from bpejit.model import Model
+from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.storage.files import StrPath
+from bpejit.tokenizer import Tokenizer
+from bpejit.verification import reader_script
+
+READERS_OF: dict[Kind, tuple[str, ...]] = {
+    "bpejit": ("tokenizers", "transformers", "gigatoken", "kitoken", "gguf"),
+    "huggingface": ("tokenizers", "transformers", "gigatoken", "kitoken", "gguf"),
+    "gpt2": ("transformers", "gguf"),
+    "tiktoken": ("tiktoken",),
+    "tekken": ("mistral-common",),
+}
+"""The readers of each format, by the names of their distributions."""
+
+TIMEOUT_SECONDS = 300
+
+SAMPLES = (
+    "The quick brown fox doesn't jump; it's 12345678 o'clock, they'LL say.\n",
+    "def add(a, b):\n\treturn a + b  # 3.14e-10\n\n\n    x = [1, 22, 333, 4444]\r\n\r\n",
+    "ÄÖÜ ß naïve œuvre, ŻÓŁĆ; Привет, мир! Γειά σου Κόσμε. שלום עולם مرحبا بالعالم नमस्ते दुनिया สวัสดีชาวโลก",
+    "日本語のテキスト、漢字とカナ。中文文本，標點符號。한국어 텍스트 １２３",
+    "👩‍👩‍👧‍👦 e\u0301 a\u0308\u0323 ½²₃ⅷ ①",
+    "white  space\u00a0\u3000\u2009 \t\t tabs\n \n\n  and lines at the end  \n\n  ",
+    "at the end \n ",
+    "\n'dog\t'sun \n'llama\n",
+    " \n\t\n",
+    "https://example.org/a_b?c=d&e=%20#f!!!...///***---___===''\"\"``~~",
+)
+"""Texts of usual and unusual kinds: contractions, digits, code, scripts, marks, emoji, white space, line ends."""
+
+Status = Literal["equal", "different", "refused", "absent"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one reader makes of a tokenizer file.
+
+    Parameters
+    ----------
+    reader : str
+        The name of its distribution.
+    version : str
+        Empty if it is not installed.
+    status : str
+        `equal`: it reads the file, with equal ids on all samples. `different`: with other ids. `refused`: it fails on it.
+        `absent`: it is not installed.
+    detail : str
+        The first sample with other ids, or the reader's own message.
+    """
+
+    reader: str
+    version: str
+    status: Status
+    detail: str
+
+
+def sample_texts(model: Model, *, special_tokens: bool = True) -> list[str]:
+    """Return texts for a comparison: `SAMPLES`, tokens of the vocabulary side by side, and special tokens.
+
+    Parameters
+    ----------
+    model : Model
+    special_tokens : bool
+        Whether special tokens are among the texts.
+    """
+    tokens = [token for _, token in sorted(model.tokens.items())]
+    step = max(1, len(tokens) // 4000)
+    chosen = (token.decode("utf-8", "ignore") for token in tokens[::step])
+    texts = [*SAMPLES, *("".join(part) for part in _batches(chosen, 100))]
+    if special_tokens:
+        texts += [f"a {text} b{text}{text}\n" for text in islice(model.special_tokens, 50)]
+    return texts
+
+
+def _batches(items: Iterable[str], size: int) -> Iterable[list[str]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def check_readers(
+    tokenizer: Tokenizer,
+    path: StrPath,
+    *,
+    readers: Sequence[str] | None = None,
+    python: StrPath = sys.executable,
+    texts: Sequence[str] | None = None,
+) -> list[Reading]:
+    """Have other tools read a tokenizer file, and compare their ids with those of a tokenizer.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+        As it was loaded from the file, or saved to it.
+    path : path
+        A file or folder of a format that other tools read.
+    readers : sequence of str, optional
+        Names of distributions; by default all that are known for the format (see `READERS_OF`).
+    python : path
+        The interpreter whose packages are used.
+    texts : sequence of str, optional
+        What to encode; by default `sample_texts`.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file is missing, or no other tool reads it.
+    """
+    kind, place = recognise(path)
+    if not place.exists():
+        raise TokenizerFormatError(f"there is no `{place}`; expected a file or folder that other tools read: check the path")
+    if kind == "bpejit" and (place / PRIVATE_FILE).exists():
+        raise TokenizerFormatError(
+            f"`{place}` is not for other tools: its tokens are in {PRIVATE_FILE}, because other tools would give other ids; "
+            "expected a tokenizer that can be exported: see `not_for_other_tools` in its bpejit.json"
+        )
+    if texts is None:
+        texts = sample_texts(tokenizer.model, special_tokens=kind != "tekken")
+    expected = [ids.tolist() for ids in tokenizer.encode_batch(list(texts))]
+    place = place.parent if kind == "gpt2" else place
+    return [
+        _reading(reader, place, texts, expected, tokenizer.model, python)
+        for reader in (READERS_OF[kind] if readers is None else readers)
+    ]
+
+
+def _reading(
+    reader: str, place: Path, texts: Sequence[str], expected: list[list[int]], model: Model, python: StrPath
+) -> Reading:
+    target = module_path(place) if reader == "tiktoken" else place
+    command = [str(python), reader_script.__file__, reader, str(target.resolve())]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(list(texts)).encode(), capture_output=True, timeout=TIMEOUT_SECONDS, check=False
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return Reading(reader, "", "refused", f"it took more than {TIMEOUT_SECONDS} seconds")
+    except (IndexError, ValueError):
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        return Reading(reader, "", "refused", f"its process ended with exit code {done.returncode}: {' '.join(last)}")
+    version = found.get("version", "")
+    if "absent" in found:
+        return Reading(reader, "", "absent", found["absent"])
+    if "error" in found:
+        return Reading(reader, version, "refused", " ".join(found["error"].split()))
+    if "tokens" in found:
+        detail = _other_vocabulary(found["tokens"], model)
+        return Reading(reader, version, "different" if detail else "equal", detail)
+    for text, ours, theirs in zip(texts, expected, found["ids"], strict=True):
+        if ours != theirs:
+            return Reading(reader, version, "different", _shortest(text, ours, theirs, model))
+    return Reading(reader, version, "equal", "")
+
+
+def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> str:
+    """Describe the first place where two lists of ids differ."""
+    same = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    vocab = model.vocab
+    before = b"".join(vocab[token] for token in ours[:same]).decode("utf-8", "ignore")
+    rest = text[max(0, len(before) - 4) : len(before) + 12]
+    return f"near {shorten(rest)} it gives {theirs[same : same + 4]}, not {ours[same : same + 4]}"
+
+
+def _other_vocabulary(tokens: list[str], model: Model) -> str:
+    """Return what is wrong with a vocabulary, in order of id; empty if nothing is."""
+    expected = {number: bytes_to_text(token) for number, token in model.tokens.items()}
+    expected |= {number: text for text, number in model.special_tokens.items()}
+    if len(tokens) != len(expected):
+        return f"it has {len(tokens)} tokens, not {len(expected)}"
+    for number, token in enumerate(tokens):
+        if expected.get(number) != token:
+            return f"its token {number} is {shorten(token)}, not {shorten(expected.get(number))}"
+    return ""

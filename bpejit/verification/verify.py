@@ -1,0 +1,269 @@
+"""Compare a tokenizer with another tool: the same documents through both, and every id compared."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.corpus.chunks import Chunker, ChunkReader
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import BpejitError
+from bpejit.formats.export import save_model
+from bpejit.formats.recognise import recognise
+from bpejit.formats.tiktoken import tiktoken_pattern
+from bpejit.model import special_bytes
+from bpejit.splitting import Splitter
+from bpejit.tokenizer import Tokenizer
+
+Tool = Literal["tokenizers", "tiktoken"]
+
+SEPARATOR = "<|endoftext|>"
+"""What ends a document within a file."""
+
+LONGEST_DOCUMENT = 4 << 20
+"""A document above this many bytes is compared in parts: the other tools take time and memory for long texts."""
+
+BATCH_BYTES = 2 << 20
+"""Text that is given to both tools at a time."""
+
+SHOWN_TOKENS = 12
+"""Tokens of each side that a difference shows."""
+
+Reference = Callable[[Sequence[str]], list[list[int]]]
+"""Another tool: texts to ids."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where two tools give other ids.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    document : int
+        Number of the document in the file, from 1.
+    start, end : int
+        The stretch of the document that the two divide differently, in bytes.
+    text : str
+        That stretch, with some text before and after it.
+    ours, theirs : list of (int, bytes or None)
+        Ids and bytes of the tokens of that stretch; None for an id that this vocabulary does not have.
+    """
+
+    path: str
+    document: int
+    start: int
+    end: int
+    text: str
+    ours: list[tuple[int, bytes | None]]
+    theirs: list[tuple[int, bytes | None]]
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What `verify` did.
+
+    Parameters
+    ----------
+    tool : str
+        The other tool and its version.
+    documents, bytes, ids : int
+        What was compared, up to the first difference.
+    repaired : int
+        Documents that were not valid UTF-8: the other tools take text, so both got it with U+FFFD in these places.
+    seconds : float
+    difference : Difference, optional
+        None if all ids are equal.
+    """
+
+    tool: str
+    documents: int
+    bytes: int
+    ids: int
+    repaired: int
+    seconds: float
+    difference: Difference | None
+
+
+def verify(
+    tokenizer: Tokenizer,
+    inputs: Inputs,
+    *,
+    against: Tool,
+    path: str | os.PathLike[str] | None = None,
+    separator: str = SEPARATOR,
+    input_format: str = "auto",
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
+
+    Special tokens are found in the text by both; templates that add tokens are left out.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+    inputs : paths
+        Files, globs, or `-` for standard input.
+    against : str
+        `tokenizers` or `tiktoken`, which must be installed.
+    path : path, optional
+        Where the tokenizer was loaded from. If that is a file of the other tool, the tool reads it itself; otherwise it
+        gets what bpejit exports.
+    separator : str
+        What ends a document within a file.
+    input_format : str
+        `auto` refuses inputs that are recognised as something else than text, `text` takes every input for text.
+    progress : callable, optional
+
+    Raises
+    ------
+    BpejitError
+        If the other tool is not installed, or cannot have this tokenizer.
+    CorpusError
+        If a file cannot be read.
+    """
+    begun = time.perf_counter()
+    arguments.instance("tokenizer", tokenizer, Tokenizer, "load one with bpejit.load")
+    arguments.choice("against", against, _references)
+    arguments.string("separator", separator)
+    path = None if path is None else arguments.path("path", path)
+    tell = arguments.function("progress", progress) or no_progress
+    reference = _references[against](tokenizer, path)
+    sources = find_sources(inputs, Contents(input_format))
+    total = total_bytes(sources)
+    documents = n_bytes = n_ids = repaired = 0
+    difference = None
+    tell("verify", 0, total, "bytes")
+    for batch in _batches(_documents(tokenizer, sources, separator.encode())):
+        texts = [data.decode("utf-8", "replace") for _, _, data in batch]
+        ours, theirs = tokenizer.encode_batch(texts), reference(texts)
+        for (name, number, data), text, mine, other in zip(batch, texts, ours, theirs, strict=True):
+            documents += 1
+            n_bytes += len(data)
+            n_ids += mine.size
+            repaired += text.encode("utf-8", "replace") != data
+            if mine.size != len(other) or not np.array_equal(mine, other):
+                difference = _describe(tokenizer, name, number, text.encode(), mine, other)
+                break
+        tell("verify", n_bytes, total, "bytes")
+        if difference is not None:
+            break
+    tool = f"{against} {version(against)}"
+    return VerifyReport(tool, documents, n_bytes, n_ids, repaired, time.perf_counter() - begun, difference)
+
+
+def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Yield path, number and bytes of each document, with what ends it; a very long one in parts with one number."""
+    model = tokenizer.model
+    splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
+    reader = ChunkReader()
+    for source in sources:
+        waiting = b""
+        number = 1
+        for chunk in Chunker(splitter).chunks([source]):
+            piece = reader.read(chunk)
+            waiting += piece.text[: piece.cut].tobytes()
+            *whole, waiting = waiting.split(separator) if separator else [waiting]
+            for document in whole:
+                yield source.path, number, document + separator
+                number += 1
+            if len(waiting) > LONGEST_DOCUMENT:
+                # A chunk ends where text may be cut.
+                yield source.path, number, waiting
+                waiting = b""
+        if waiting:
+            yield source.path, number, waiting
+
+
+def _batches(documents: Iterator[tuple[str, int, bytes]]) -> Iterator[list[tuple[str, int, bytes]]]:
+    batch: list[tuple[str, int, bytes]] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document[2])
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _describe(tokenizer: Tokenizer, path: str, number: int, data: bytes, ours: Array, theirs: list[int]) -> Difference:
+    """Find the first stretch that begins and ends with a token of both sides, and within which they differ."""
+    vocab = tokenizer.vocab
+    mine = [(int(token), vocab.get(int(token))) for token in ours]
+    other = [(int(token), vocab.get(int(token))) for token in theirs]
+    same = 0
+    while same < min(len(mine), len(other)) and mine[same] == other[same]:
+        same += 1
+    start = sum(len(token or b"") for _, token in mine[:same])
+    mine, other = mine[same:], other[same:]
+    mine_ends = list(accumulate((len(token or b"") for _, token in mine), initial=start))[1:]
+    other_ends = list(accumulate((len(token or b"") for _, token in other), initial=start))[1:]
+    # An id without bytes has no place: then all that follows is shown, as far as there is room.
+    known = all(token is not None for _, token in other)
+    common = sorted(set(mine_ends) & set(other_ends)) if known else []
+    end = common[0] if common else len(data)
+    keep = mine_ends.index(end) + 1 if end in mine_ends else len(mine)
+    keep_other = other_ends.index(end) + 1 if common else len(other)
+    text = data[max(start - 40, 0) : end + 40].decode("utf-8", "replace")
+    return Difference(path, number, start, end, text, mine[:keep][:SHOWN_TOKENS], other[:keep_other][:SHOWN_TOKENS])
+
+
+# ---- the other tools -------------------------------------------------------------------------------------------------
+
+
+def _missing(name: str, cause: ImportError) -> BpejitError:
+    return BpejitError(f"`{name}` is not installed ({cause}); expected it, to compare with: `pip install {name}`")
+
+
+def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
+    try:
+        from tokenizers import Tokenizer as HuggingFace
+    except ImportError as cause:
+        raise _missing("tokenizers", cause) from cause
+    kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    if kind == "huggingface" and place.suffix != ".gz":
+        other = HuggingFace.from_file(str(place / "tokenizer.json" if place.is_dir() else place))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            save_model(tokenizer.model, Path(folder) / "tokenizer", format="hf")
+            other = HuggingFace.from_file(str(Path(folder) / "tokenizer" / "tokenizer.json"))
+    other.no_truncation()
+    other.no_padding()
+    return lambda texts: [found.ids for found in other.encode_batch(list(texts), add_special_tokens=False)]
+
+
+def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Reference:
+    try:
+        import tiktoken
+        from tiktoken.load import load_tiktoken_bpe
+    except ImportError as cause:
+        raise _missing("tiktoken", cause) from cause
+    kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    model = tokenizer.model
+    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" and place.suffix != ".gz" else model.ids
+    other = tiktoken.Encoding(
+        "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=model.special_tokens
+    )
+    return lambda texts: other.encode_batch(list(texts), allowed_special="all")
+
+
+_references: dict[str, Callable[[Tokenizer, str | os.PathLike[str] | None], Reference]] = {
+    "tokenizers": _tokenizers,
+    "tiktoken": _tiktoken,
+}

@@ -1,0 +1,387 @@
+"""The commands on bad input: one readable line, the right exit code, and existing files as they were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cli_helpers import COMMAND, ENVIRONMENT, MODULE, invoke, program, run, snapshot
+from conftest import data_text, small
+
+TEXT = data_text("prose.txt")[: small(100_000, 3000)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A corpus, a tokenizer and a token file."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "corpus.txt").write_bytes(TEXT)
+    assert invoke("train", folder / "corpus.txt", "--vocab-size", 300, "--out", folder / "tokenizer").exit_code == 0
+    tokens = ["--out", folder / "tokens.bin", "--tokenizer", folder / "tokenizer"]
+    assert invoke("encode", folder / "corpus.txt", *tokens).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def work(made, tmp_path, monkeypatch):
+    """The current folder, with copies of them."""
+    for name, data in snapshot(made).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fails(work, *arguments, code=1):
+    """Run a command that must fail without touching a file; return what it says."""
+    before = snapshot(work)
+    result = invoke(*arguments)
+    assert snapshot(work) == before
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    if code == 1:
+        assert result.stderr.startswith("bpejit: error: ")
+        assert result.stderr.count("\n") == 1
+        assert "Traceback" not in result.stderr
+        assert not result.stderr.rstrip("\n").endswith(".")
+    return result.stderr
+
+
+TRAIN = ["--vocab-size", "300", "--overwrite"]
+
+
+@pytest.mark.parametrize(
+    "command", [["train", *TRAIN], ["encode", "--out", "tokens.bin", "--overwrite"]], ids=["train", "encode"]
+)
+def test_input_that_cannot_be_read(work, command):
+    (work / "folder").mkdir()
+    assert "`missing.txt`" in fails(work, *command, "missing.txt")
+    assert "`folder`" in fails(work, *command, "corpus.txt", "folder")
+    assert "`*.nothing`" in fails(work, *command, "*.nothing")
+    assert "`-`" in fails(work, *command, "-", "-")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_input_without_permission(work):
+    (work / "secret.txt").write_bytes(TEXT)
+    (work / "secret.txt").chmod(0)
+    assert "`secret.txt`" in invoke("train", "secret.txt", *TRAIN).stderr
+
+
+def test_empty_corpus(work):
+    (work / "empty.txt").write_bytes(b"")
+    assert "`empty.txt`" in fails(work, "train", "empty.txt", *TRAIN)
+    (work / "only.txt").write_bytes(b"<|endoftext|><|endoftext|>")
+    assert "`only.txt`" in fails(work, "train", "only.txt", *TRAIN)
+
+
+def test_empty_text_encodes_to_no_tokens(work):
+    (work / "empty.txt").write_bytes(b"")
+    result = invoke("encode", "empty.txt", "--out", "none.bin")
+    assert result.exit_code == 0, result.stderr
+    assert (work / "none.bin").read_bytes() == b""
+    assert invoke("decode", "none.bin").stdout == ""
+
+
+def test_vocabulary_too_small(work):
+    message = fails(work, "train", "corpus.txt", "--vocab-size", "256", "--out", "new")
+    assert "256" in message
+    assert "--vocab-size is 256; expected a whole number from 257 up" in message
+    three = ["--special-token", "a", "--special-token", "b", "--special-token", "c"]
+    assert "from 259 up" in fails(work, "train", "corpus.txt", "--vocab-size", "5", *three, "--out", "new")
+    assert "-1" in fails(work, "train", "corpus.txt", "--vocab-size", "-1", "--out", "new")
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a{3,1}", r"\p{Nonsense}", "*"])
+def test_pattern_that_does_not_compile(work, pattern):
+    message = fails(work, "train", "corpus.txt", *TRAIN, "--pattern", pattern)
+    assert pattern in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "corpus.txt"], "--vocab-size"),
+        (["train", *TRAIN], "INPUT"),
+        (["train", "corpus.txt", "--vocab-size", "many"], "'many' is not a valid integer"),
+        (["train", "corpus.txt", *TRAIN, "--tie-break", "first"], "'greatest-bytes', 'smallest-ids', 'hf'"),
+        (["train", "corpus.txt", *TRAIN, "--engine", "magic"], "'auto', 'serial', 'threads', 'processes'"),
+        (["train", "corpus.txt", *TRAIN, "--workers", "0"], "x>=1"),
+        (["train", "corpus.txt", *TRAIN, "--min-frequency", "0"], "x>=1"),
+        (["train", "corpus.txt", *TRAIN, "--no-special-tokens", "--special-token", "x"], "exclude each other"),
+        (["train", "corpus.txt", *TRAIN, "--colour"], "--colour"),
+        (["encode", "corpus.txt"], "--out"),
+        (["encode", "corpus.txt", "--out", "x.bin", "--dtype", "uint8"], "'auto', 'uint16', 'uint32'"),
+        (["decode"], "TOKENS"),
+        (["info"], "TOKENIZER|TOKENS"),
+        (["fly"], "fly"),
+    ],
+)
+def test_wrong_usage(work, arguments, said):
+    message = fails(work, *arguments, code=2)
+    assert message.startswith("Usage: bpejit ")
+    assert said in message.splitlines()[-1]
+
+
+def test_tokenizer_that_is_missing_or_broken(work):
+    assert "`nowhere`" in fails(work, "encode", "corpus.txt", "--out", "x.bin", "--tokenizer", "nowhere")
+    assert "`nowhere`" in fails(work, "decode", "tokens.bin", "--tokenizer", "nowhere")
+    assert "nowhere" in fails(work, "info", "nowhere")
+    for name in ("tokenizer.json", "bpejit.json"):
+        path = work / "tokenizer" / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
+        path.unlink()
+        if name == "tokenizer.json":  # which is a tokenizer without bpejit.json too
+            assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
+        path.write_bytes(whole)
+
+
+def test_vocabulary_that_was_changed(work):
+    path, own = work / "tokenizer" / "tokenizer.json", work / "tokenizer" / "bpejit.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["model"]["vocab"]["!"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert "was changed" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
+    fields = json.loads(own.read_text(encoding="utf-8"))
+    fields["tokenizer_file_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    own.write_text(json.dumps(fields), encoding="utf-8")
+    assert "lacks 1 of the 256 single bytes (0x21)" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
+
+
+def test_token_id_out_of_range(work):
+    (work / "ids.bin").write_bytes(b"\x41\x00\x2c\x01\x42\x00")
+    assert (work / "ids.bin").stat().st_size == 6
+    message = fails(work, "decode", "ids.bin", "--out", "back.txt", "--dtype", "uint16")
+    assert "300" in message
+
+
+def test_token_file_that_is_cut_off(work):
+    (work / "tokens.bin").write_bytes((work / "tokens.bin").read_bytes()[:-1])
+    assert "`tokens.bin`" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
+    (work / "odd.bin").write_bytes(b"abc")
+    assert "multiple" in fails(work, "decode", "odd.bin", "--out", "back.txt", "--dtype", "uint16")
+    assert "`odd.bin`" in fails(work, "info", "odd.bin")
+
+
+def test_token_file_that_does_not_say_its_dtype(work):
+    (work / "tokens.bin.json").unlink()
+    assert "--dtype" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
+    result = invoke("decode", "tokens.bin", "--out", "back.txt", "--dtype", "uint16")
+    assert result.exit_code == 0, result.stderr
+    assert (work / "back.txt").read_bytes() == TEXT
+
+
+def test_token_file_of_another_tokenizer(work):
+    assert invoke("train", "corpus.txt", "--vocab-size", "290", "--out", "other").exit_code == 0
+    message = fails(work, "decode", "tokens.bin", "--tokenizer", "other", "--out", "back.txt")
+    assert "tokens.bin" in message
+
+
+def test_token_file_that_is_missing(work):
+    assert "missing.bin" in fails(work, "decode", "missing.bin", "--out", "back.txt")
+    assert "missing.bin" in fails(work, "info", "missing.bin")
+
+
+def test_output_that_cannot_be_written(work):
+    assert "no/such/place" in fails(work, "encode", "corpus.txt", "--out", "no/such/place/t.bin")
+    assert "no/such/place" in fails(work, "decode", "tokens.bin", "--out", "no/such/place/back.txt")
+    (work / "file").write_bytes(b"kept")
+    assert "file" in fails(work, "train", "corpus.txt", *TRAIN, "--out", "file/tokenizer")
+    (work / "foreign").mkdir()
+    (work / "foreign" / "tokenizer.json").write_bytes(b"{}")
+    # The input does not exist: that the folder is looked at first shows that nothing is trained in vain.
+    assert "`foreign`" in fails(work, "train", "missing.txt", "--vocab-size", "300", "--out", "foreign")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX")
+@pytest.mark.compiled
+def test_full_disk(work):
+    """A limit on the size of files stands in for a full disk."""
+
+    def limit():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    for arguments in (
+        ["train", "corpus.txt", *TRAIN],
+        ["encode", "corpus.txt", "--out", "tokens.bin", "--overwrite"],
+        ["decode", "tokens.bin", "--out", "corpus.txt", "--overwrite"],
+    ):
+        before = snapshot(work)
+        result = run(*arguments, cwd=work, preexec_fn=limit, env={**ENVIRONMENT, "PYTHONDONTWRITEBYTECODE": "1"})
+        assert result.returncode == 1, result.stderr
+        assert result.stderr.startswith(b"bpejit: error: ")
+        assert result.stderr.count(b"\n") == 1
+        assert b"too large" in result.stderr
+        assert snapshot(work) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_full_standard_output(work):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        result = run("decode", "tokens.bin", cwd=work, stdout=full)
+    assert result.returncode == 1
+    assert result.stderr.decode().startswith("bpejit: error: ")
+    assert "No space left" in result.stderr.decode()
+    assert result.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+def test_reader_that_goes_away(work):
+    with subprocess.Popen(
+        [*COMMAND, "decode", "tokens.bin"], cwd=work, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=600) != 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [(signal.SIGINT, 130, b"bpejit: interrupted\n"), (signal.SIGTERM, 143, b"bpejit: terminated\n")],
+)
+def test_an_interrupted_run_leaves_nothing(work, number, code, message):
+    before = snapshot(work)
+    command = [*COMMAND, "encode", "-", "--out", "tokens.bin", "--overwrite"]
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell has what it runs in the background ignore interrupts, these tests and their children too.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    ) as process:
+        deadline = time.monotonic() + 600
+        while set(snapshot(work)) == set(before):  # until the temporary file appears
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
+        assert process.stderr.read() == message
+    assert snapshot(work) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_a_process_group_is_terminated(work, engine):
+    """A container or a scheduler ends workers at the same moment; it must not look as if one of them had failed."""
+    before = snapshot(work)
+    command = [*COMMAND, "encode", "-", "--out", "new.bin", "--engine", engine, "--workers", "2"]
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    ) as process:
+        process.stdin.write(TEXT)
+        process.stdin.flush()
+        deadline = time.monotonic() + 600
+        while set(snapshot(work)) == set(before):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.2)  # until it waits for more input
+        for _ in range(3):
+            os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+        assert process.stderr.read() == b"bpejit: terminated\n"
+    assert snapshot(work) == before
+
+
+def test_terminated_before_a_command_begins():
+    code = f"""
+import os, signal
+import {MODULE}
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{MODULE}.app":
+            os.kill(os.getpid(), signal.SIGTERM)
+import sys
+sys.meta_path.insert(0, Importing())
+{MODULE}.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (143, b"bpejit: terminated\n")
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "info", "nowhere"], ["info", "nowhere", "--debug"]])
+def test_debug_shows_the_traceback(work, arguments):
+    result = run(*arguments, cwd=work)
+    assert result.returncode == 1
+    assert b"Traceback (most recent call last)" in result.stderr
+    assert b"Error: " in result.stderr.splitlines()[-1]
+
+
+def test_unexpected_errors_are_one_line_too(work, monkeypatch):
+    import bpejit
+
+    def broken(*_arguments, **_options):
+        raise KeyError("a bug\nin two lines")
+
+    monkeypatch.setattr(bpejit, "load", broken, raising=False)
+    message = fails(work, "encode", "corpus.txt", "--out", "x.bin")
+    assert "KeyError" in message
+    assert "--debug" in message
+    monkeypatch.setattr(bpejit, "load", lambda path, **_options: (_ for _ in ()).throw(MemoryError()), raising=False)
+    assert "not enough memory" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
+
+
+def test_the_lists_of_choices_are_those_of_the_library():
+    from bpejit.splitting import PRESETS
+    from bpejit.training.merge_learner import TIE_RULES
+
+    choices = {
+        parameter.name: parameter.type.choices
+        for parameter in program.commands["train"].params
+        if hasattr(parameter.type, "choices")
+    }
+    assert tuple(choices["tie_break"]) == tuple(TIE_RULES)
+    pattern = next(parameter for parameter in program.commands["train"].params if parameter.name == "pattern")
+    assert pattern.help.partition(": ")[2].partition(", or")[0].split(", ") == list(PRESETS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "corpus.txt", "--vocab-size", "300", "--out", "x" * 3000),
+        ("train", "corpus.txt", "--vocab-size", "9" * 6000),
+        ("train", "corpus.txt", "--vocab-size", "300", "--tie-break", "x" * 100_000),
+        ("encode", "corpus.txt", "--out", "new.bin", "--tokenizer", "x" * 3000),
+        ("encode", "corpus.txt", "--out", "new.bin", "--special", "x=" + "9" * 6000),
+        ("info", "corpus.txt", "--" + "x" * 100_000),
+        ("x" * 100_000,),
+    ],
+)
+def test_long_values_are_not_quoted_whole(made, arguments):
+    result = run(*arguments, cwd=made)
+    assert result.returncode in (1, 2)
+    assert len(result.stderr) < 1000
+    assert b"did not expect" not in result.stderr
+
+
+@pytest.mark.parametrize("field", ["format_version", "tokenizer_file_sha256", "sha256"])
+def test_long_values_in_a_saved_folder_are_not_quoted_whole(made, tmp_path, field):
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(made / "tokenizer", folder)
+    fields = json.loads((folder / "bpejit.json").read_bytes())
+    fields[field] = 10**4000 if field == "format_version" else "x" * 400_000
+    (folder / "bpejit.json").write_text(json.dumps(fields))
+    result = invoke("info", folder)
+    assert result.exit_code == 1
+    assert len(result.stderr) < 700

@@ -1,0 +1,178 @@
+"""Sources and chunks: what is read, where it is cut, and that the pieces make the whole."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import data_text, small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.arrays import padded_text
+from bpejit.corpus.chunks import Chunk, Chunker, ChunkReader
+from bpejit.corpus.sources import Source, find_sources
+from bpejit.errors import CorpusError
+from bpejit.splitting import Splitter
+from bpejit.training.counting import PretokenCounter
+
+SPECIAL = b"<|endoftext|>"
+
+
+def counts_of(data: bytes, splitter: Splitter) -> dict[bytes, int]:
+    counter = PretokenCounter()
+    text, n_bytes = padded_text(data)
+    counter.add_text(splitter, text, n_bytes, n_bytes, True)
+    return counter.table().to_counts()
+
+
+def counts_of_chunks(chunks: list[Chunk], splitter: Splitter, *, normalize_newlines: bool = False) -> dict[bytes, int]:
+    counter = PretokenCounter()
+    reader = ChunkReader(normalize_newlines=normalize_newlines)
+    for chunk in chunks:
+        piece = reader.read(chunk)
+        counter.add_text(splitter, piece.text, piece.cut, piece.stop, piece.final)
+    return counter.table().to_counts()
+
+
+# ---- sources -----------------------------------------------------------------------------------------------------------
+
+
+def test_find_sources__files_globs_and_standard_input_in_order(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "c.md"):
+        (tmp_path / name).write_bytes(name.encode())
+    found = find_sources([str(tmp_path / "c.md"), "-", str(tmp_path / "*.txt")])
+    assert [Path(source.path).name for source in found] == ["c.md", "-", "a.txt", "b.txt"]
+    assert [source.size for source in found] == [4, None, 5, 5]
+
+
+def test_find_sources__a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
+    (tmp_path / "a[1].txt").write_bytes(b"x")
+    assert [source.size for source in find_sources(tmp_path / "a[1].txt")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "no input was given"),
+        (["missing.txt"], "`missing.txt`: No such file"),
+        (["*.nothing"], r"no file matches the input `\*.nothing`"),
+        (["."], "is a folder"),
+        (["-", "-"], "named twice"),
+    ],
+)
+def test_find_sources__refuses(inputs: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CorpusError, match=message):
+        find_sources(inputs)
+
+
+# ---- chunks ------------------------------------------------------------------------------------------------------------
+
+pieces = st.lists(
+    st.sampled_from(
+        ["word", " ", "  ", "\n", "\r\n", "\r", "don't", "12345", "é", "日本語", "。", "<|endoftext|>", "<|end", "!", "\t"]
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "o200k"])
+@given(parts=pieces, chunk_bytes=st.integers(1, 40))
+def test_chunks_count_like_the_whole(
+    pattern: str, parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = "".join(parts).encode()
+    path = tmp_path_factory.getbasetemp() / "chunks.txt"
+    path.write_bytes(data)
+    splitter = Splitter(pattern, [SPECIAL])
+    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks(find_sources(path)))
+
+    assert [chunk.start for chunk in chunks[1:]] == [chunk.cut for chunk in chunks[:-1]]
+    assert not chunks or (chunks[0].start == 0 and chunks[-1].cut == len(data))
+    assert [chunk.final for chunk in chunks] == [False] * (len(chunks) - 1) + [True] * bool(chunks)
+    assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
+
+
+@given(parts=pieces, chunk_bytes=st.integers(1, 40))
+def test_chunks_of_normalized_text_count_like_the_normalized_whole(
+    parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = "".join(parts).encode()
+    path = tmp_path_factory.getbasetemp() / "newlines.txt"
+    path.write_bytes(data)
+    splitter = Splitter("cl100k", [SPECIAL])
+    chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes, normalize_newlines=True).chunks(find_sources(path)))
+    normal = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    assert counts_of_chunks(chunks, splitter, normalize_newlines=True) == counts_of(normal, splitter)
+
+
+def test_text_without_separators_is_cut_all_the_same(tmp_path: Path) -> None:
+    data = data_text("prose.txt").replace(SPECIAL, b"")[: small(1_000_000, 20_000)]
+    path = tmp_path / "prose.txt"
+    path.write_bytes(data)
+    splitter = Splitter("gpt2")
+    size = len(data) // 10
+    chunks = list(Chunker(splitter, chunk_bytes=size).chunks(find_sources(path)))
+    assert len(chunks) == 10
+    assert all(chunk.cut - chunk.start < size + 100 for chunk in chunks)
+    assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1000, 3001, 1 << 20])
+def test_pipe_chunks_equal_the_file(chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (data_text("cjk.txt") + data_text("code.txt"))[: small(400_000, 8_000)]
+    splitter = Splitter("gpt2", [SPECIAL])
+    read_end, write_end = os.pipe()
+
+    def fill() -> None:
+        with os.fdopen(write_end, "wb") as pipe:
+            pipe.write(data)
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    with os.fdopen(read_end, "rb") as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        chunks = list(Chunker(splitter, chunk_bytes=chunk_bytes).chunks([Source("-", None)]))
+        writer.join()
+    assert b"".join(chunk.data[: chunk.cut - chunk.start] for chunk in chunks if chunk.data) == data
+    assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
+
+
+def test_a_pattern_without_automaton_is_cut_behind_special_tokens_only(tmp_path: Path) -> None:
+    data = b"some words here <|endoftext|>" * 50 + b"the end"
+    path = tmp_path / "text.txt"
+    path.write_bytes(data)
+    splitter = Splitter(r"(?<=x)y|\w+|\W", [SPECIAL])
+    assert splitter.automaton is None
+    chunks = list(Chunker(splitter, chunk_bytes=100).chunks(find_sources(path)))
+    assert len(chunks) > 5
+    assert all(data[: chunk.cut].endswith(SPECIAL) for chunk in chunks[:-1])
+    assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
+
+
+def test_an_empty_file_has_no_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.touch()
+    assert list(Chunker(Splitter("gpt2")).chunks(find_sources(path))) == []
+
+
+def test_reading_a_file_that_became_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"0123456789")
+    with pytest.raises(CorpusError, match="ended at byte 10, expected at least 20 bytes"):
+        ChunkReader().read(Chunk(str(path), 5, 20, 20, True))
+
+
+def test_reader_makes_room_for_a_long_chunk(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    data = np.random.default_rng(1).integers(0, 256, 5_000_000, dtype=np.uint8).tobytes()
+    path.write_bytes(data)
+    piece = ChunkReader().read(Chunk(str(path), 0, len(data), len(data), True))
+    assert piece.text[: piece.stop].tobytes() == data
+    assert piece.text.size >= piece.stop + 16

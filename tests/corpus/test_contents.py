@@ -1,0 +1,252 @@
+"""Inputs that are no text are refused, and byte-order marks are said."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import sqlite3
+import threading
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import SEPARATELY, invoke
+from click.testing import CliRunner
+from conftest import DATA, data_text, read_shared
+
+import bpejit
+from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, recognise_contents
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
+
+TEXT = ("A quick brown fox; " * 40 + "\n").encode()
+WORDS = "Größe, низ, 漢字, and some English.\n" * 20
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", TEXT)
+    return file.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def database(folder: Path) -> bytes:
+    connection = sqlite3.connect(folder / "x.db")
+    connection.execute("create table t (x)")
+    connection.commit()
+    connection.close()
+    return (folder / "x.db").read_bytes()
+
+
+BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
+    "gzip": (lambda _: gzip.compress(TEXT), "compressed with gzip; expected text: decompress it first"),
+    "bzip2": (lambda _: bz2.compress(TEXT), "compressed with bzip2"),
+    "empty bzip2": (lambda _: bz2.compress(b""), "compressed with bzip2"),
+    "xz": (lambda _: lzma.compress(TEXT), "compressed with xz"),
+    "lzma": (lambda _: lzma.compress(TEXT, lzma.FORMAT_ALONE), "compressed with lzma"),
+    "zstd": (lambda _: bytes.fromhex("28b52ffd2058") + TEXT, "compressed with zstd"),
+    "lz4": (lambda _: bytes.fromhex("04224d18604082") + TEXT, "compressed with lz4"),
+    "zip": (lambda _: zipped(), "a zip archive"),
+    "sqlite": (database, "an SQLite database"),
+    "npy": (lambda _: npy(np.arange(9)), "a NumPy array"),
+    "Parquet": (lambda _: b"PAR1" + bytes(range(100)), "a Parquet file"),
+    "Arrow": (lambda _: b"ARROW1\0\0" + bytes(range(100)), "an Arrow file"),
+    **{
+        f"pickle {protocol}": (lambda _, protocol=protocol: pickle.dumps({"text": [TEXT] * 3}, protocol), "a pickle")
+        for protocol in (2, 3, 4, 5)
+    },
+    "PNG": (lambda _: b"\x89PNG\r\n\x1a\n" + bytes(50), "a PNG image"),
+    "PDF": (lambda _: b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "a PDF file"),
+    "ELF": (lambda _: b"\x7fELF\x02\x01\x01" + bytes(9), "a program"),
+    "UTF-16": (lambda _: WORDS.encode("utf-16"), "text in UTF-16; expected text: convert it to UTF-8 first"),
+    "UTF-16BE": (lambda _: b"\xfe\xff" + WORDS.encode("utf-16-be"), "text in UTF-16;"),
+    "UTF-32": (lambda _: WORDS.encode("utf-32"), "text in UTF-32;"),
+    "bare UTF-16LE": (lambda _: TEXT.decode().encode("utf-16-le"), "text in UTF-16LE without a byte-order mark"),
+    "bare UTF-16BE": (lambda _: TEXT.decode().encode("utf-16-be"), "text in UTF-16BE without a byte-order mark"),
+    "bare UTF-32LE": (lambda _: TEXT.decode().encode("utf-32-le"), "text in UTF-32LE without a byte-order mark"),
+    "bare UTF-32BE": (lambda _: TEXT.decode().encode("utf-32-be"), "text in UTF-32BE without a byte-order mark"),
+    "floats": (lambda _: np.arange(900, dtype=np.float32).tobytes(), "NUL"),
+}
+
+
+@pytest.mark.parametrize("kind", BINARY)
+def test_what_is_no_text_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    make, what = BINARY[kind]
+    path = tmp_path / "input"
+    path.write_bytes(make(tmp_path))
+    with pytest.raises(bpejit.CorpusError) as caught:
+        bpejit.train(path, vocab_size=257)
+    assert f"the input `{path}` is " in str(caught.value)
+    assert what in str(caught.value)
+    assert 'give `input_format="text"`' in str(caught.value)
+    assert bpejit.train(path, vocab_size=257, input_format="text").vocab_size == 257
+
+
+ENCODINGS = ("utf-8", "latin-1", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "koi8-r", "cp1251", "iso2022_jp", "cp037")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_text_in_every_encoding_with_bytes_passes(encoding: str) -> None:
+    for name in ("prose.txt", "cjk.txt", "code.txt"):
+        text = data_text(name).decode()
+        for start in range(0, min(len(text), 5000), 97):
+            data = text[start : start + 300].encode(encoding, "ignore")
+            assert recognise_contents(data) is None, data
+
+
+def test_damaged_text_and_small_inputs_pass() -> None:
+    assert recognise_contents(b"") is None
+    assert all(
+        recognise_contents(bytes([first, second])) is None for first in range(0xC0) for second in range(256) if first != 0x1F
+    )
+    assert recognise_contents(b"one\0two\0three\0" * 100) is None  # as `find -print0` writes it
+    assert recognise_contents(b"a\0" * 7) is None
+    for text in (
+        "MZ is a name",
+        "PARTS",
+        "BZh9 is no archive",
+        "GIF89a is a format",
+        "RIFF",
+        "Obj",
+        "%PDF is a format",
+        "Rar!",
+    ):
+        assert recognise_contents(text.encode()) is None
+
+
+def test_the_texts_of_the_repository_pass() -> None:
+    for path in DATA.iterdir():
+        assert recognise_contents(path.read_bytes()[:HEAD_BYTES]) is None
+
+
+@pytest.mark.parametrize("name", ["hard_bytes.bin", "hard.txt", "english.txt", "code.txt", "multilingual.txt"])
+def test_the_larger_corpora_pass(name: str) -> None:
+    assert recognise_contents(read_shared(f"corpora/{name}")[:HEAD_BYTES]) is None
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_bytes(TEXT)
+    (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT))
+    (tmp_path / "marked").write_bytes(BYTE_ORDER_MARK + TEXT)
+    bpejit.train("text", vocab_size=258).save("tokenizer")
+    SubwordTextEncoder.build_from_generator([TEXT.decode()], 30).store_to_file("words")
+    return tmp_path
+
+
+COMMANDS = {
+    "train": ("train", "--vocab-size", "257", "--out", "t"),
+    "encode": ("encode", "--out", "t"),
+    "split": ("split",),
+    "verify": ("verify", "tokenizer", "--against", "tokenizers"),
+    "subword train": ("subword", "train", "--vocab-size", "30", "--out", "t"),
+    "subword encode": ("subword", "encode", "--vocab", "words", "--out", "t"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_refuse_what_is_no_text(command: str, work: Path) -> None:
+    result = invoke(*COMMANDS[command], "text", "text.gz")
+    assert result.exit_code == 1
+    assert "the input `text.gz` is compressed with gzip" in result.stderr
+    assert "or give `--input-format text` to take its bytes as they are" in result.stderr
+    assert not (work / "t").exists()
+    result = invoke(*COMMANDS[command], "text.gz", "--input-format", "text")
+    if command != "subword encode":  # whose vocabulary lacks most bytes
+        assert result.exit_code == 0, result.stderr
+
+
+def test_standard_input_is_looked_at_too(work: Path) -> None:
+    from cli_helpers import program
+
+    for data, code in ((gzip.compress(TEXT), 1), (TEXT, 0)):
+        result = CliRunner(**SEPARATELY).invoke(program, ["encode", "-", "--out", "t"], input=data)
+        assert result.exit_code == code, result.stderr
+        assert ("standard input is compressed with gzip" in result.stderr) == bool(code)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe_is_looked_at_without_losing_a_byte(work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    tokenizer = bpejit.load("tokenizer")
+
+    def encode(data: bytes, **options: bool) -> list[int]:
+        def write() -> None:
+            with (work / "pipe").open("wb", buffering=0) as file:
+                for start in range(0, len(data), 5):
+                    file.write(data[start : start + 5])
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        tokenizer.encode_files("pipe", work / "out", **options)
+        thread.join()
+        return bpejit.open_tokens(work / "out").ids.tolist()
+
+    assert encode(TEXT) == tokenizer.encode(TEXT)
+    (work / "out").unlink()
+    (work / "out.json").unlink()
+    assert encode(BYTE_ORDER_MARK + TEXT, strip_bom=True) == tokenizer.encode(TEXT)
+
+
+def test_training_skips_the_byte_order_mark_of_each_input_and_warns(work: Path) -> None:
+    (work / "also").write_bytes(BYTE_ORDER_MARK + TEXT)
+    with pytest.warns(bpejit.BpejitWarning, match="skipped the UTF-8 byte-order mark of `marked`, `also`") as caught:
+        found = bpejit.train(["marked", "also", "text"], vocab_size=265, chunk_bytes=100)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert found.vocab == bpejit.train(["text"] * 3, vocab_size=265).vocab
+    result = invoke("train", "marked", "--vocab-size", "260", "--out", "t")
+    assert "note: skipped the UTF-8 byte-order mark of `marked`" in result.stderr
+    assert "Warning" not in result.stderr
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
+def test_encoding_keeps_the_byte_order_mark_unless_told(engine: str, work: Path) -> None:
+    tokenizer = bpejit.load("tokenizer")
+    report = tokenizer.encode_files(["marked", "text"], "a", engine=engine, chunk_bytes=100)
+    assert tokenizer.decode_bytes(bpejit.open_tokens("a").ids) == BYTE_ORDER_MARK + TEXT + TEXT
+    assert (report.byte_order_marks, report.bytes) == (("marked",), 2 * len(TEXT) + 3)
+    report = tokenizer.encode_files(["marked", "text"], "b", engine=engine, chunk_bytes=100, strip_bom=True)
+    assert tokenizer.decode_bytes(bpejit.open_tokens("b").ids) == TEXT + TEXT
+    assert (report.byte_order_marks, report.bytes) == (("marked",), 2 * len(TEXT))
+
+
+def test_commands_say_what_became_of_the_byte_order_mark(work: Path) -> None:
+    result = invoke("encode", "marked", "--out", "a")
+    assert "note: the UTF-8 byte-order mark of `marked` was encoded" in result.stderr
+    result = invoke("encode", "marked", "--out", "b", "--strip-bom")
+    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+    result = invoke("subword", "train", "marked", "--vocab-size", "30", "--out", "c")
+    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+    assert invoke("subword", "train", "text", "--vocab-size", "30", "--out", "plain").exit_code == 0
+    assert (work / "c").read_bytes() == (work / "plain").read_bytes()
+    result = invoke("subword", "encode", "marked", "--vocab", "c", "--out", "d", "--strip-bom")
+    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+
+
+def test_python_warns_of_a_small_vocabulary_and_the_command_notes_it_once(work: Path) -> None:
+    for train in (bpejit.train, lambda *args, **options: bpejit.train_bpe(*args, special_tokens=[], **options)):
+        with pytest.warns(
+            bpejit.BpejitWarning, match=r"nothing was left to merge after \d+ merges: .* instead of 9,000"
+        ) as caught:
+            train("text", vocab_size=9000)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert "`min_frequency=`" in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = invoke("train", "text", "--vocab-size", "9000", "--out", "t")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("nothing was left to merge") == 1
+    assert "a lower `--min-frequency` gives more" in result.stderr.replace(",", "")

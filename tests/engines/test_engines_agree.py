@@ -1,0 +1,214 @@
+"""Engines, worker counts and chunk sizes never change a byte of the result, and failures of workers are told plainly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import data_text, small
+
+import bpejit
+from bpejit.corpus.chunks import Chunk, Chunker
+from bpejit.corpus.sources import find_sources
+from bpejit.encoding.encode_job import EncodeJob
+from bpejit.engines import ENGINES, SERIAL_BYTES, make_engine
+from bpejit.engines.processes import start_method
+from bpejit.errors import EngineError, PatternError
+from bpejit.splitting import Splitter
+from bpejit.training.count_job import CountJob
+from bpejit.training.counting import merge_tables
+
+SPECIAL = b"<|endoftext|>"
+FALLBACK = r"(?<=\s)\w+|\w+|\W"
+"""A pattern that runs through the `regex` package."""
+
+spreads = [("serial", 1), ("threads", 1), ("threads", 2), ("threads", 7), ("processes", 1), ("processes", 2), ("processes", 7)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    size = small(300_000, 6_000)
+    path.write_bytes(b"".join(data_text(name)[:size] for name in ("prose.txt", "cjk.txt", "code.txt")))
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpus: Path) -> bpejit.Tokenizer:
+    return bpejit.train([corpus], vocab_size=small(1000, 280), engine="serial")
+
+
+def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: int) -> object:
+    job = CountJob(pattern, (SPECIAL,))
+    chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
+    seen: list[int] = []
+    spread = make_engine(engine, workers, input_bytes=None, parallel="threads")
+    table = merge_tables(spread.fold_chunks(job, chunks, seen.append))
+    assert sum(seen) == corpus.stat().st_size
+    return table
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", FALLBACK], ids=["automaton", "regex"])
+@pytest.mark.parametrize(("engine", "workers"), spreads)
+def test_counting_agrees(engine: str, workers: int, pattern: str, corpus: Path) -> None:
+    expected = count(corpus, "serial", 1, pattern, 1 << 30)
+    assert count(corpus, engine, workers, pattern, small(20_000, 3_000)) == expected
+
+
+@pytest.mark.parametrize("chunk_bytes", small([997, 64_000], [2_000]))
+def test_counting_agrees_for_any_chunk_size(chunk_bytes: int, corpus: Path) -> None:
+    assert count(corpus, "threads", 3, "cl100k", chunk_bytes) == count(corpus, "serial", 1, "cl100k", 1 << 30)
+
+
+@pytest.mark.parametrize(("engine", "workers"), spreads)
+def test_encoding_agrees(engine: str, workers: int, corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+    out = tmp_path / "tokens.bin"
+    report = tokenizer.encode_files([corpus, corpus], out, engine=engine, workers=workers, chunk_bytes=small(30_000, 3_000))
+    expected = tokenizer.encode_array(corpus.read_bytes())
+    ids = bpejit.open_tokens(out).ids
+    assert ids.tolist() == expected.tolist() * 2
+    assert (report.tokens, report.bytes) == (2 * expected.size, 2 * corpus.stat().st_size)
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_other_start_methods_agree(
+    method: str, corpus: Path, tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BPEJIT_START_METHOD", method)
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")
+    assert count(corpus, "processes", 2, "gpt2", 50_000) == count(corpus, "serial", 1, "gpt2", 1 << 30)
+    tokenizer.encode_files([corpus], tmp_path / "a.bin", engine="processes", workers=2, chunk_bytes=50_000)
+    tokenizer.encode_files([corpus], tmp_path / "b.bin", engine="serial")
+    assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
+
+
+def test_start_method__forks_only_while_no_other_thread_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BPEJIT_START_METHOD", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    alone = start_method()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        assert (alone, start_method()) == ("fork", "spawn")
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_start_method__refuses_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BPEJIT_START_METHOD", "telepathy")
+    with pytest.raises(EngineError, match="BPEJIT_START_METHOD is 'telepathy'; expected one of"):
+        start_method()
+
+
+# ---- failures ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FailingJob:
+    """A job whose worker fails at the second chunk, in one way or another."""
+
+    how: str
+    result: object = 1
+
+    def start(self) -> FailingJob:
+        return self
+
+    def run(self, chunk: Chunk) -> object:
+        if chunk.start:
+            if self.how == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.how == "terminated":
+                os.kill(os.getpid(), signal.SIGTERM)
+            if self.how == "exits":
+                os._exit(3)
+            if self.how == "raises":
+                raise PatternError("told by the library")
+            raise ZeroDivisionError("a bug")
+        return self.result
+
+    def finish(self) -> None:
+        return None
+
+
+def chunks_for_ever() -> Iterable[Chunk]:
+    return (Chunk("none", number, number + 1, number + 1, False) for number in range(1_000_000))
+
+
+@pytest.mark.parametrize("way", ["map", "fold"])
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was ended by signal 9 \(SIGKILL\) .* out of memory"),
+        ("terminated", EngineError, r"worker process \d of 2 .* was ended by signal 15 \(SIGTERM\) .* job scheduler ended it"),
+        ("exits", EngineError, r"worker process \d of 2 .* ended with exit code 3"),
+        ("raises", PatternError, "told by the library"),
+        ("bug", EngineError, "a worker failed with ZeroDivisionError"),
+    ],
+)
+def test_a_worker_process_that_fails(how: str, error: type[Exception], message: str, way: str) -> None:
+    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+    before = time.monotonic()
+    with pytest.raises(error, match=message):
+        if way == "map":
+            list(engine.map_chunks(FailingJob(how), chunks_for_ever()))
+        else:
+            engine.fold_chunks(FailingJob(how), chunks_for_ever(), lambda _: None)
+    assert time.monotonic() - before < 60, "noticed at once, not when all chunks are handed out"
+
+
+@pytest.mark.parametrize("way", ["map", "fold"])
+def test_a_worker_thread_that_fails(way: str) -> None:
+    engine = make_engine("threads", 2, input_bytes=None, parallel="threads")
+    with pytest.raises(PatternError, match="told by the library"):
+        if way == "map":
+            list(engine.map_chunks(FailingJob("raises"), chunks_for_ever()))
+        else:
+            engine.fold_chunks(FailingJob("raises"), chunks_for_ever(), lambda _: None)
+
+
+def test_a_dead_worker_leaves_the_old_token_file(
+    tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "tokens.bin"
+    tokenizer.encode_files([corpus], out)
+    before = out.read_bytes()
+    monkeypatch.setattr(EncodeJob, "start", lambda job: FailingJob("killed", (1, np.zeros(1, np.uint16))))
+    with pytest.raises(EngineError, match="signal 9"):
+        tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
+    assert out.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.bin", "tokens.bin.json"]
+
+
+# ---- choice ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workers", "input_bytes", "chosen"),
+    [
+        (1, None, "SerialEngine"),
+        (4, SERIAL_BYTES - 1, "SerialEngine"),
+        (4, SERIAL_BYTES, "ThreadEngine"),
+        (4, None, "ThreadEngine"),
+    ],
+)
+def test_auto(workers: int, input_bytes: int | None, chosen: str) -> None:
+    assert type(make_engine("auto", workers, input_bytes=input_bytes, parallel="threads")).__name__ == chosen
+
+
+def test_make_engine__refuses() -> None:
+    with pytest.raises(EngineError, match="'cluster' is not known; expected one of auto, serial, threads, processes"):
+        make_engine("cluster", 1, input_bytes=0, parallel="threads")
+    with pytest.raises(EngineError, match="0 workers were asked for"):
+        make_engine("serial", 0, input_bytes=0, parallel="threads")
+    assert set(ENGINES) == {"serial", "threads", "processes"}

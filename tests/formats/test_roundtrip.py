@@ -1,0 +1,192 @@
+"""Through every format and back, ids stay the same; what a format cannot say is refused, never changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, data_text, read_shared, small
+from encoding_helpers import ranked_models
+from formats_helpers import TEXT, changed, grown_models, models
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import awkward_bytes
+
+import bpejit
+from bpejit.encoding.encoder import Encoder
+from bpejit.errors import BpejitError, TokenizerFormatError
+from bpejit.formats.export import FORMATS, save_model
+from bpejit.formats.recognise import load_model
+from bpejit.model import Model
+from bpejit.normalization import Preparation, TokenFlags
+from bpejit.normalization.json_fields import canonical
+
+
+def place(folder: Path, form: str) -> Path:
+    return folder / ("mine.tiktoken" if form == "tiktoken" else form)
+
+
+def ids_of(model: Model, data: bytes) -> list[int] | str:
+    encoder = Encoder(model)
+    try:
+        return encoder.encode(data, encoder.new_workspace(cache_bytes=1 << 16)).tolist()
+    except BpejitError as error:
+        return str(error)
+
+
+any_models = st.one_of(models(), models(pattern="gpt2", reachable=True), ranked_models(), grown_models())
+
+
+@settings(max_examples=small(120, 15))
+@given(any_models, st.lists(st.one_of(TEXT.map(str.encode), awkward_bytes(6)), max_size=3), st.sampled_from(FORMATS))
+def test_random_models(tmp_path_factory: pytest.TempPathFactory, model: Model, texts: list[bytes], form: str) -> None:
+    path = place(tmp_path_factory.mktemp("model"), form)
+    try:
+        save_model(model, path, format=form)
+    except TokenizerFormatError as error:
+        assert form != "bpejit"
+        assert "cannot be written" in str(error)  # noqa: PT017
+        assert not path.exists()
+        return
+    loaded = load_model(path)
+    assert loaded.special_tokens == model.special_tokens
+    assert loaded.vocab == model.vocab
+    if model.vocab_size > 1 << 20:
+        return
+    for text in texts:
+        assert ids_of(loaded, text) == ids_of(model, text)
+    if form in ("bpejit", "hf"):
+        assert loaded == model
+
+
+def test_some_random_models_can_be_written_everywhere(tmp_path: Path) -> None:
+    """The test above is not one of refusals only."""
+    written = dict.fromkeys(FORMATS, 0)
+
+    @settings(max_examples=small(60, 30), database=None, derandomize=True)
+    @given(any_models)
+    def count(model: Model) -> None:
+        folder = tmp_path / str(sum(written.values()) + len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        for form in FORMATS:
+            with suppress(TokenizerFormatError):
+                save_model(model, place(folder, form), format=form)
+                written[form] += 1
+
+    count()
+    assert min(written.values()) >= 3, written
+
+
+CORPORA = ["english", "code", "multilingual", "hard"]
+
+PUBLISHED = {"r50k_base": FORMATS, "p50k_base": FORMATS, "cl100k_base": FORMATS[:3], "o200k_base": FORMATS[:3]}
+LARGE = pytest.param("o200k_base", marks=pytest.mark.slow)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", [*list(PUBLISHED)[:3], LARGE])
+def test_published_vocabularies(tmp_path: Path, name: str) -> None:
+    """From format to format in a chain, with pieces of every corpus after each step."""
+    source = tmp_path / f"{name}.tiktoken"
+    source.write_bytes(read_shared(f"vocabs/{name}.tiktoken"))
+    original = bpejit.load(source)
+    texts = [read_shared(f"corpora/{corpus}.txt")[:100_000] + b"<|endoftext|>" for corpus in CORPORA]
+    texts.append(read_shared("corpora/hard_bytes.bin")[:100_000])
+    expected = [original.encode_array(text).tolist() for text in texts]
+    tokenizer = original
+    for form in PUBLISHED[name]:
+        path = place(tmp_path, form)
+        assert tokenizer.save(path, format=form) is None
+        tokenizer = bpejit.load(path)
+        assert [tokenizer.encode_array(text).tolist() for text in texts] == expected, form
+        assert tokenizer.special_tokens == original.special_tokens
+        assert (form == "gpt2") == (tokenizer.sha256 != original.sha256), "the pair holds merges, the others ranks"
+    if "gpt2" not in PUBLISHED[name]:
+        with pytest.raises(TokenizerFormatError, match="does not split by the pattern `gpt2`"):
+            tokenizer.save(tmp_path / "gpt2", format="gpt2")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("pattern", ["gpt2", "o200k", r"\p{L}+|\p{N}{1,3}", r"(?i:don't)|\S+|\s+"])
+def test_trained_tokenizers(tmp_path: Path, pattern: str) -> None:
+    names = ("prose.txt", "code.txt", "cjk.txt")
+    files = [ROOT / "tests" / "data" / name for name in names]
+    original = bpejit.train(files, vocab_size=2000, pattern=pattern, special_tokens=["<|end|>", "é<x>"], workers=1)
+    texts = [data_text(name)[:60_000] + "<|end|>é<x>".encode() for name in (*names, "awkward.bin")]
+    expected = [original.encode_array(text).tolist() for text in texts]
+    for form in FORMATS:
+        path = place(tmp_path, form)
+        if form == "gpt2" and pattern != "gpt2":
+            continue
+        assert original.save(path, format=form) is None
+        assert [bpejit.load(path).encode_array(text).tolist() for text in texts] == expected, form
+
+
+# ---- tokenizers of Hugging Face, with what they do to text first
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["gpt2", "olmo2_dolma2", "olmo_gpt-neox-dolma-v1_5"])
+def test_tokenizers_of_hugging_face(tmp_path: Path, name: str) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    source = tmp_path / "tokenizer.json"
+    source.write_bytes(read_shared(f"vocabs/{name}.tokenizer.json"))
+    original = bpejit.load(source)
+    texts = [read_shared(f"corpora/{corpus}.txt")[:60_000].decode("utf-8", "ignore") for corpus in CORPORA]
+    texts.append("e\u0301 \u212b  <|endoftext|>   x |||IP_ADDRESS|||\n    indented" + " " * 30)
+    expected = [original.encode(text) for text in texts]
+    for form in ("bpejit", "hf"):
+        assert original.save(tmp_path / form, format=form) is None
+        again = bpejit.load(tmp_path / form)
+        assert again.model == original.model
+        assert again.sha256 == original.sha256
+        assert [again.encode(text) for text in texts] == expected
+    # What was written is read alike by the package, and by us without our own file.
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "hf" / "tokenizer.json"))
+    assert [theirs.encode(text, add_special_tokens=False).ids for text in texts] == expected
+    (tmp_path / "hf" / "bpejit.json").unlink()
+    assert bpejit.load(tmp_path / "hf").sha256 == original.sha256
+    if original.model.preparation is not None:
+        with pytest.raises(TokenizerFormatError, match="cannot be written for tiktoken: it changes text before"):
+            original.save(tmp_path / "mine.tiktoken", format="tiktoken")
+    elif name == "olmo2_dolma2":
+        original.save(tmp_path / "mine.tiktoken", format="tiktoken")
+        assert [bpejit.load(tmp_path / "mine.tiktoken").encode(text) for text in texts] == expected
+
+
+def test_preparation_flags_and_template_are_kept(tmp_path: Path) -> None:
+    flags = {"<a>": TokenFlags(special=False, lstrip=True), "<b>": TokenFlags(normalized=True, single_word=True)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    model = Model(
+        {byte: bytes([byte]) for byte in range(256)},
+        [],
+        {"<a>": 256, "<b>": 257, "<c>": 258},
+        preparation=Preparation(canonical({"type": "NFC"}), canonical(byte_level)),
+        token_flags=flags,
+        post_processor=canonical({**byte_level, "add_prefix_space": False}),
+    )
+    assert save_model(model, tmp_path / "own") is None
+    loaded = load_model(tmp_path / "own")
+    assert loaded == model
+    assert loaded.sha256 == model.sha256
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "own" / "tokenizer.json"))
+    for text in ("e\u0301 <a> x<b>y <b> <c>", "", " x"):
+        assert theirs.encode(text, add_special_tokens=False).ids == ids_of(loaded, text.encode())
+    own = json.loads((tmp_path / "own" / "bpejit.json").read_bytes())
+    assert own["format_version"] == 2
+    for path, new, message in (
+        (("preparation",), 5, "preparation is 5; expected null, or an object of normalizer and pre_tokenizer"),
+        (("preparation", "normalizer"), ..., "preparation is {'pre_tokenizer'"),
+        (("token_flags",), [], "token_flags is []; expected an object"),
+        (("token_flags", "<a>"), {}, "token_flags of '<a>' is {}"),
+        (("token_flags", "<a>", "lstrip"), 1, "token_flags of '<a>' is"),
+        (("token_flags", "<z>"), flags["<a>"].as_dict, "which is no special token"),
+        (("preparation", "normalizer"), {"type": "NFD"}, "was changed after bpejit wrote it"),
+    ):
+        (tmp_path / "own" / "bpejit.json").write_text(json.dumps(changed(own, path, new)))
+        with pytest.raises(TokenizerFormatError, match=re.escape(message)):
+            load_model(tmp_path / "own")

@@ -1,0 +1,100 @@
+"""Compiled kernels on disk: used again, and never after the code of any kernel has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cli_helpers import ENVIRONMENT, MODULE
+
+import bpejit
+from bpejit.jit.dispatch import BY_NUMBA
+
+CODE = """
+import numpy as np
+from bpejit.jit import dispatch
+from bpejit.kernels.encoding import span_encoding as encoding
+compiled = []
+dispatch.on_compile(lambda event, seconds: compiled.append(event))
+hashes = np.zeros(1, np.uint64)
+encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(len(compiled), hashes[0])
+"""
+
+
+class Run(NamedTuple):
+    """What a process did: whether it compiled, and what the kernel returned."""
+
+    compiled: bool
+    value: int
+
+
+@pytest.mark.compiled
+def test_an_edit_in_another_file_is_noticed(tmp_path):
+    shutil.copytree(Path(bpejit.__file__).parent, tmp_path / "bpejit", ignore=shutil.ignore_patterns("__pycache__"))
+    # Without byte code on disk: Python itself takes a file of the same size and time for the same.
+    environment = {
+        **os.environ,
+        "BPEJIT_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+    def run() -> Run:
+        done = subprocess.run(
+            [sys.executable, "-c", CODE], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True
+        )
+        compiled, value = map(int, done.stdout.split())
+        return Run(compiled > 0, value)
+
+    def edit(old: str, new: str) -> None:
+        keys = tmp_path / "bpejit" / "kernels" / "common" / "keys.py"
+        stamp = keys.stat()
+        text = keys.read_text(encoding="utf-8")
+        assert old in text
+        keys.write_text(text.replace(old, new), encoding="utf-8")
+        os.utime(keys, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+    first = run()
+    assert first[0]
+    assert run() == (False, first[1])
+    edit("0xD6E8FEB86659FD93", "0xD6E8FEB86659FD95")
+    edited = run()
+    assert edited[0]
+    assert edited[1] != first[1]
+    if not BY_NUMBA:
+        # What the machine code does not depend on, it is not compiled again for.
+        edit("\nimport numpy", "\n# a comment\n\nimport numpy")
+        assert run() == (False, edited[1])
+    edit("0xD6E8FEB86659FD95", "0xD6E8FEB86659FD93")
+    assert run() == first._replace(compiled=False)
+    # A package that is uninstalled leaves nothing, and the cache is not in it.
+    assert not [path for path in (tmp_path / "bpejit").rglob("*") if path.is_file() and path.suffix not in (".py", ".typed")]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(BY_NUMBA, reason="Numba itself runs the kernels")
+def test_a_first_training_compiles_what_encoding_needs(tmp_path):
+    environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(tmp_path / "cache"), "BPEJIT_CACHE": "1"}
+    (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", MODULE, *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, timeout=300, check=True
+        ).stderr
+
+    assert "compiling for this machine" in run("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer")
+    for words in (
+        ("encode", "text.txt", "--out", "tokens.bin", "--tokenizer", "tokenizer"),
+        ("decode", "tokens.bin", "--out", "back.txt", "--tokenizer", "tokenizer"),
+        ("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer", "--overwrite"),
+    ):
+        assert "compil" not in run(*words)
+    assert (tmp_path / "back.txt").read_text(encoding="utf-8") == "some text, some more text\n" * 100

@@ -1,0 +1,371 @@
+"""How kernels are called: as machine code that is compiled once, kept on disk, and loaded without Numba."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from bpejit.jit import MISMATCH, dispatch, listening, loader
+
+pytestmark = [
+    pytest.mark.compiled,
+    pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba itself runs the kernels"),
+]
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    right: np.ndarray
+
+
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch):
+    # The functions below are no kernels of the package, so no hash tells when one was edited.
+    monkeypatch.setenv("BPEJIT_CACHE", "0")
+
+
+def make_total():
+    @dispatch.kernel
+    def total(numbers, start, backwards):
+        """Sum of some numbers and another, with its sign changed if wanted."""
+        result = np.int64(start)
+        for i in range(numbers.size):
+            result += np.int64(numbers[i])
+        return -result if backwards else result
+
+    dispatch.KERNELS.remove(total)
+    return total
+
+
+def test_each_combination_of_types_is_compiled_once():
+    total = make_total()
+    small = np.array([1, 2, 3], np.uint8)
+    assert total(small, 10, False) == 16
+    assert total(small[1:], 10, True) == -15
+    assert total(np.zeros(0, np.uint8), -(1 << 62), False) == -(1 << 62)
+    assert len(total.signatures) == 1
+    assert total(small.astype(np.int32) * -1, 10, False) == 4
+    assert total(small, 10, False) == 16  # not read as the type of the call before
+    assert len(total.signatures) == 2
+    read_only = small.copy()
+    read_only.flags.writeable = False
+    assert total(read_only, 10, False) == 16
+    assert len(total.signatures) == 3
+    for _ in range(3):
+        assert total(np.uint16([1, 2]), np.uint8(3), np.bool_(True)) == -6
+    assert len(total.signatures) == 4
+
+
+def test_a_subclass_of_array_is_an_array(tmp_path):
+    total = make_total()
+    (tmp_path / "numbers").write_bytes(bytes([1, 2, 3]))
+    mapped = np.memmap(tmp_path / "numbers", np.uint8, "r")
+    assert [total(numbers, 0, False) for numbers in (mapped, np.array([4], np.uint8), mapped)] == [6, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[1, 2], "text", 1.5, None, np.zeros((2, 2), np.uint8), np.zeros(8, np.uint8)[::2], np.uint8(1) + np.zeros((), np.uint8)],
+)
+def test_what_is_no_array_is_refused(wrong):
+    total = make_total()
+    with pytest.raises(Exception, match=r"expected|cannot|No implementation|attribute|Invalid") as found:
+        total(wrong, 0, False)
+    assert isinstance(found.value, TypeError) or type(found.value).__module__.startswith("numba")
+    assert total(np.uint8([1]), 0, False) == 1
+    with pytest.raises(TypeError):
+        total(wrong if not isinstance(wrong, (int, np.integer)) else [1], 0, False)
+
+
+def test_results_of_every_kind():
+    @dispatch.kernel
+    def several(number, truth):
+        """Return one value of each kind."""
+        return np.uint64(number), np.int64(number), not truth, np.uint8(7)
+
+    @dispatch.kernel
+    def largest(number):
+        """Return an unsigned number."""
+        return np.uint64(number) | np.uint64(1 << 63)
+
+    @dispatch.kernel
+    def negative(number):
+        """Return a truth value."""
+        return number < 0
+
+    @dispatch.kernel
+    def clear(numbers):
+        """Return nothing."""
+        for i in range(numbers.size):
+            numbers[i] = 0
+
+    del dispatch.KERNELS[-4:]
+    for _ in range(2):
+        assert several(-1, True) == ((1 << 64) - 1, -1, False, 7)
+        assert several(np.uint64((1 << 64) - 2), False) == ((1 << 64) - 2, -2, True, 7)
+        assert largest(5) == (1 << 63) + 5
+        assert negative(-5) is True
+        assert negative(5) is False
+        numbers = np.arange(5)
+        assert clear(numbers) is None
+        assert not numbers.any()
+
+
+def test_a_result_that_looks_like_a_mismatch():
+    @dispatch.kernel
+    def same(number):
+        """Return the number."""
+        return number
+
+    dispatch.KERNELS.remove(same)
+    assert [same(number) for number in (1, MISMATCH, MISMATCH, 2)] == [1, MISMATCH, MISMATCH, 2]
+
+
+def test_records():
+    @dispatch.kernel
+    def count(pair, both):
+        """Size of the fields, or of the left alone."""
+        return pair.left.size + (pair.right.size if both else 0)
+
+    dispatch.KERNELS.remove(count)
+    bytes_and_words = Pair(np.zeros(2, np.uint8), np.zeros(3, np.uint64))
+    words = Pair(np.zeros(4, np.uint64), np.zeros(5, np.uint64))
+    for _ in range(2):
+        assert count(bytes_and_words, True) == 5
+        assert count(words, True) == 9
+        assert count(words, False) == 4
+    assert len(count.signatures) == 2
+
+
+def test_threads_may_call_at_once():
+    total = make_total()
+    arrays = [np.arange(100, dtype=dtype) for dtype in (np.uint8, np.int16, np.uint32, np.int64)] * 25
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda array: total(array, 0, False), arrays)) == {4950}
+    assert len(total.signatures) == 4
+
+
+def compiled_total(symbol):
+    from bpejit.jit import compiler
+
+    return compiler.compile_kernel(make_total(), (np.zeros(1, np.uint8), 0, True), symbol)
+
+
+def call(address, numbers):
+    """Call a total that was compiled for bytes."""
+    entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
+    _, expected, _ = dispatch._flatten((np.zeros(1, np.uint8),))
+    return entry(struct.pack("3q", id(numbers), 1, False) + expected)
+
+
+def test_an_object_file_is_loaded_once():
+    code = compiled_total("total")
+    numbers = np.arange(200, dtype=np.uint8)
+    address = loader.load(code.machine_code, "total")
+    assert call(address, numbers) == 19901
+    assert call(address, np.arange(200)) == MISMATCH
+    assert loader.load(code.machine_code, "total") == address
+
+
+def test_other_code_of_the_same_name_is_loaded_too():
+    @dispatch.kernel
+    def product(numbers, start, backwards):
+        """Product of some numbers and another."""
+        for i in range(numbers.size):
+            start *= np.int64(numbers[i])
+        return start
+
+    dispatch.KERNELS.remove(product)
+    from bpejit.jit import compiler
+
+    other = compiler.compile_kernel(product, (np.zeros(1, np.uint8), 0, True), "same")
+    addresses = [loader.load(code.machine_code, "same") for code in (compiled_total("same"), other)]
+    assert [call(address, np.arange(1, 5, dtype=np.uint8)) for address in addresses] == [11, 24]
+
+
+def test_an_object_file_without_the_symbol_is_refused():
+    with pytest.raises(ValueError, match="does not define others"):
+        loader.load(compiled_total("total").machine_code, "others")
+
+
+EXIT_CODE = """
+import gc, sys, threading, time
+import numpy as np
+from bpejit.jit import dispatch, loader
+
+@dispatch.kernel
+def spin(numbers, rounds):
+    \"\"\"Hash some numbers, many times.\"\"\"
+    result = np.int64(0)
+    for i in range(rounds):
+        for j in range(numbers.size):
+            result = result * 31 + np.int64(numbers[j])
+    return result
+
+numbers = np.arange(1000)
+spin(numbers, 1)
+started = threading.Event()
+
+def run():
+    started.set()
+    spin(numbers, 1 << 50)
+
+threading.Thread(target=run, daemon=True).start()
+started.wait()
+time.sleep(0.1)
+if sys.argv[1] == "clear":
+    vars(loader).clear()
+    gc.collect()
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("way", ["exit", "clear"])
+def test_a_daemon_thread_may_be_in_a_kernel_when_the_interpreter_exits(way):
+    # How long the interpreter takes to exit after it has cleared the modules varies: `clear` makes sure that it is enough.
+    done = subprocess.run([sys.executable, "-c", EXIT_CODE, way], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+OTHER_NUMBA = """
+import warnings
+import numba.core.codegen
+del numba.core.codegen.AOTCodeLibrary.emit_bitcode
+numba.core.cpu.CPUContext.with_aot_codegen = lambda self, name: None
+import numpy as np
+from bpejit.jit import listening
+from bpejit.kernels.encoding import decoding
+from bpejit.kernels.encoding import span_encoding as encoding
+events = []
+listening.on_compile(lambda event, seconds: events.append(event))
+hashes = np.zeros(1, np.uint64)
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(hashes[0], events, *(warning.message for warning in found), sep="\\n")
+"""
+
+
+@pytest.mark.slow
+def test_a_numba_that_is_built_otherwise_runs_the_kernels_itself(tmp_path):
+    environment = {**os.environ, "BPEJIT_CACHE": "1", "BPEJIT_CACHE_DIR": str(tmp_path)}
+
+    def run(**others):
+        done = subprocess.run(
+            [sys.executable, "-c", OTHER_NUMBA],
+            env={**environment, **others},
+            check=True,
+            timeout=300,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.splitlines()
+
+    first = run()
+    assert first[1] == "['start', 'end']"
+    assert len(first) == 3
+    assert "differs inside" in first[2]
+    assert "AOTCodeLibrary.emit_bitcode is missing and 1 more" in first[2]
+    second = run()
+    assert second[0] == first[0]
+    assert second[1] == "[]"  # Numba's own cache, in our folder
+    assert list(tmp_path.glob("numba-*"))
+    uncached = run(BPEJIT_CACHE="0")
+    assert uncached[:2] == first[:2]
+    assert any("BPEJIT_CACHE=0 turns the cache off" in line for line in uncached)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variables", [{"BPEJIT_JIT": "numba"}, {"NUMBA_DEBUGINFO": "1"}])
+def test_numba_runs_the_kernels_where_that_is_asked_for(tmp_path, variables):
+    code = """
+import numpy as np
+from bpejit.kernels.encoding import span_encoding as encoding
+hashes = np.zeros(1, np.uint64)
+encoding.hash_strings(np.full(24, 97, np.uint8), np.array([0, 3], np.int64), hashes)
+print(type(encoding.hash_strings).__name__, hashes[0])
+"""
+
+    def run(**others):
+        environment = {**os.environ, "BPEJIT_CACHE": "1", "BPEJIT_CACHE_DIR": str(tmp_path), **others}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
+        ).stdout.split()
+
+    name, expected = run()
+    assert name == "Kernel"
+    assert run(**variables) == ["CPUDispatcher", expected]
+    # Information for debuggers is not stored: Numba would not tell such code from other code.
+    assert bool(list(tmp_path.glob("numba-*/**/*.nbc"))) == ("BPEJIT_JIT" in variables)
+
+
+def test_a_wrong_value_of_the_switch_is_refused():
+    environment = {**os.environ, "BPEJIT_JIT": "yes"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import bpejit.jit.dispatch"], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert "BPEJIT_JIT is 'yes', expected numba" in done.stderr
+
+
+def test_an_exception_in_a_helper_of_the_compiler_is_not_hidden(monkeypatch):
+    from bpejit.jit import compiler
+
+    def broken(module, symbol):
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(compiler, "_generate", broken)
+    with pytest.raises(AttributeError, match="no such thing"):
+        make_total()(np.uint8([1, 2]), 3, True)
+
+
+def test_the_numba_at_hand_is_known():
+    from bpejit.jit import lowering
+
+    assert lowering.find_differences() == []
+
+
+def test_a_long_compilation_is_reported_once(monkeypatch, capsys, caplog):
+    def compile_for(seconds):
+        with listening.compiling("total"):
+            listening._state.seconds += seconds
+
+    monkeypatch.setattr(listening, "_state", listening._State())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with caplog.at_level("INFO", "bpejit.jit"):
+        compile_for(0.2)
+        assert capsys.readouterr().err == ""
+        compile_for(2)
+        compile_for(2)
+    assert capsys.readouterr().err == "bpejit: compiling kernels for this machine; this may take a minute ...\n"
+    assert sum("may take a minute" in record.message for record in caplog.records) == 1
+
+
+def test_a_long_compilation_is_not_reported_twice(monkeypatch, capsys):
+    monkeypatch.setattr(listening, "_state", listening._State())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    events = []
+    stop = listening.on_compile(lambda event, seconds: events.append(event))
+    with listening.compiling("total"):
+        listening._state.seconds += 2
+    stop()
+    assert events == ["start", "end"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_loaded_kernel_needs_no_numba():
+    code = "import sys, bpejit; bpejit.warmup(); print('numba' in sys.modules)"
+    environment = {**os.environ, "BPEJIT_CACHE": "1"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["False"]

@@ -1,0 +1,165 @@
+"""The splitting kernels against their twins, and against themselves on text that comes in pieces."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+from split_helpers import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_stream, split_whole
+from strategies import awkward_bytes, special_tokens
+
+from bpejit.arrays import padded_text
+from bpejit.kernels.splitting import spans
+from bpejit.splitting import PRESETS, Splitter
+
+# Beside the presets, patterns that leave gaps, go back far, or have no transducer.
+PATTERNS = [
+    *PRESETS,
+    r"\p{L}+",
+    r"\S+",
+    r"a*b|\s+(?!\S)",
+    r"(?:ab)+c|[\s\S]",
+    r"\p{L}+(?=1)|\p{N}{1,3}|\s+$",
+    r"\w+?(?!\w)|[^\w\s]{2}|\n",
+    r"a{5}|[^a]",
+]
+
+patterns = st.sampled_from(PATTERNS)
+
+
+@given(patterns, awkward_bytes(), special_tokens())
+def test_split_spans(pattern: str, data: bytes, tokens: list[bytes]) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    assert splitter.automaton is not None
+    assert split_whole(splitter, data) == split_by_regex(splitter, data)
+
+
+@given(patterns, st.lists(awkward_bytes(6), max_size=6), special_tokens(), st.integers(16, 24), st.booleans())
+def test_pieces_make_no_difference(pattern: str, pieces: list[bytes], tokens: list[bytes], n_ends: int, shift: bool) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    assert split_stream(splitter, pieces, n_ends, shift) == split_by_regex(splitter, b"".join(pieces))
+
+
+@given(patterns, awkward_bytes(8), special_tokens())
+def test_single_bytes_make_no_difference(pattern: str, data: bytes, tokens: list[bytes]) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    assert split_stream(splitter, [data[i : i + 1] for i in range(len(data))]) == split_by_regex(splitter, data)
+
+
+@given(
+    st.sampled_from(list(PRESETS)),
+    st.lists(awkward_bytes(8), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4), min_size=60, max_size=small(300, 80)),
+    special_tokens(2),
+    st.integers(300, 1500),
+)
+def test_two_cursors(pattern: str, parts: list[bytes], order: list[int], tokens: list[bytes], n_ends: int) -> None:
+    # Long enough to be split from the middle as well, with all kinds of characters around the middle.
+    data = b"".join(parts[i % len(parts)] for i in order)
+    splitter = cached_splitter(pattern, tuple(tokens))
+    expected = split_by_regex(splitter, data)
+    assert split_whole(splitter, data) == expected
+    assert split_stream(splitter, [data[: len(data) // 2], data[len(data) // 2 :]], n_ends) == expected
+
+
+@pytest.mark.parametrize("pattern", PRESETS)
+def test_broken_bytes_before_text_beyond_ascii(pattern: str) -> None:
+    # A byte that only goes on with a character is one of its own where none begins before it.
+    body = "中文、字 é1 我们x".encode() * small(150, 20)
+    for before in (b"\x80", b"\xbf\x80", b"\x80\x80\x80", b"\xe4\xb8", b"\xf0\x9f\x98", b"<s>\xad"):
+        splitter = cached_splitter(pattern, (b"<s>",))
+        data = before + body
+        assert split_stream(splitter, [data], 1 << 16) == split_by_regex(splitter, data)
+
+
+def test_state_begins_a_new_text_after_the_last_call() -> None:
+    splitter = cached_splitter("gpt2", (b"<|endoftext|>",))
+    state = splitter.new_state()
+    ends = np.zeros(32, np.uint32)
+    text, n = padded_text(b"a b  c d")
+    assert spans.split_spans(text, 4, True, splitter.automaton, state, ends) == 3
+    assert ends[:3].tolist() == [1, 3, 4]
+    assert spans.split_spans(text, 4, True, splitter.automaton, state, ends) == 0
+    assert spans.split_spans(text, n, True, splitter.automaton, state, ends) == 2
+    assert ends[:2].tolist() == [6, 8]
+
+
+def test_empty_text() -> None:
+    for pattern in PATTERNS:
+        assert split_whole(cached_splitter(pattern), b"") == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_short_character_sequence(pattern: str) -> None:
+    # Every string of up to three bytes of those at which the decoder decides, with and without something behind.
+    splitter = cached_splitter(pattern)
+    borders = small(
+        b"\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff",
+        b"\x41\x80\xa0\xc2\xed\xf4",
+    )
+    parts = []
+    for a in borders:
+        for b in borders:
+            for c in borders:
+                parts.append(bytes([a, b, c]))
+                if a >= 0xE0:
+                    parts.append(bytes([a, b, c, 0x80]))
+    for data in (b"".join(parts), b" ".join(parts), b"a".join(parts)):
+        assert split_whole(splitter, data) == split_by_regex(splitter, data)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=spans.STATE_SIZE, max_size=spans.STATE_SIZE), st.integers(0, 1000))
+def test_shift_state(values: list[int], by: int) -> None:
+    state = np.array(values, dtype=np.int64)
+    spans.shift_state(state, by)
+    assert state.tolist() == naive.shift_state(values, by)
+
+
+@given(patterns, awkward_bytes(12), special_tokens(), st.integers(0, 40), st.integers(0, 40))
+def test_find_cut(pattern: str, data: bytes, tokens: list[bytes], lo: int, length: int) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    automaton = splitter.automaton
+    assert automaton is not None
+    stride = int(automaton.settings[spans.STRIDE])
+    text, n = padded_text(data)
+    found = splitter.find_cut(text, lo, lo + length, n)
+    expected = naive.find_cut(
+        data, lo, lo + length, automaton.class_of, lambda x, y: bool(automaton.safe[int(x) * stride + int(y)]), tokens
+    )
+    assert found == expected
+
+
+@given(patterns, awkward_bytes(), special_tokens())
+def test_cuts_make_no_difference(pattern: str, data: bytes, tokens: list[bytes]) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    whole = split_by_regex(splitter, data)
+    cuts = all_cuts(splitter, data)
+    assert split_at_cuts(splitter, data, cuts) == whole
+    for cut in cuts:
+        assert split_at_cuts(splitter, data, [cut]) == whole
+
+
+def test_cuts_are_found_where_they_are_wanted() -> None:
+    text, n = padded_text(b"some words, and\n\nmore of <|endoftext|> them")
+    splitter = Splitter("gpt2", [b"<|endoftext|>"])
+    assert splitter.find_cut(text, 1, n, n) == 4
+    assert splitter.find_cut(text, 5, n, n) == 10
+    assert splitter.find_cut(text, 15, n, n) == 15
+    assert splitter.find_cut(text, 16, n, n) == 17
+    # At the special token, and within it, there is none.
+    assert splitter.find_cut(text, 25, n, n) == 38
+    # The character behind the cut must be there.
+    assert splitter.find_cut(text, 4, 4, 4) == -1
+    assert splitter.find_cut(text, 0, 0, n) == -1
+
+
+def test_cuts_wait_for_a_special_token_that_may_begin() -> None:
+    splitter = Splitter("gpt2", [b"aaaa"])
+    text, n = padded_text(b"bb, aa")
+    assert splitter.find_cut(text, 3, 3, 5) == 3
+    text, n = padded_text(b"b,aa")
+    assert Splitter("gpt2").find_cut(text, 2, 2, n) == 2
+    assert splitter.find_cut(text, 2, 2, n) == -1

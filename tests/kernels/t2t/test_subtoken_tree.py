@@ -1,0 +1,207 @@
+"""The kernels of subword vocabularies against their twins."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import naive
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.arrays import padded_text
+from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
+from bpejit.kernels.t2t import subtoken_encoding, subtoken_tree
+from bpejit.t2t.subword_text_encoder import _classes, _tokenize
+from bpejit.t2t.vocabulary_building import alphabet_table, code_points, pack_strings, sort_suffixes
+
+# Few characters make equal substrings likely; among them all that escapes are made of, and all widths of UTF-8.
+CHARACTERS = "ab _\\u;0\n\x00é\x7f日\U0001f600\U0010ffff²\u0301"
+texts = st.text(alphabet=CHARACTERS, max_size=40)
+tokens = st.text(alphabet="ab_\\", min_size=1, max_size=12)
+counted = st.dictionaries(tokens, st.integers(0, 9), min_size=1, max_size=20)
+
+
+def strings(points: np.ndarray, starts: np.ndarray) -> list[str]:
+    return ["".join(map(chr, points[a:b].tolist())) for a, b in pairwise(starts)]
+
+
+@given(
+    st.lists(st.text(alphabet=[*CHARACTERS, "\udcff", "\ud800"], max_size=8), max_size=8),
+    st.sets(st.sampled_from("ab\\u;0_\n9日")),
+)
+def test_escape_tokens(given_tokens, alphabet):
+    points, starts = pack_strings(given_tokens)
+    out = np.zeros(subtoken_tree.ESCAPE_ROOM * points.size + starts.size, np.uint32)
+    out_starts = np.zeros(starts.size, np.int64)
+    subtoken_tree.escape_tokens(points, starts, alphabet_table(alphabet), out, out_starts)
+    assert strings(out, out_starts) == naive.escape_tokens(given_tokens, alphabet)
+
+
+class Tree:
+    """The tree of some escaped tokens, and the string of each node."""
+
+    def __init__(self, escaped: list[str], longest: int) -> None:
+        self.pool, self.starts = pack_strings(escaped)
+        n = self.pool.size
+        self.suffixes = [token[i:] for token in escaped for i in range(len(token))]
+        self.remaining = np.array(list(map(len, self.suffixes)), np.int32)
+        self.order, self.place = sort_suffixes(self.pool, self.remaining)
+        self.prefixes = np.full(n, -1, np.int32)
+        subtoken_tree.common_prefixes(self.pool, self.order, self.place, self.remaining, self.prefixes)
+        room = 2 * n + len(set("".join(escaped)))
+        self.parent, self.depth, self.first = (np.full(room, -7, np.int32) for _ in range(3))
+        self.leaf = np.full(n, -1, np.int32)
+        stack = np.zeros(3 * (n + 1), np.int32)
+        self.n = subtoken_tree.build_tree(
+            self.order, self.prefixes, self.remaining, longest, stack, self.parent, self.depth, self.first, self.leaf
+        )
+        self.nodes = [self.suffixes[self.order[self.first[i]]][: self.depth[i]] for i in range(self.n)]
+
+
+@given(st.lists(tokens, min_size=1, max_size=12, unique=True), st.integers(1, 8))
+def test_suffixes_prefixes_and_tree(given_tokens, longest):
+    tree = Tree([token.replace("_", "u") + "_" for token in given_tokens], longest)
+    expected = sorted(range(len(tree.suffixes)), key=lambda place: (tree.suffixes[place], place))
+    assert tree.order.tolist() == expected
+    assert [tree.place[place] for place in expected] == list(range(len(expected)))
+    assert tree.prefixes.tolist() == naive.common_prefixes([tree.suffixes[place] for place in expected])
+    assert len(set(tree.nodes)) == tree.n
+    assert set(tree.nodes) == naive.build_tree(tree.suffixes, longest)
+    assert [tree.nodes[leaf] for leaf in tree.leaf] == [suffix[:longest] for suffix in tree.suffixes]
+    for node, string in enumerate(tree.nodes):
+        above = [other for other in tree.nodes if string.startswith(other) and other != string]
+        assert (tree.nodes[tree.parent[node]] if tree.parent[node] >= 0 else "") == max(above, key=len, default="")
+        assert tree.parent[node] > node or tree.parent[node] == -1
+
+
+@given(counted, st.sets(tokens, max_size=6), st.integers(1, 6), st.sampled_from(["", "ab", "a_", "_"]))
+def test_segment_and_prune(token_counts, learned, least, reserved):
+    escaped = {token.replace("_", "u") + "_": 0 for token in token_counts}
+    for token, count in token_counts.items():
+        escaped[token.replace("_", "u") + "_"] += count
+    tree = Tree(list(escaped), 50)
+    alphabet = set("".join(escaped))
+    # Only what has a node can have been kept, so matches are looked for among these.
+    known = alphabet | (learned & set(tree.nodes))
+    longest = [max((len(s) for s in known if node.startswith(s)), default=1) for node in tree.nodes]
+    weights, left = np.full(tree.n, 5, np.int64), np.full(tree.n, 5, np.int64)
+    matched = np.array(longest, np.int32)
+    found = np.array([len(reserved) if suffix.startswith(reserved) else 0 for suffix in tree.suffixes], np.int32)
+    counts = np.array(list(escaped.values()), np.int64)
+    subtoken_tree.segment_tokens(tree.starts, counts, tree.leaf, matched, found if reserved else found[:0].copy(), weights)
+    naive_counts = naive.segment_tokens(escaped, known | {reserved} - {""}, 50)
+    kept = subtoken_tree.prune_tree(tree.parent, tree.depth, tree.n, least, weights, left, matched)
+    assert weights.tolist() == [naive_counts.get(node, 0) for node in tree.nodes]
+    naive_kept = naive.prune_tree(naive_counts, least)
+    assert left.tolist() == [naive_counts.get(node, 0) for node in tree.nodes]
+    longer = {string for string in naive_kept if len(string) > 1}
+    assert longer == {node for node, rest in zip(tree.nodes, left.tolist(), strict=True) if rest >= least and len(node) > 1}
+    assert kept == len(longer)
+    for node, length in zip(tree.nodes, matched.tolist(), strict=True):
+        assert length == max([1, *(len(string) for string in longer if node.startswith(string))])
+
+
+def split(data: bytes, by_lines: bool, room: int) -> list[int]:
+    text, stop = padded_text(data)
+    state = np.array([0, -1], np.int64)
+    ends = np.zeros(room, np.uint32)
+    found = []
+    while state[subtoken_encoding.POSITION] < stop:
+        found += ends[: subtoken_encoding.split_words(text, stop, *_classes(by_lines), ends, state)].tolist()
+    return found
+
+
+@given(texts, st.integers(2, 5))
+def test_split_words(text, room):
+    ends = split(text.encode(), False, room)
+    words = [text.encode()[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
+    assert words == naive.split_words(text)
+    assert _tokenize(text) == naive.drop_spaces(words)
+
+
+@given(st.binary(max_size=30), texts)
+def test_split_words_in_lines_of_any_bytes(some, more):
+    data = some + more.encode() + some
+    ends = split(data, True, 50)
+    text, stop = padded_text(data)
+    marked = np.array(ends, np.uint32)
+    subtoken_encoding.drop_spaces(text, 0, marked, len(ends), stop, True)
+    kept = [a for a, b in zip([0, *ends], marked.tolist(), strict=False) if b < SPECIAL_FLAG]
+    pieces = [data[a : ends[[0, *ends].index(a)]].decode("utf-8", "surrogateescape") for a in kept]
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    assert pieces == [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
+
+
+@given(st.lists(st.text(alphabet="abé日_", max_size=5), max_size=20))
+def test_build_edges(vocabulary):
+    points, starts = pack_strings(vocabulary)
+    edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), np.uint64)
+    subtoken_encoding.build_edges(points, starts, edges)
+    entries = {int(key): int(value) for key, value in edges.reshape(-1, 2).tolist() if key}
+    found = {}
+
+    def walk(node: int, string: str) -> None:
+        for key, value in entries.items():
+            if key >> 21 == node:
+                longer = string + chr(key & 0x1FFFFF)
+                if value & 0xFFFFFFFF:
+                    found[longer] = (value & 0xFFFFFFFF) - 1
+                walk(value >> 32, longer)
+
+    walk(1, "")
+    assert found == naive.build_edges(vocabulary)
+
+
+@given(
+    st.lists(texts, max_size=4),
+    st.lists(st.text(alphabet="ab_日\\", min_size=2, max_size=4), max_size=6),
+    st.integers(340, 900),
+)
+def test_encode_words_with_little_room(given_texts, learned, room):
+    """A cache that is emptied all the time, an output and a scratch that are always full: the same ids."""
+    vocabulary = [*sorted(naive.ESCAPE_CHARACTERS | set("ab日")), *learned]
+    alphabet = set("".join(vocabulary))
+    points, starts = pack_strings(vocabulary)
+    edges = np.zeros(4 << (2 * points.size).bit_length(), np.uint64)
+    subtoken_encoding.build_edges(points, starts, edges)
+    slots, arena, state = np.zeros(4 * 8, np.uint64), np.zeros(320, np.uint32), np.zeros(4, np.int64)
+    scratch, out = np.zeros(10, np.uint32), np.zeros(room, np.uint32)
+    for string in given_texts:
+        text, stop = padded_text(string.encode())
+        ends = np.array(split(string.encode(), False, 100), np.uint32)
+        ids = []
+        state[subtoken_encoding.NEXT] = 0
+        status = -1
+        while status != DONE:
+            state[subtoken_encoding.WRITTEN] = 0
+            status = subtoken_encoding.encode_words(
+                text, 0, ends, ends.size, stop, False, -1, alphabet_table(alphabet), edges, slots, arena, scratch, out, state
+            )  # fmt: skip
+            ids += out[: state[subtoken_encoding.WRITTEN]].tolist()
+            assert status in (DONE, NEED_SPACE, NEED_SCRATCH)
+            if status == NEED_SCRATCH:
+                scratch = np.zeros(scratch.size * 2, np.uint32)
+            elif status == NEED_SPACE and not state[subtoken_encoding.WRITTEN]:
+                out = np.zeros(out.size * 2, np.uint32)
+        assert ids == naive.encode_words(string, vocabulary, alphabet)
+        assert naive.decode_words(ids, vocabulary) == string
+
+
+def test_a_word_that_cannot_be_written():
+    points, starts = pack_strings(["a", "_"])
+    edges = np.zeros(32, np.uint64)
+    subtoken_encoding.build_edges(points, starts, edges)
+    text, stop = padded_text(b"aa, b")
+    ends = np.array([2, 4, 5], np.uint32)
+    memory = np.zeros(64, np.uint64), np.zeros(640, np.uint32), np.zeros(500, np.uint32), np.zeros(500, np.uint32)
+    state = np.zeros(4, np.int64)
+    table = alphabet_table("ab_, ")
+    arguments = (text, 0, ends, 3, stop, False, -1, table, edges, *memory, state)
+    assert subtoken_encoding.encode_words(*arguments) == subtoken_encoding.UNWRITABLE
+    assert state[subtoken_encoding.NEXT] == 1
+    assert memory[3][:3].tolist() == [0, 0, 1]
+
+
+def test_code_points_of_lone_surrogates():
+    assert code_points("a\ud800\U0010ffff").tolist() == [97, 0xD800, 0x10FFFF]

@@ -1,0 +1,175 @@
+"""Buckets, the heap and the tie rules, against twins and against sorting."""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+
+import naive
+import numpy as np
+import pytest
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+from training_helpers import key, pair_of
+
+from bpejit.kernels.training import buckets, merging, pairs
+
+RULES = {"greatest-bytes": buckets.GREATEST_BYTES, "smallest-ids": buckets.SMALLEST_IDS}
+
+# Tokens that share their first 8 bytes, are prefixes of each other, and differ by zero bytes: where comparing may go wrong.
+token_bytes = st.one_of(
+    st.text("a\0b", max_size=11).map(str.encode),
+    st.text("\0\xff", max_size=3).map(lambda text: b"commonly" + text.encode("latin-1")),
+)
+token_lists = st.lists(token_bytes, min_size=1, max_size=8, unique=True)
+
+
+def new_tokens(strings: list[bytes]) -> merging.Tokens:
+    lengths = [len(string) for string in strings]
+    return merging.Tokens(
+        lengths=np.array(lengths, np.uint32),
+        widths=np.ones(len(strings), np.uint32),
+        prefixes=np.array([int.from_bytes(string[:8].ljust(8, b"\0"), "big") for string in strings], np.uint64),
+        starts=np.cumsum([0, *lengths[:-1]]).astype(np.uint64),
+        pool=np.frombuffer(b"".join(strings), np.uint8).copy(),
+    )
+
+
+def new_work(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens: merging.Tokens) -> merging.Work:
+    table = np.zeros(64, pairs.PAIR)
+    for pair, count in counts.items():
+        slot = pairs.find_slot(table, key(pair))
+        table[slot]["key"], table[slot]["count"] = key(pair), count
+    state = np.zeros(1, merging.STATE)
+    state[0]["threshold"], state[0]["rule"] = threshold, RULES[rule]
+    none = np.zeros(0, np.uint32)
+    nothing = merging.Neighbours(np.zeros(0, merging.NEIGHBOUR), none, none)
+    return merging.Work(
+        cells=np.zeros(0, np.uint64),
+        heavy=np.zeros(0, np.uint64),
+        pairs=table,
+        postings=none,
+        heads=np.full(buckets.N_BUCKETS, 12345, np.uint32),
+        heap=np.zeros(table.size, buckets.CANDIDATE),
+        tokens=tokens,
+        before=nothing,
+        after=nothing,
+        left=np.zeros(0, np.int32),
+        right=np.zeros(0, np.int32),
+        counts=np.zeros(0, np.int64),
+        state=state,
+    )
+
+
+@given(st.one_of(st.integers(0, 2000), st.integers(0, 2**63 - 1), st.integers(0, 62).map(lambda bits: 2**bits)))
+def test_bucket_of(count: int) -> None:
+    bucket = int(buckets.bucket_of(np.uint64(count)))
+    assert bucket == naive.bucket_of(count)
+    assert bucket < buckets.N_BUCKETS
+    assert int(buckets.bucket_of(np.uint64(count + 1))) in (bucket, bucket + 1)
+
+
+def test_bucket_of__is_exact_for_small_counts() -> None:
+    assert [int(buckets.bucket_of(np.uint64(count))) for count in range(256)] == list(range(256))
+
+
+@given(token_lists)
+def test_compare_tokens(strings: list[bytes]) -> None:
+    tokens = new_tokens(strings)
+    for a, left in enumerate(strings):
+        for b, right in enumerate(strings):
+            expected = (left > right) - (left < right)
+            assert buckets.compare_tokens(np.uint64(a), np.uint64(b), tokens) == expected, (left, right)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(strings=token_lists, data=st.data())
+def test_comes_first__orders_as_the_twin(rule: str, strings: list[bytes], data: st.DataObject) -> None:
+    tokens = new_tokens(strings)
+    ids = st.integers(0, len(strings) - 1)
+    counts = data.draw(st.dictionaries(st.tuples(ids, ids), st.integers(1, 2), max_size=10))
+
+    def compare(a: naive.Pair, b: naive.Pair) -> int:
+        arguments = [(np.uint64(counts[pair]), key(pair)) for pair in (a, b)]
+        first = buckets.comes_first(*arguments[0], *arguments[1], RULES[rule], tokens)
+        second = buckets.comes_first(*arguments[1], *arguments[0], RULES[rule], tokens)
+        assert first != second or a == b
+        return -1 if first else 1
+
+    expected = sorted(counts, key=lambda pair: (counts[pair], naive.tie_key(pair, strings, rule)), reverse=True)
+    assert sorted(counts, key=cmp_to_key(compare)) == expected
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 1000)), max_size=40, unique_by=lambda entry: entry[1]))
+def test_heap(entries: list[tuple[int, int]]) -> None:
+    heap, tokens = np.zeros(40, buckets.CANDIDATE), new_tokens([b""])
+    for size, (count, value) in enumerate(entries):
+        buckets.push_candidate(heap, np.uint64(size), np.uint64(count), np.uint64(value), buckets.SMALLEST_IDS, tokens)
+    popped = []
+    for size in range(len(entries), 0, -1):
+        popped.append((int(heap[0]["count"]), int(heap[0]["key"])))
+        buckets.drop_first(heap, np.uint64(size), buckets.SMALLEST_IDS, tokens)
+    assert popped == sorted(entries, key=lambda entry: (-entry[0], entry[1]))
+
+
+ids = st.integers(0, 3)
+pair_counts = st.dictionaries(
+    st.tuples(ids, ids), st.one_of(st.integers(0, 4), st.integers(250, 270), st.integers(2**40, 2**40 + 3)), max_size=16
+)
+
+
+@given(pair_counts, st.sampled_from([1, 2, 255, 2**40]))
+def test_file_pairs(counts: dict[naive.Pair, int], threshold: int) -> None:
+    work = new_work(counts, threshold, "smallest-ids", new_tokens([b"a", b"b", b"c", b"d"]))
+    buckets.file_pairs(work)
+    found: dict[int, set[naive.Pair]] = {}
+    for bucket, entry in enumerate(work.heads.tolist()):
+        while entry:
+            found.setdefault(bucket, set()).add(pair_of(work.pairs[entry - 1]["key"]))
+            entry = int(work.pairs[entry - 1]["next"])
+    assert found == naive.file_pairs(counts, threshold)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(counts=pair_counts, threshold=st.sampled_from([1, 2, 255]), data=st.data())
+def test_next_pair__is_the_best_although_counts_fall(
+    rule: str, counts: dict[naive.Pair, int], threshold: int, data: st.DataObject
+) -> None:
+    strings = [b"b", b"a", b"ab", b"a\0"]
+    work = new_work(counts, threshold, rule, new_tokens(strings))
+    buckets.file_pairs(work)
+    live = {pair: count for pair, count in counts.items() if count >= threshold}
+    steps = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 300)), max_size=3)
+    while True:
+        slot = next_pair(work)
+        if slot == pairs.NO_SLOT:
+            break
+        found = pair_of(work.pairs[slot]["key"])
+        assert found == max(live, key=lambda pair: (live[pair], naive.tie_key(pair, strings, rule)))
+        del live[found]
+        for number, fall in data.draw(steps):
+            if number < len(live):
+                pair = sorted(live)[number]
+                live[pair] = max(0, live[pair] - fall)
+                work.pairs[pairs.find_slot(work.pairs, key(pair))]["count"] = live[pair]
+        live = {pair: count for pair, count in live.items() if count >= threshold}
+    assert not live
+
+
+def next_pair(work: merging.Work) -> np.uint64:
+    return np.uint64(buckets.next_pair(work))
+
+
+def test_next_pair__many_ties() -> None:
+    """Many pairs of one count come out in the order of the rule."""
+    n = small(3000, 60)
+    table = np.zeros(8192, pairs.PAIR)
+    work = new_work({}, 2, "smallest-ids", new_tokens([b""]))._replace(pairs=table, heap=np.zeros(8192, buckets.CANDIDATE))
+    wanted = [(left * 7919 % 104729, left) for left in range(n)]
+    for pair in wanted:
+        slot = pairs.find_slot(table, key(pair))
+        table[slot]["key"], table[slot]["count"] = key(pair), 2
+    buckets.file_pairs(work)
+    found = [pair_of(table[next_pair(work)]["key"]) for _ in range(n)]
+    assert found == sorted(wanted)
+    assert next_pair(work) == pairs.NO_SLOT

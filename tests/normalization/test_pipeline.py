@@ -1,0 +1,154 @@
+"""The parts of a preparation, against those of `tokenizers`."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.normalization.added_tokens import is_word, overlap
+from bpejit.normalization.alignment import widths
+from bpejit.normalization.form_sources import form_sources
+from bpejit.normalization.normalizers import WHITE_SPACE
+from bpejit.normalization.pretokenizers import make_pretokenizer
+from bpejit.normalization.unicode_forms import FORMS, LONGER_WHEN_LOWERED, STARTS, is_normalized, lowered, normalized
+
+tokenizers = pytest.importorskip("tokenizers")
+
+EVERY = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+SOME = EVERY[:: small(1, 97)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_normal_forms_of_every_character(form):
+    theirs = getattr(tokenizers.normalizers, form)()
+    assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != normalized(form, chr(point))] == []
+
+
+@pytest.fixture(scope="module")
+def combining() -> list[str]:
+    """Characters that move, combine or decompose, in Python's Unicode or a later one."""
+    found = [chr(point) for point in EVERY if unicodedata.combining(chr(point)) or unicodedata.decomposition(chr(point))]
+    later = "\u0898\u1ac1\u0c3c\u1df9\U00011935\U00011930\U00011938\U000105d2\U000113c2\U0001611e\U00016d67\U0001e030\ua7f2"
+    return [*found, *later, *("".join(found[::50]) * 3), *map(chr, range(0x1100, 0x1200))]
+
+
+def test_normal_forms_of_sequences(combining):
+    generator = random.Random(7)
+    theirs = {form: getattr(tokenizers.normalizers, form)() for form in FORMS}
+    for _ in range(small(8000, 500)):
+        text = "".join(generator.choices(combining, k=generator.randrange(1, 7))) + generator.choice("abc\u0345\u0334\u0301")
+        for form, normalizer in theirs.items():
+            assert normalized(FORMS[form], text) == normalizer.normalize_str(text), text.encode("unicode_escape")
+            assert not is_normalized(FORMS[form], text) or normalized(FORMS[form], text) == text
+
+
+@pytest.fixture(scope="module")
+def their_sources():
+    """For each normal form a function that gives the character that each byte of the normalized text stands for."""
+    vocab = {character: number for number, character in enumerate(tokenizers.pre_tokenizers.ByteLevel.alphabet())}
+    made = {}
+    for form in FORMS:
+        made[form] = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+        made[form].normalizer = getattr(tokenizers.normalizers, form)()
+        made[form].pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return {form: lambda text, one=one: [start for start, _ in one.encode(text).offsets] for form, one in made.items()}
+
+
+def test_sources_of_normal_forms(combining, their_sources):
+    generator = random.Random(8)
+    for _ in range(small(4000, 200)):
+        text = "".join(generator.choices(combining, k=generator.randrange(1, 9))) + generator.choice("abc\u0345\u0334\u0301")
+        for form, theirs in their_sources.items():
+            sources = form_sources(FORMS[form], text)
+            changed = normalized(FORMS[form], text)
+            assert np.repeat(sources.of, widths(changed)).tolist() == theirs(text), (form, text.encode("unicode_escape"))
+            assert (sources.low <= sources.of).all()
+            assert (sources.of <= sources.high).all()
+
+
+def test_sources_of_normal_forms_of_every_character(their_sources):
+    """Each that changes or combines, between two letters, so that nothing combines across them."""
+    for form, theirs in their_sources.items():
+        changing = [
+            chr(point)
+            for point in SOME
+            if unicodedata.combining(chr(point)) or normalized(FORMS[form], chr(point)) != chr(point)
+        ]
+        for start in range(0, len(changing), 256):
+            text = "a".join(changing[start : start + 256])
+            sources = form_sources(FORMS[form], text)
+            assert np.repeat(sources.of, widths(normalized(FORMS[form], text))).tolist() == theirs(text)
+
+
+@given(text=st.text(st.sampled_from("ab\u0301\u0323e\u0338ﬁ각\u1100\u1161\u11a8é\u0344"), max_size=8), place=st.integers(0, 8))
+def test_what_had_a_part_in_a_character(text, place):
+    """Where the text is cut at a place that nothing reaches over, each side is normalized by itself."""
+    for form in FORMS.values():
+        sources = form_sources(form, text)
+        before = int((sources.high < place).sum())
+        if (sources.low[before:] >= place).all():
+            assert normalized(form, text)[:before] == normalized(form, text[:place])
+            assert normalized(form, text)[before:] == normalized(form, text[place:])
+
+
+def test_lower_case_of_every_character():
+    theirs = tokenizers.normalizers.Lowercase()
+    assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != lowered(chr(point))] == []
+    assert {chr(point) for point in SOME if len(lowered(chr(point))) > 1} <= set(LONGER_WHEN_LOWERED)
+    assert lowered("ΑΣ ΑΣ\u0130") == theirs.normalize_str("ΑΣ ΑΣ\u0130")
+
+
+def test_white_space():
+    theirs = tokenizers.normalizers.Strip()
+    assert {chr(point) for point in SOME if not theirs.normalize_str(chr(point))} == {chr(point) for point in SOME} & set(
+        WHITE_SPACE
+    )
+
+
+def test_characters_that_start_anew():
+    seconds = {
+        unicodedata.normalize("NFD", chr(point))[1:2]
+        for point in EVERY
+        if unicodedata.decomposition(chr(point))[:1] not in ("", "<")
+    }
+    for point in EVERY:
+        if STARTS.match(chr(point)):
+            assert chr(point) not in seconds
+            assert not unicodedata.combining(chr(point))
+
+
+def test_words_around_single_words():
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE({"x": 0}, []))
+    theirs.add_tokens([tokenizers.AddedToken("<>", single_word=True)])
+    some = [chr(point) for point in SOME[:: small(7, 1)]]
+    assert [hex(ord(one)) for one in some if is_word(one, TOOLS_UNICODE) == bool(theirs.encode(f"{one}<>").ids)] == []
+
+
+@pytest.mark.parametrize("component", ["punctuation", "digits"])
+def test_sets_of_characters(component):
+    theirs, ours = {
+        "punctuation": (tokenizers.pre_tokenizers.Punctuation("isolated"), {"type": "Punctuation"}),
+        "digits": (tokenizers.pre_tokenizers.Digits(True), {"type": "Digits", "individual_digits": True}),
+    }[component]
+    split = make_pretokenizer(ours, mapped=True, unicode=TOOLS_UNICODE).pieces
+    text = "".join(f"\ue000{chr(point)}" for point in SOME)
+    assert split(text) == [piece for piece, _ in theirs.pre_tokenize_str(text)]
+
+
+@given(one=st.text("ab-", min_size=1, max_size=4), other=st.text("ab-", min_size=1, max_size=4))
+def test_overlap(one, other):
+    joined = {
+        one[: len(one) - size] + other for size in range(len(one) + 1) if one.endswith(other[:size]) and size <= len(other)
+    }
+    joined |= {
+        other[: len(other) - size] + one for size in range(len(other) + 1) if other.endswith(one[:size]) and size <= len(one)
+    }
+    shorter = min(len(text) for text in joined)
+    assert overlap([one], [other]) == (shorter < len(one) + len(other) or one in other or other in one)

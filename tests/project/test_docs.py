@@ -1,0 +1,169 @@
+"""The documentation says what is so: its examples run, its lists are complete, its links lead somewhere."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from cli_helpers import ENVIRONMENT, MODULE, program
+from conftest import DATA, ROOT, data_text
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [path for path in [*ROOT.glob("*.md"), *(ROOT / "tests").rglob("*.md")] if ".venv" not in path.parts]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A folder as the examples expect it, and a way to run lines of shell there."""
+    work, tools = tmp_path / "work", tmp_path / "tools"
+    work.mkdir()
+    tools.mkdir()
+    text = data_text("prose.txt")[:200_000]
+    (work / "corpus.txt").write_bytes(text)
+    (work / "corpus.txt.gz").write_bytes(gzip.compress(text))
+    (work / "shards").mkdir()
+    (work / "shards" / "one.txt").write_bytes(text)
+    (tools / "bpejit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {MODULE} "$@"\n', encoding="utf-8")
+    (tools / "bpejit").chmod(0o755)
+    environment = {**ENVIRONMENT, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(script: str) -> str:
+        done = subprocess.run(
+            ["sh", "-euc", script], cwd=work, env=environment, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    run.folder = work
+    return run
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_readme_on_the_command_line(shell):
+    (session,) = blocks(README, "console")
+    lines = session.splitlines()
+    assert all(line.startswith("$ bpejit ") for line in lines)
+    shell("\n".join(line[2:] for line in lines))
+    assert (shell.folder / "back.txt").read_bytes() == (shell.folder / "corpus.txt").read_bytes()
+
+
+@pytest.mark.compiled
+def test_readme_in_python(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    examples = blocks(README, "python")
+    assert len(examples) == 3
+    names: dict[str, object] = {}
+    exec(compile(examples[0], "README.md", "exec"), names)
+    assert names["text"] == "hello"
+    assert len(examples[0].strip().splitlines()) <= 8
+    names = {}
+    exec(compile(examples[1], "README.md", "exec"), names)
+    corpus = (shell.folder / "corpus.txt").read_bytes().decode()
+    assert names["tokenizer"].decode(names["ids"]) == corpus
+    names = {}
+    exec(compile(examples[2], "README.md", "exec"), names)
+    ids = names["tokenizer"].encode(corpus[:10_000])
+    assert names["again"].encode(corpus[:10_000]) == ids
+    assert names["encoding"].encode(corpus[:10_000], allowed_special="all") == ids
+    assert names["fast"](corpus[:10_000]).input_ids == ids
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+@pytest.mark.parametrize("name", ["", *program.commands])
+def test_examples_of_the_help(shell, name):
+    command = program.commands[name] if name else program
+    lines = command.help.partition("Example:\n")[2].strip().splitlines()
+    assert lines
+    if name in ("encode", "decode", "export", "info", "split", "verify"):
+        shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
+        if name != "encode":
+            shell("bpejit encode corpus.txt --out tokens.bin --quiet")
+    for line in lines:
+        assert re.search(rf"\bbpejit {name}", line)
+        shell(line.strip())
+
+
+def test_readme_shows_every_command():
+    for name in program.commands:
+        assert f"bpejit {name}" in README
+
+
+def test_readme_leaves_room_for_the_benchmarks():
+    assert len(re.findall(r"<!-- benchmarks: begin -->\n.*?<!-- benchmarks: end -->", README, re.DOTALL)) == 1
+
+
+def test_make_targets_are_explained():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)) == set(phony)
+    for target in set(phony) - {"help"}:
+        assert re.search(rf"^{target}:.* ## \w", makefile, re.MULTILINE), target
+        assert f"make {target}`" in contributing, target
+    assert len(makefile.splitlines()) <= 110
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prose_is_plain(page):
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert not re.findall(r"\b(?:simply|just)\b", text, re.IGNORECASE)
+    apart = re.compile(r"\||<|\d+\. ")  # tables, marks and numbered steps may hold several sentences
+    assert not [line for line in text.splitlines() if re.search(r"[a-z)]\. [A-Z]", line) and not apart.match(line)]
+
+
+def test_data_is_what_its_readme_says():
+    page = (DATA / "README.md").read_text(encoding="utf-8")
+    hashes = dict(reversed(line.split("  ")) for line in blocks(page, "")[0].splitlines())
+    rows = re.findall(r"^\| (\S+\.\w+) \| ([\d,]+) \| (\S+) \|", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(hashes)
+    for name, size, documents in rows:
+        data = data_text(name)
+        assert f"{len(data):,}" == size
+        assert hashlib.sha256(data).hexdigest() == hashes[name]
+        if documents != "-":
+            assert data.count(b"\n<|endoftext|>\n") == int(documents)
+            data.decode("utf-8")
+    listed = {name for name, _, _ in rows} | {"README.md", "LICENSE-Apache-2.0.txt"}
+    assert {path.name for path in DATA.iterdir() if not path.name.startswith(".")} >= listed
+
+
+def test_awkward_bytes_are_made_by_the_lines_in_the_readme(tmp_path, monkeypatch):
+    (code,) = blocks((DATA / "README.md").read_text(encoding="utf-8"), "python")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / "awkward.bin").read_bytes() == data_text("awkward.bin")
+    with pytest.raises(UnicodeDecodeError):
+        data_text("awkward.bin").decode("utf-8")
+
+
+def test_the_import_order_is_stated_once():
+    contract = re.search(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    assert contract is not None
+    layers = re.findall(r'"([^"]+)"', contract[1])
+    expected = "\n".join(layer.replace("bpejit.", "") for layer in layers)
+    assert len(layers) > 10
+    assert f"```\n{expected}\n```" in (ROOT / "ARCHITECTURE.md").read_text()
+
+
+def test_files_that_the_architecture_names_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not (ROOT / name).exists() and not (ROOT / "bpejit" / name).exists()] == []

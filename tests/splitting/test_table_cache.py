@@ -1,0 +1,128 @@
+"""Tables of presets on disk: read instead of made, and never after something has changed that they depend on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bpejit.jit import cache
+from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
+from bpejit.splitting.pattern import _compile, compile_anew
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in which tables are stored, empty."""
+    folder = tmp_path / "cache" / cache.PATTERNS
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
+    monkeypatch.setenv("BPEJIT_CACHE", "1")
+    caches = (_compile, table_cache._makers)
+    for function in caches:
+        function.cache_clear()
+    yield folder
+    for function in caches:
+        function.cache_clear()
+
+
+def again(name: str, **options: str) -> SplitPattern:
+    """Compile a pattern as a new process does."""
+    _compile.cache_clear()
+    return compile_pattern(name, **options)
+
+
+def assert_equal(one: SplitPattern, other: SplitPattern) -> None:
+    assert (one.source, one.name, one.kind, one.reason, one.unicode) == (
+        other.source,
+        other.name,
+        other.kind,
+        other.reason,
+        other.unicode,
+    )
+    assert one.stages == other.stages
+    assert one.tables is not None
+    assert other.tables is not None
+    for table, expected in zip(one.tables, other.tables, strict=True):
+        assert type(table) is type(expected)
+        assert np.array_equal(table, expected)
+        if isinstance(table, np.ndarray):
+            assert table.dtype == expected.dtype
+            assert table.flags.writeable  # a kernel for other tables would be compiled
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_what_is_kept_is_what_was_made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = again(name, unicode="16.0")
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr("bpejit.splitting.pattern.compile_anew", None)
+    assert_equal(again(name, unicode="16.0"), made)
+
+
+@pytest.mark.parametrize("translate", [to_oniguruma, to_fancy_regex])
+@pytest.mark.parametrize("name", ["gpt2", "o200k"])
+def test_translations_are_kept(name: str, translate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = PRESETS[name]
+    texts = {unicode: translate(source, unicode=unicode) for unicode in ("15.0", "16.0")}
+    assert len([file for file in folder.iterdir() if file.suffix != ".tables"]) == 2
+    monkeypatch.setattr("bpejit.splitting.dialects._rewrite", None)
+    for unicode, text in texts.items():
+        assert translate(source, unicode=unicode) == text
+    with pytest.raises(TypeError):
+        translate(r"\w+|\W")
+
+
+def test_what_decides_tables_is_told_apart(folder: Path) -> None:
+    for number, (name, unicode) in enumerate([("gpt2", "16.0"), ("gpt2", "15.0"), ("starcoder", "16.0")], start=1):
+        assert_equal(again(name, unicode=unicode), compile_anew(name, unicode=unicode))
+        assert len(list(folder.iterdir())) == number
+
+
+def test_only_presets_are_kept(folder: Path) -> None:
+    again(r"\w+|\W")
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:50] + b"?" + data[51:]])
+def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
+    made = again("gpt2")
+    (file,) = folder.iterdir()
+    data = file.read_bytes()
+    file.write_bytes(damage(data))
+    assert_equal(again("gpt2"), made)
+    assert file.read_bytes() == data
+
+
+def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BPEJIT_CACHE_DIR", str(tmp_path / "file"))
+    assert_equal(again("gpt2"), compile_anew("gpt2"))
+    assert not list(folder.iterdir())
+
+
+def test_an_edit_or_another_regex_package_is_noticed(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources, engine = tmp_path / "splitting", tmp_path / "engine"
+    shutil.copytree(Path(table_cache.__file__).parent, sources)
+    package = Path(table_cache.__file__).parent.parent
+    (tmp_path / "kernels").mkdir()
+    for name in ("arrays.py", "kernels/constants.py"):
+        shutil.copy(package / name, tmp_path / name)
+    engine.write_bytes(b"one")
+    monkeypatch.setattr(table_cache, "__file__", str(sources / "table_cache.py"))
+    monkeypatch.setattr("regex._regex.__file__", str(engine))
+
+    def files() -> int:
+        table_cache._makers.cache_clear()
+        again("gpt2")
+        return len(list(folder.iterdir()))
+
+    assert files() == 1
+    assert files() == 1
+    engine.write_bytes(b"another")
+    assert files() == 2
+    for number, source in enumerate(["splitting/character_classes.py", "arrays.py", "kernels/constants.py"], start=3):
+        (tmp_path / source).write_bytes((tmp_path / source).read_bytes() + b"\n")
+        assert files() == number

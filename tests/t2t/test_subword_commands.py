@@ -1,0 +1,223 @@
+"""`bpejit subword` and its page: from files to vocabularies, ids and back, and one readable line for what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+from cli_helpers import ENVIRONMENT, MODULE, invoke, program, run, snapshot
+from conftest import ROOT, data_text, read_shared, small
+
+from bpejit.corpus.sources import Source
+from bpejit.errors import BpejitError
+from bpejit.t2t.subword_files import count_tokens, line_blocks, reserved_tokens, sample_lines
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
+
+TEXT = data_text("prose.txt")[: small(60_000, 2000)]
+PAGE = (ROOT / "SUBWORDS.md").read_text(encoding="utf-8")
+VOCAB = ["--vocab", "vocab.subwords"]
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """The current folder, with a corpus, a vocabulary and a file of ids."""
+    (tmp_path / "corpus.txt").write_bytes(TEXT)
+    monkeypatch.chdir(tmp_path)
+    done = invoke("subword", "train", "corpus.txt", "--vocab-size", 300, "--out", "vocab.subwords")
+    assert done.exit_code == 0, done.output
+    assert re.search(r"trained \d+ subtokens on .* wrote `vocab.subwords`", done.stderr)
+    done = invoke("subword", "encode", "corpus.txt", *VOCAB, "--out", "ids.bin", "--append-eos")
+    assert done.exit_code == 0, done.output
+    assert f"encoded {TEXT.count(10) + 1:,} lines" in done.stderr
+    return tmp_path
+
+
+def fails(*arguments, code=1):
+    """Run a command that must fail without touching a file; return what it says."""
+    before = snapshot(Path.cwd())
+    result = invoke("subword", *arguments)
+    assert snapshot(Path.cwd()) == before
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    if code == 1:
+        assert result.stderr.startswith("bpejit: error: ")
+        assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_there_and_back(work):
+    lines = TEXT.decode().split("\n")
+    tokens = [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
+    counts = {token: tokens.count(token) for token in set(tokens)}
+    vocabulary = naive.bisect_subtokens(counts, 300, 1, 1000, ["<pad>", "<EOS>"])
+    encoder = SubwordTextEncoder("vocab.subwords")
+    assert list(encoder.all_subtoken_strings) == vocabulary
+    ids = [number for line in lines for number in [*(encoder.encode(line) if line else []), 1]]
+    assert np.fromfile("ids.bin", "<u2").tolist() == ids
+    assert invoke("subword", "decode", "ids.bin", *VOCAB, "--out", "back.txt", "--quiet").output == ""
+    assert (work / "back.txt").read_bytes() == TEXT + b"\n"
+    result = invoke("subword", "decode", "ids.bin", *VOCAB)
+    assert result.stdout_bytes == TEXT + b"\n"
+    assert "decoded `ids.bin`" in result.stderr
+    assert invoke("subword", "encode", "corpus.txt", *VOCAB, "--out", "plain.bin").exit_code == 0
+    assert np.fromfile("plain.bin", "<u2").tolist() == [number for number in ids if number != 1]
+    (work / "plain.bin.json").unlink()
+    result = invoke("subword", "decode", "plain.bin", *VOCAB, "--dtype", "uint16")
+    assert result.stdout.count("\n") == 1
+
+
+def test_a_vocabulary_that_exists_is_refused(work):
+    before = (work / "vocab.subwords").read_bytes()
+    train = ["train", "corpus.txt", "--vocab-size", 200, "--out", "vocab.subwords"]
+    assert "`vocab.subwords`: it already exists" in fails(*train)
+    assert (work / "vocab.subwords").read_bytes() == before
+    assert invoke("subword", *train, "--overwrite").exit_code == 0
+    assert (work / "vocab.subwords").read_bytes() != before
+
+
+def test_reserved_tokens_and_bounds(work):
+    arguments = ["corpus.txt", "--vocab-size", 200, "--max-subtoken-length", 4, "--reserved", "<go>", "--reserved", "<x>"]
+    assert invoke("subword", "train", *arguments, "--out", "more.subwords").exit_code == 0
+    strings = SubwordTextEncoder("more.subwords").all_subtoken_strings
+    assert strings[:4] == ("<pad>", "<EOS>", "<go>", "<x>")
+    assert max(map(len, strings[4:])) == 3
+    assert reserved_tokens(["<pad>", "<EOS>", "<go>"]) == ["<pad>", "<EOS>", "<go>"]
+
+
+def test_counts(work):
+    (work / "counts.tsv").write_bytes("low\t5\nlower\t2\r\na b\t3\nlow\t1\n日本\t4".encode())
+    assert count_tokens("counts.tsv") == {"low": 6, "lower": 2, "a b": 3, "日本": 4}
+    assert invoke("subword", "train", "counts.tsv", "--vocab-size", 40, "--out", "small.subwords").exit_code == 0
+    (work / "text.txt").write_text("low a")
+    assert count_tokens(["text.txt", "counts.tsv"])["low"] == 7
+    for line in ("low", "low\tmany", "\t5", "low\t-1", ""):
+        (work / "bad.tsv").write_text(f"low\t5\n{line}\nx\t1\n")
+        assert "`bad.tsv`, line 2:" in fails("train", "bad.tsv", "--vocab-size", 40, "--out", "new")
+
+
+def test_byte_budget(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"%05d\r word\n" % i for i in range(1000)))
+    source = Source(str(path), path.stat().st_size)
+
+    def sampled(budget):
+        return [int(line[:5]) for block, _ in sample_lines(source, budget) for line in block.split(b"\n") if line]
+
+    assert sampled(None) == sampled(source.size) == list(range(1000))
+    assert sampled(source.size - 1) == list(range(0, 1000, 2))
+    assert sampled(source.size // 10) == list(range(0, 1000, 10))
+    assert sampled(30) == [0, 400, 800]
+    assert sampled(1) == [0]
+    pipe = Source(str(path), None)
+    assert b"".join(block for block, _ in sample_lines(pipe, 25)).startswith(b"00000")
+    assert sum(block.count(b"word") for block, _ in sample_lines(pipe, 25)) == 3
+
+
+def test_blocks_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("bpejit.t2t.subword_files.BLOCK_BYTES", 5)
+    data = b"one\ntwo three four\n\nfive\nsix"
+    (tmp_path / "lines").write_bytes(data)
+    blocks = list(line_blocks(Source(str(tmp_path / "lines"), len(data))))
+    assert b"".join(blocks) == data
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
+    source = Source(str(tmp_path / "lines"), len(data))
+    taken = b"\n".join(block for block, _ in sample_lines(source, 10)).split()
+    assert taken == [b"one", b"five"]
+
+
+@pytest.mark.parametrize("budget", ["0", "many", "-5", "1X"])
+def test_byte_budget_that_is_no_size(work, budget):
+    assert "not a number of bytes" in fails(
+        "train", "corpus.txt", "--vocab-size", 99, "--out", "new", f"--byte-budget={budget}", code=2
+    )
+
+
+def test_what_goes_wrong(work):
+    (work / "empty.txt").write_bytes(b"\n\n")
+    train = ["--vocab-size", 99, "--out", "new"]
+    assert "sample is empty" in fails("train", "empty.txt", *train)
+    assert "there is no such file" in fails("encode", "corpus.txt", "--vocab", "missing", "--out", "new.bin")
+    assert "No such file" in fails("train", "missing.txt", *train)
+    assert "expected them to begin with" in fails("train", "corpus.txt", *train, "--reserved", "<EOS>")
+    for inputs in ("corpus.txt", "empty.txt"):  # the place is looked at first
+        assert "does not exist" in fails("train", inputs, "--vocab-size", 99, "--out", "missing/new")
+    (work / "other.subwords").write_text("'a'\n'_'\n")
+    other = ["--vocab", "other.subwords"]
+    assert "no end mark" in fails("encode", "corpus.txt", *other, "--out", "new.bin", "--append-eos")
+    assert "cannot be written with this vocabulary" in fails("encode", "corpus.txt", *other, "--out", "new.bin")
+    assert "another tokenizer" in fails("decode", "ids.bin", *other)
+    np.array([2, 60_000], "<u2").tofile("wrong.bin")
+    assert "id 60000" in fails("decode", "wrong.bin", *VOCAB, "--dtype", "uint16", "--out", "new.txt")
+    result = invoke("subword", "encode", "corpus.txt", *other, "--out", "new.bin", "--debug")
+    assert isinstance(result.exception, BpejitError)
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_the_page_and_the_help(tmp_path):
+    """Every command and every piece of Python of SUBWORDS.md runs, in order, and gives the text back."""
+    work, tools = tmp_path / "work", tmp_path / "tools"
+    work.mkdir()
+    tools.mkdir()
+    (tools / "bpejit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {MODULE} "$@"\n', encoding="utf-8")
+    (tools / "bpejit").chmod(0o755)
+    lines = data_text("prose.txt").split(b"\n")[:3000]
+    (work / "source.txt").write_bytes(b"\n".join(lines) + b"\n")
+    (work / "target.txt").write_bytes(b"\n".join(line[::-1] for line in lines) + b"\n")
+    (work / "corpus.txt").write_bytes(b"\n".join(lines) + b"\n")
+    (work / "shards").mkdir()
+    (work / "shards" / "a.txt").write_bytes(b"\n".join(lines))
+    commands = [
+        line[2:]
+        for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(commands) == 7
+    for command in program.commands["subword"].commands.values():
+        commands += [line.strip() for line in command.help.partition("Example:\n")[2].strip().splitlines()]
+    assert all(command.startswith("bpejit subword ") for command in commands)
+    environment = {**ENVIRONMENT, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["sh", "-euc", "\n".join(commands)], cwd=work, env=environment, timeout=600, check=True)
+    for name in ("source", "target"):
+        assert (work / f"{name}.back.txt").read_bytes() == (work / f"{name}.txt").read_bytes()
+    pieces = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(pieces) == 2
+    checks = (f"assert first == {lines[0].decode()!r}", "assert text == 'The same ids as ever.'")
+    for piece, check in zip(pieces, checks, strict=True):
+        subprocess.run([sys.executable, "-c", piece + check], cwd=work, env=environment, timeout=600, check=True)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["english.txt", "code.txt", "hard.txt", "multilingual.txt", "hard_bytes.bin"])
+def test_every_corpus(name, tmp_path, monkeypatch):
+    data = read_shared(f"corpora/{name}")[:3_000_000]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").write_bytes(data)
+    assert invoke("subword", "train", "corpus", "--vocab-size", 8192, "--out", "vocab.subwords").exit_code == 0
+    assert invoke("subword", "encode", "corpus", *VOCAB, "--out", "ids.bin", "--append-eos").exit_code == 0
+    assert invoke("subword", "decode", "ids.bin", *VOCAB, "--out", "back").exit_code == 0
+    assert (tmp_path / "back").read_bytes() == data + b"\n" * (not data.endswith(b"\n"))
+
+
+def test_standard_input_and_output(work):
+    done = run("subword", "encode", "-", *VOCAB, "--out", "piped.bin", "--append-eos", input=TEXT, cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert (work / "piped.bin").read_bytes() == (work / "ids.bin").read_bytes()
+    done = run("subword", "decode", "piped.bin", *VOCAB, "--quiet", cwd=work)
+    assert done.stdout == TEXT + b"\n"
+    assert done.stderr == b""
+
+
+@pytest.mark.compiled
+def test_benchmark_runs():
+    command = [sys.executable, str(ROOT / "benchmarks" / "bench_subword.py"), "--bytes", "20000", "--vocab-size", "300"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "equal counts, vocabularies and ids" in done.stdout
+    assert "| text to vocabulary |" in done.stdout

@@ -1,0 +1,321 @@
+"""`SubwordTextEncoder` against the plain-Python twin: the same vocabularies, ids and texts, and clear errors."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import random
+import string
+import unicodedata
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import naive
+import numpy as np
+import pytest
+from conftest import data_text, read_shared, small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError
+from bpejit.t2t import subword_text_encoder
+from bpejit.t2t.subword_text_encoder import EOS_ID, RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
+
+texts = st.text(alphabet="ab _\\u;01\n\réß日本\U0001f600\u0301²<>pd", max_size=60)
+words = st.text(alphabet="ab_\\ \nE<>OS", min_size=1, max_size=10)
+
+
+def count(given_texts) -> dict[str, int]:
+    return dict(Counter(token for text in given_texts for token in naive.drop_spaces(naive.split_words(text))))
+
+
+def real_lines(name: str, n_bytes: int) -> list[str]:
+    data = data_text(name) if "/" not in name else read_shared(name)
+    return data[:n_bytes].decode("utf-8", "surrogateescape").split("\n")
+
+
+@given(st.lists(texts, max_size=6), st.sampled_from([20, 40, 100]), st.sampled_from([None, 1, 2, 4, 9]))
+def test_built_from_texts(given_texts, size, bound):
+    counts = count(given_texts)
+    if not counts:
+        with pytest.raises(CorpusError, match="sample is empty"):
+            SubwordTextEncoder.build_from_generator(iter(given_texts), size, bound)
+        return
+    encoder = SubwordTextEncoder.build_from_generator(iter(given_texts), size, bound)
+    vocabulary = naive.bisect_subtokens(counts, size, 1, 1000, RESERVED_TOKENS, bound)
+    assert encoder.all_subtoken_strings == tuple(vocabulary)
+    assert encoder.vocab_size == len(vocabulary)
+    assert encoder._subtoken_string_to_id == naive.build_edges(vocabulary)
+    assert encoder._max_subtoken_len == max(map(len, vocabulary))
+    assert encoder._alphabet == set("".join([*counts, *RESERVED_TOKENS])) | set("\\_u;0123456789")
+    for text in [*given_texts, "new: ξ_\\\n \U0010ffff"]:
+        ids = encoder.encode(text)
+        assert ids == naive.encode_words(text, vocabulary, encoder._alphabet)
+        assert encoder.decode(ids) == naive.decode_words(ids, vocabulary) == text
+        assert "".join(encoder.decode_list(ids)) == "".join(vocabulary[number] for number in ids)
+        assert encoder.encode_array(text).tolist() == encoder.encode(text.encode()) == ids
+
+
+@given(
+    st.dictionaries(words, st.integers(0, 9), min_size=1, max_size=20),
+    st.integers(-1, 12),
+    st.integers(0, 4),
+    st.sampled_from([None, 1, 2, 3, 6]),
+    st.sampled_from([[], ["ab"], ["a_b", "aa"], ["a", "E\\"]]),
+)
+def test_built_from_counts(counts, least, iterations, bound, more):
+    reserved = [*RESERVED_TOKENS, *more]
+    encoder = SubwordTextEncoder()
+    encoder.build_from_token_counts(counts, least, iterations, reserved, bound)
+    vocabulary = naive.build_subtokens(counts, least, iterations, reserved, bound)
+    assert encoder._all_subtoken_strings == vocabulary
+    if iterations:
+        numbers = naive.build_edges(vocabulary)
+        for word in counts:
+            expected = naive.encode_split([word], numbers, encoder._max_subtoken_len, encoder._alphabet, None)
+            assert encoder.encode_without_tokenizing(word) == expected
+    encoder = SubwordTextEncoder.build_to_target_size(30, counts, 1, 20, bound, reserved, max(iterations, 1))
+    expected = naive.bisect_subtokens(counts, 30, 1, 20, reserved, bound, max(iterations, 1))
+    assert encoder._all_subtoken_strings == expected
+
+
+SIZES = {"prose.txt": 120_000, "code.txt": 80_000, "cjk.txt": 40_000, "awkward.bin": 20_000}
+SIZES |= {f"corpora/{name}": 60_000 for name in ("english.txt", "code.txt", "hard.txt")}
+SIZES |= {"corpora/multilingual.txt": 40_000, "corpora/hard_bytes.bin": 20_000, "tinystories/tinystories_head_2M.txt": 100_000}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_real_text(name, tmp_path):
+    lines = real_lines(name, small(SIZES[name], 2500))
+    data = "\n".join(lines).encode("utf-8", "surrogateescape")
+    counter = TokenCounter()
+    counter.add_lines(data)
+    counts = counter.counts()
+    assert counts == count(lines)
+    # Without a bound the twin's memory is quadratic in the longest token.
+    bound = None if max(map(len, counts)) < 100 else 20
+    encoder = SubwordTextEncoder.build_to_target_size(1000, counts, 1, 1000, bound)
+    vocabulary = naive.bisect_subtokens(counts, 1000, 1, 1000, RESERVED_TOKENS, bound)
+    assert encoder._all_subtoken_strings == vocabulary
+    expected = [naive.encode_words(line, vocabulary, encoder._alphabet, {}) if line else [] for line in lines]
+    assert np.concatenate(list(encoder.encode_lines(data))).tolist() == [number for line in expected for number in line]
+    for line, ids in zip(lines[:50], expected, strict=False):
+        assert encoder.encode(line) == ids
+        assert encoder.decode(ids) == line
+    encoder.store_to_file(tmp_path / "vocab")
+    loaded = SubwordTextEncoder(tmp_path / "vocab")
+    assert loaded.all_subtoken_strings == encoder.all_subtoken_strings
+    assert loaded.sha256 == encoder.sha256
+    assert [loaded.encode(line) for line in lines[:50]] == expected[:50]
+
+
+def test_long_tokens_take_linear_memory():
+    generator = random.Random(0)
+    length = small(200_000, 300)
+    counts = {"a" * length: 3, "".join(generator.choices(string.ascii_uppercase, k=length)): 2, "a" * (length // 2): 1}
+    encoder = SubwordTextEncoder.build_to_target_size(600, counts, 1, 500)
+    assert set("".join(counts)) <= set(encoder.all_subtoken_strings)
+    for word in counts:
+        assert encoder.decode(encoder.encode(word)) == word
+    bounded = SubwordTextEncoder.build_to_target_size(600, counts, 1, 500, max_subtoken_length=10, num_iterations=1)
+    assert max(map(len, bounded.all_subtoken_strings)) == 9
+
+
+def test_a_known_vocabulary():
+    encoder = SubwordTextEncoder()
+    encoder.build_from_token_counts({"low": 5, "lower": 2}, 3, 1)
+    # At first each character is a border: "low_", "ow_" and "w_" have 5, "_" has 7. "low" has 7, and 2 without "low_".
+    assert encoder.all_subtoken_strings[:11] == ("<pad>", "<EOS>", "_", "w_", "ow_", "low_", "w", "r", "o", "l", "e")
+    assert naive.build_subtokens({"low": 5, "lower": 2}, 3, 1, RESERVED_TOKENS) == list(encoder.all_subtoken_strings)
+
+
+def test_splitting():
+    tokens = naive.drop_spaces(naive.split_words("Dude - that's so cool."))
+    assert tokens == ["Dude", " - ", "that", "'", "s", "so", "cool", "."]
+    for text in (" a b ", "  a  b", " ", "a ", " a", "", "x²", "a\n b", "٣٤ 三"):
+        tokens = subword_text_encoder._tokenize(text)
+        assert tokens == naive.drop_spaces(naive.split_words(text)), text
+        assert subword_text_encoder._detokenize(tokens) == text == naive.join_words(tokens)
+    classes = subword_text_encoder._word_classes()
+    assert all(classes[ord(c)] == (unicodedata.category(c)[0] in "LN") for c in map(chr, range(0x110000)))
+
+
+def test_escaping():
+    alphabet = set("abc\\_u;0123456789\n")
+    assert subword_text_encoder._escape_token("a_b\\c\nx", alphabet) == "a\\ub\\\\c\\10;\\120;_"
+    assert subword_text_encoder._unescape_token("a\\ub\\\\c\\10;\\120;_") == "a_b\\c\nx"
+    assert subword_text_encoder._unescape_token("\\1114112;\\99999999999999999999;\\9_") == "\u3013\u3013\\9"
+    with pytest.raises(ValueError, match="expected a string"):
+        subword_text_encoder._escape_token(b"bytes", alphabet)
+
+
+@given(st.text(max_size=20), st.sets(st.characters(), max_size=20))
+def test_escaping_is_undone(token, alphabet):
+    alphabet |= set("\\_u;0123456789")
+    escaped = subword_text_encoder._escape_token(token, alphabet)
+    assert [escaped] == naive.escape_tokens([token], alphabet)
+    assert set(escaped) <= alphabet - {"\n"}
+    assert escaped.index("_") == len(escaped) - 1
+    assert subword_text_encoder._unescape_token(escaped) == naive.unescape_token(escaped) == token
+
+
+def test_lone_surrogates():
+    text = "a\ud800b \udcff c\udcc3\udca9"
+    encoder = SubwordTextEncoder.build_from_generator([text, "plain"], 60)
+    assert encoder.all_subtoken_strings == tuple(naive.bisect_subtokens(count([text, "plain"]), 60, 1, 1000, RESERVED_TOKENS))
+    ids = encoder.encode(text)
+    assert ids == naive.encode_words(text, list(encoder.all_subtoken_strings), encoder._alphabet)
+    assert encoder.decode(ids) == text
+
+
+def test_reserved_tokens():
+    reserved = ["<pad>", "<EOS>", "<sos>", "x"]
+    encoder = SubwordTextEncoder.build_from_generator(["the x of <sos> xx"], 60, reserved_tokens=reserved)
+    assert encoder.all_subtoken_strings[:4] == tuple(reserved)
+    assert encoder.decode([EOS_ID]) == "<EOS>"
+    assert encoder.encode_without_tokenizing("<sos>")[0] == 2
+    # The single character is in the list twice; the last one is meant.
+    assert encoder._subtoken_string_to_id["x"] > 3
+    text = "<sos> xx <EOS>"
+    assert encoder.decode(encoder.encode(text)) == text
+
+
+def test_loading_lines_with_and_without_quotes():
+    for lines in (["the", "and", "of"], ["'the'", "'and'", "'of'"], ['"the"', '"and"', '"of"']):
+        encoder = SubwordTextEncoder()
+        encoder._load_from_file_object(io.StringIO("\n".join(lines) + "\n"))
+        assert encoder.all_subtoken_strings == ("the", "and", "of")
+        encoder._load_from_file_object(io.BytesIO("\n".join(lines).encode()))
+        assert encoder._subtoken_string_to_id == {"the": 0, "and": 1, "of": 2}
+        assert encoder._alphabet == set("theandof\\_u;0123456789")
+        assert encoder._max_subtoken_len == 3
+
+
+def test_files(tmp_path):
+    encoder = SubwordTextEncoder.build_from_generator(["a 'quoted' \"word\"\r\n\x85 \u2028 and\tmore"], 60)
+    assert "\n" in encoder.all_subtoken_strings
+    encoder.store_to_file(tmp_path / "quoted")
+    data = (tmp_path / "quoted").read_bytes()
+    assert data.count(b"\n") == encoder.vocab_size
+    assert data.startswith(b"'<pad>'\n'<EOS>'\n")
+    assert SubwordTextEncoder(tmp_path / "quoted").all_subtoken_strings == encoder.all_subtoken_strings
+    plain = SubwordTextEncoder.build_from_generator(["it's", 'a"word'], 60)
+    plain.store_to_file(tmp_path / "plain", add_single_quotes=False)
+    assert (tmp_path / "plain").read_text().splitlines() == list(plain.all_subtoken_strings)
+    loaded = SubwordTextEncoder(str(tmp_path / "plain"))
+    assert loaded.all_subtoken_strings == plain.all_subtoken_strings
+    assert loaded.filename == str(tmp_path / "plain")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("'a'\n\n'b'\n", r"line 2: '' is no subtoken"),
+        ("'a'\n''\n", r"line 2: \"''\" is no subtoken"),
+        ("'a'\n'\n'\n'b'\n", r"line 2: \"'\" is no subtoken"),
+        ("a\n  \n", r"line 2: '' is no subtoken"),
+        ("", "is empty"),
+    ],
+)
+def test_broken_files(tmp_path, lines, message):
+    (tmp_path / "vocab").write_text(lines)
+    with pytest.raises(TokenizerFormatError, match=message):
+        SubwordTextEncoder(tmp_path / "vocab")
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(TokenizerFormatError, match="there is no such file"):
+        SubwordTextEncoder(tmp_path / "vocab")
+    encoder = SubwordTextEncoder.build_from_generator(["a"], 20)
+    with pytest.raises(OutputError):
+        encoder.store_to_file(tmp_path / "missing" / "vocab")
+    encoder = SubwordTextEncoder.build_from_generator(["a \ud800"], 20)
+    with pytest.raises(TokenizerFormatError, match="lone surrogates"):
+        encoder.store_to_file(tmp_path / "vocab")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("reserved", [[], ["<pad>"], ["<EOS>", "<pad>"], ["<go>", "<pad>", "<EOS>"]])
+def test_reserved_tokens_missing_or_in_the_wrong_place(reserved):
+    with pytest.raises(TrainingError, match="expected them to begin with"):
+        SubwordTextEncoder().build_from_token_counts({"a": 1}, 1, reserved_tokens=reserved)
+    with pytest.raises(TrainingError, match="expected them to begin with"):
+        SubwordTextEncoder.build_from_generator(["a"], 20, reserved_tokens=reserved)
+
+
+@pytest.mark.parametrize("token", ["", "a\nb", "<pad>", 5])
+def test_reserved_tokens_that_cannot_be(token):
+    with pytest.raises(TrainingError, match="reserved token 2"):
+        SubwordTextEncoder.build_from_generator(["a"], 20, reserved_tokens=[*RESERVED_TOKENS, token])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((20, {"a": 1}, 5, 4), "min_val not above max_val"),
+        ((0, {"a": 1}, 1, 4), "target_size is 0"),
+        ((20, {"a": -1}, 1, 4), "expected 0 or more"),
+        ((20, {"a": 1.5}, 1, 4), "not a whole number"),
+        ((20, {"a": 2**70}, 1, 4), "not a whole number"),
+        ((20, {"a": None}, 1, 4), "not a whole number"),
+        ((20, {"a": 1}, 1, 4, 0), "max_subtoken_length is 0"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, message):
+    with pytest.raises(TrainingError, match=message):
+        SubwordTextEncoder.build_to_target_size(*arguments)
+    assert issubclass(TrainingError, ValueError)
+
+
+def test_an_empty_sample():
+    with pytest.raises(CorpusError, match="sample is empty"):
+        SubwordTextEncoder().build_from_token_counts({}, 1)
+
+
+@pytest.mark.parametrize("number", [-1, 10**6, 2**70])
+def test_ids_out_of_range(number):
+    encoder = SubwordTextEncoder.build_from_generator(["a b"], 20)
+    for method in (encoder.decode, encoder.decode_list):
+        with pytest.raises(TokenIdError, match=f"id {number} at position 1 is not in the vocabulary; expected 0 to"):
+            method([2, number, 3])
+    assert encoder.decode(np.array(encoder.encode("a b"), np.uint16)) == "a b"
+    assert encoder.decode([]) == ""
+
+
+def test_a_token_that_cannot_be_written(monkeypatch):
+    encoder = SubwordTextEncoder()
+    encoder._load_from_file_object(["a", "_", "\\"])
+    for text in ("a b", "b" * 20, "a\ud800"):
+        with pytest.raises(ValueError, match="cannot be written with this vocabulary"):
+            encoder.encode(text)
+    with pytest.raises(ValueError, match="cannot be written with this vocabulary"):
+        encoder.encode_without_tokenizing("b")
+    assert encoder.encode("aaa") == [0, 0, 0, 1]
+
+
+def test_code_that_changes_the_attributes(monkeypatch):
+    monkeypatch.setattr(subword_text_encoder, "_ESCAPE_CHARS", set("\\_;13579"))
+    encoder = SubwordTextEncoder.build_to_target_size(100, Counter(["the", "quick", "brown", "fox"]), 2, 10)
+    assert "0" not in encoder._alphabet
+    with pytest.raises(ValueError, match="cannot be written"):
+        encoder.encode("2 0")
+
+
+def test_copies_and_threads():
+    text = data_text("prose.txt")[: small(200_000, 2000)].decode("utf-8", "ignore")
+    encoder = SubwordTextEncoder.build_from_generator([text], 500)
+    expected = encoder.encode(text)
+    for other in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        assert other.encode(text) == expected
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(encoder.encode, [text] * 8)) == [expected] * 8
+
+
+def test_lines_with_end_marks():
+    encoder = SubwordTextEncoder.build_from_generator(["a b", "c"], 30)
+    a, c = encoder.encode("a b"), encoder.encode("c")
+    for data in (b"a b\n\n\nc", b"a b\n\n\nc\n"):
+        assert np.concatenate(list(encoder.encode_lines(data, append_eos=True))).tolist() == [*a, 1, 1, 1, *c, 1]
+        assert np.concatenate(list(encoder.encode_lines(data))).tolist() == [*a, *c]
+    assert list(encoder.encode_lines(b"", append_eos=True)) == []

@@ -1,0 +1,107 @@
+"""The pre-token counter: growth, order, merging."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.arrays import PretokenTable, padded_text
+from bpejit.training.counting import PretokenCounter, _stride, merge_tables
+
+words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
+
+
+def count(pretokens: list[bytes], counter: PretokenCounter | None = None) -> PretokenTable:
+    counter = counter or PretokenCounter(slots=512, arena_bytes=64)
+    text, _ = padded_text(b"".join(pretokens))
+    ends = np.cumsum([len(word) for word in pretokens], dtype=np.int64).astype(np.uint32)
+    counter.add_spans(text, 0, ends, len(ends))
+    return counter.table()
+
+
+@given(words)
+def test_counts_equal_a_counter__in_order_of_bytes(pretokens: list[bytes]) -> None:
+    table = count(pretokens)
+    assert table.to_counts() == Counter(pretokens)
+    assert list(table.to_counts()) == sorted(set(pretokens))
+
+
+def test_growth_from_the_smallest_table() -> None:
+    pretokens = [b"%d" % number for number in range(3000)] + [b"a long pre-token %d" % number for number in range(300)]
+    assert count(pretokens).to_counts() == Counter(pretokens)
+
+
+def test_counting_goes_on_after_a_table_was_taken() -> None:
+    counter = PretokenCounter()
+    count([b"a", b"b"], counter)
+    assert count([b"b", b"c"], counter).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
+
+
+@given(st.lists(words, min_size=1, max_size=4))
+def test_merged_tables_equal_one_table(parts: list[list[bytes]]) -> None:
+    whole = count([word for part in parts for word in part])
+    assert merge_tables([count(part) for part in parts]) == whole
+    assert merge_tables([count(part) for part in reversed(parts)]) == whole
+
+
+def test_counts_beyond_32_bits_add_up() -> None:
+    table = PretokenTable.from_counts({b"a": 1 << 40, b"a rather long pre-token": 3 << 33})
+    assert merge_tables([table, table]).to_counts() == {b"a": 1 << 41, b"a rather long pre-token": 3 << 34}
+
+
+def test_slots_must_be_a_power_of_two() -> None:
+    with pytest.raises(ValueError, match="power of two"):
+        PretokenCounter(slots=1000)
+
+
+STEPS = """
+    from bpejit.training import counting
+    from bpejit.arrays import PretokenTable
+    from bpejit.kernels.common import interning
+
+    counting.INITIAL_SLOTS = 512
+    find, steps = interning._find, 0
+
+    def counted(table, low, high, word, *others):
+        global steps
+        found = find(table, low, high, word, *others)
+        steps += (int(found) - int(word)) // 4 % (table.size // 4) + 1
+        return found
+
+    def made(first):
+        counter = counting.PretokenCounter(slots=512)
+        counter.add_table(PretokenTable.from_counts({b"%d" % number: 1 for number in range(first, first + 5000)}))
+        return counter.table(in_order=False)
+
+    tables = [made(10_000 * number) for number in range(4)]
+    interning._find = counted
+    for n in (1, 2, 4):
+        steps = 0
+        assert len(counting.merge_tables(tables[:n])) == 5000 * n
+        print(steps / (5000 * n))
+"""
+
+
+def test_merging_tables_takes_linear_time() -> None:
+    """The steps of looking each pre-token up do not grow with the number of tables; the kernels run as plain Python."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(STEPS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    each = [float(line) for line in done.stdout.split()]
+    assert len(each) == 3
+    assert max(each) < 6, each
+
+
+@given(st.integers(0, 5000))
+def test_every_block_is_added_once(n: int) -> None:
+    stride = _stride(n)
+    assert sorted(i * stride % n for i in range(n)) == list(range(n))

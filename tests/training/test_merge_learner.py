@@ -1,0 +1,338 @@
+"""The whole trainer against the plainest possible one, against other trainers, and on real text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import naive
+import numpy as np
+import pytest
+import regex
+from conftest import data_text, small
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bpejit.arrays import MergeTable, PretokenTable
+from bpejit.errors import TrainingError
+from bpejit.kernels.constants import NEED_SPACE
+from bpejit.kernels.training import merging
+from bpejit.training import merge_learner
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+alphabets = st.sampled_from(["a", "ab", "abc", "\0a", "a \x80\xff!", "".join(map(chr, range(256)))])
+words = alphabets.flatmap(lambda alphabet: st.text(alphabet, max_size=20)).map(lambda text: text.encode("latin-1"))
+# Few different counts make ties; the large ones need more than 32 bits, in one count or in the sum of several.
+counts = st.one_of(st.integers(0, 3), st.integers(1, 200), st.sampled_from([2**31 - 1, 2**31, 2**32 + 1, 2**50]))
+tables = st.dictionaries(words, counts, max_size=12)
+rules = st.sampled_from(merge_learner.TIE_RULES)
+
+
+def as_list(merges: MergeTable) -> list[tuple[int, int, int]]:
+    return list(zip(merges.left.tolist(), merges.right.tolist(), merges.counts.tolist(), strict=True))
+
+
+def count_text(text: str, special_token: str = "<|endoftext|>") -> Counter[bytes]:
+    split = regex.compile(GPT2)
+    return Counter(match.group().encode() for piece in text.split(special_token) for match in split.finditer(piece))
+
+
+def merged_bytes(merges: MergeTable) -> list[tuple[bytes, bytes]]:
+    tokens = merges.token_bytes()
+    return [(tokens[left], tokens[right]) for left, right, _ in as_list(merges)]
+
+
+@pytest.fixture
+def tiny_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every array that can grow begins too small."""
+    monkeypatch.setattr(merge_learner, "FIRST_SLOTS", 4)
+    monkeypatch.setattr(merge_learner, "FIRST_POOL_BYTES", 256)
+
+
+# ---- the plainest trainer
+
+
+@given(
+    table=tables,
+    rule=rules,
+    n_merges=st.sampled_from([0, 1, 3, 1000]),
+    min_frequency=st.sampled_from([0, 1, 2, 5, 2**32]),
+    max_token_bytes=st.sampled_from([None, 1, 2, 3, 5, 8]),
+)
+@example({b"aaaaaaaa": 1, b"aaa": 2}, "greatest-bytes", 1000, 1, None)
+@example({b"abababab": 1, b"bababa": 1}, "smallest-ids", 1000, 1, None)
+@example({b"abababab": 1, b"bababa": 1}, "greatest-bytes", 1000, 1, 4)
+@example({b" !": 1, b"~\xa1": 1, b"\xad\xae": 1, b"\0\x01": 1}, "hf", 1000, 1, None)
+def test_equals_counting_anew(
+    table: dict[bytes, int], rule: str, n_merges: int, min_frequency: int, max_token_bytes: int | None
+) -> None:
+    merges = merge_learner.learn_merges(
+        PretokenTable.from_counts(table),
+        n_merges,
+        tie_break=rule,
+        min_frequency=min_frequency,
+        max_token_bytes=max_token_bytes,
+    )
+    assert as_list(merges) == naive.learn_merges(table, n_merges, rule, min_frequency, max_token_bytes)
+
+
+@pytest.mark.usefixtures("tiny_arrays")
+@pytest.mark.parametrize("step", [2, 16, 2**40])
+@pytest.mark.parametrize("rule", merge_learner.TIE_RULES)
+def test_equals_counting_anew__real_text(rule: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many phases or one, growing arrays, English and Chinese: the same merges as the plainest trainer."""
+    monkeypatch.setattr(merge_learner, "STEP", step)
+    monkeypatch.setattr(merge_learner, "LOW_STEP", step)
+    size = small(20_000, 2_000)
+    text = data_text("prose.txt")[:size] + data_text("cjk.txt")[:size]
+    table = count_text(text.decode("utf-8", "replace"))
+    needed_space = 0
+    merge_some = merging.merge_some
+
+    def watched(*arguments: object) -> int:
+        nonlocal needed_space
+        status = merge_some(*arguments)
+        needed_space += status == NEED_SPACE
+        return int(status)
+
+    monkeypatch.setattr(merging, "merge_some", watched)
+    merges = merge_learner.learn_merges(PretokenTable.from_counts(table), small(200, 40), tie_break=rule)
+    assert needed_space > 1
+    assert as_list(merges) == expected_on_real_text(rule, table)
+
+
+_expected: dict[str, list[tuple[int, int, int]]] = {}
+
+
+def expected_on_real_text(rule: str, table: Counter[bytes]) -> list[tuple[int, int, int]]:
+    if rule not in _expected:
+        _expected[rule] = naive.learn_merges(table, small(200, 40), rule)
+    return _expected[rule]
+
+
+# ---- what must not matter
+
+
+@given(table=tables, rule=rules, data=st.data())
+def test_order_of_pretokens_does_not_matter(table: dict[bytes, int], rule: str, data: st.DataObject) -> None:
+    one = PretokenTable.from_counts(table)
+    shuffled = data.draw(st.permutations(sorted(table)))
+    pool = np.frombuffer(b"".join(shuffled), np.uint8)
+    starts = np.cumsum([0, *map(len, shuffled)])
+    other = PretokenTable(pool, starts, np.array([table[word] for word in shuffled], np.int64))
+    assert merge_learner.learn_merges(one, 50, tie_break=rule) == merge_learner.learn_merges(other, 50, tie_break=rule)
+
+
+def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, n_merges = small(("code.txt", 3000), ("code.txt", 60))
+    text = data_text(name).decode()[: small(10**6, 5000)]
+    table = PretokenTable.from_counts(dict(count_text(text)))
+    expected = merge_learner.learn_merges(table, n_merges)
+    assert len(expected) == n_merges
+    for step in (2, 5, 2**40):
+        monkeypatch.setattr(merge_learner, "STEP", step)
+        monkeypatch.setattr(merge_learner, "LOW_STEP", step)
+        assert merge_learner.learn_merges(table, n_merges) == expected
+
+
+def test_counts_of_merges_never_rise() -> None:
+    text = data_text("cjk.txt").decode()[: small(10**6, 3000)]
+    counts = merge_learner.learn_merges(PretokenTable.from_counts(dict(count_text(text))), small(4000, 50)).counts
+    assert (np.diff(counts) <= 0).all()
+    assert counts[0] > counts[-1] > 0
+
+
+# ---- stopping
+
+
+def test_stops_when_nothing_is_left() -> None:
+    table = PretokenTable.from_counts({b"abc": 3, b"d": 100, b"": 7, b"never": 0})
+    assert as_list(merge_learner.learn_merges(table, 10)) == [(ord("b"), ord("c"), 3), (ord("a"), 256, 3)]
+
+
+@pytest.mark.parametrize("counts", [{}, {b"": 5}, {b"x": 5, b"y": 1}, {b"xyz": 0, b"zyx": -4}])
+def test_without_any_pair(counts: dict[bytes, int]) -> None:
+    merges = merge_learner.learn_merges(PretokenTable.from_counts(counts), 10)
+    assert len(merges) == 0
+
+
+def test_no_threshold_is_skipped() -> None:
+    """Whatever the highest count, and so the thresholds, the pairs that occur once and twice are merged in the end."""
+    for most in range(1, small(700, 100)):
+        table = PretokenTable.from_counts({b"ab": most, b"cd": 2, b"ef": 1})
+        merges = merge_learner.learn_merges(table, 10, min_frequency=1)
+        assert sorted(merges.counts.tolist()) == sorted([most, 2, 1])
+
+
+def test_min_frequency_is_inclusive() -> None:
+    table = PretokenTable.from_counts({b"ab": 5, b"cd": 4})
+    assert as_list(merge_learner.learn_merges(table, 10, min_frequency=5)) == [(ord("a"), ord("b"), 5)]
+    assert len(merge_learner.learn_merges(table, 10, min_frequency=4)) == 2
+    assert len(merge_learner.learn_merges(table, 10, min_frequency=6)) == 0
+
+
+def test_max_token_bytes_is_inclusive() -> None:
+    table = PretokenTable.from_counts({b"abcdefgh": 5})
+    for longest in range(1, 10):
+        tokens = merge_learner.learn_merges(table, 10, max_token_bytes=longest).token_bytes()
+        assert max(map(len, tokens)) == min(longest, 8)
+
+
+def test_settings_that_forbid_everything_end_soon() -> None:
+    """The most frequent pair may not be merged, and must not hold up the threshold either."""
+    table = PretokenTable.from_counts({b"ab": 2**50, b"cd": 1})
+    assert len(merge_learner.learn_merges(table, 10, max_token_bytes=1)) == 0
+
+
+def test_asking_for_far_too_many_merges_needs_no_room_for_them() -> None:
+    assert len(merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 1}), 2**40)) == 3
+
+
+# ---- progress
+
+
+def test_progress() -> None:
+    calls: list[tuple[int, int]] = []
+    table = PretokenTable.from_counts(dict(count_text(data_text("prose.txt").decode()[: small(200_000, 3000)])))
+    merge_learner.learn_merges(table, 100, progress=lambda done, total: calls.append((done, total)))
+    done = [done for done, _ in calls]
+    assert {total for _, total in calls} == {100}
+    assert len(calls) > 1
+    assert done == sorted(done)
+    assert done[-1] == 100
+
+
+def test_progress_may_interrupt() -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 1}), 3, progress=interrupt)
+
+
+# ---- wrong settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tie_break": "smallest-bytes"}, r"'smallest-bytes'.*greatest-bytes, smallest-ids, hf"),
+        ({"n_merges": -1}, r"n_merges=-1.*from 0"),
+        ({"min_frequency": -1}, r"min_frequency=-1.*from 0"),
+        ({"max_token_bytes": 0}, r"max_token_bytes=0.*from 1"),
+    ],
+)
+def test_settings_without_meaning(settings: dict[str, object], message: str) -> None:
+    arguments = {"n_merges": 5, **settings}
+    with pytest.raises(TrainingError, match=message):
+        merge_learner.learn_merges(PretokenTable.from_counts({b"ab": 1}), **arguments)
+
+
+def test_too_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_learner, "MAX_CELLS", 10)
+    merge_learner.learn_merges(PretokenTable.from_counts({b"abcdefgh": 1}), 5)
+    with pytest.raises(TrainingError, match="found 11 cells"):
+        merge_learner.learn_merges(PretokenTable.from_counts({b"abcdefghi": 1}), 5)
+
+
+def test_too_large_counts() -> None:
+    with pytest.raises(TrainingError, match="less than 2\\^62"):
+        merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 2**60}), 5)
+    assert as_list(merge_learner.learn_merges(PretokenTable.from_counts({b"abc": 2**60}), 1)) == [(ord("b"), ord("c"), 2**60)]
+
+
+# ---- other trainers
+
+
+def test_byte_order_of_hf() -> None:
+    """The first and the last byte of each group, as GPT-2's vocab.json numbers them."""
+    order = merge_learner.byte_order("hf").tolist()
+    assert sorted(order) == list(range(256))
+    numbers = {33: 0, 126: 93, 161: 94, 172: 105, 174: 106, 255: 187, 0: 188, 32: 220, 127: 221, 160: 254, 173: 255}
+    assert {byte: order[byte] for byte in numbers} == numbers
+    assert merge_learner.byte_order("greatest-bytes").tolist() == list(range(256))
+
+
+def shown_bytes() -> dict[str, int]:
+    """GPT-2's character for each byte, backwards."""
+    order = merge_learner.byte_order("hf").tolist()
+    characters = {byte: chr(byte) if order[byte] < 188 else chr(256 + order[byte] - 188) for byte in range(256)}
+    return {character: byte for byte, character in characters.items()}
+
+
+def learn_with_hugging_face(texts: list[str], vocab_size: int, min_frequency: int, pre_tokenizer: object, alphabet: list[str]):
+    """Merges of Hugging Face's trainer, and the pre-tokens that it saw."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocab_size, min_frequency=min_frequency, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    pretokens = Counter(piece for text in texts for piece, _ in pre_tokenizer.pre_tokenize_str(text))
+    return [tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"]], pretokens
+
+
+@pytest.mark.parametrize(("name", "min_frequency"), [("prose.txt", 1), ("cjk.txt", 0), ("code.txt", 3)])
+def test_hf_equals_hugging_face(name: str, min_frequency: int) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    text = data_text(name).decode()[: small(300_000, 3000)]
+    n_merges = small(4000, 60)
+    expected, pretokens = learn_with_hugging_face(
+        text.splitlines(keepends=True), 256 + n_merges, min_frequency, byte_level, byte_level.alphabet()
+    )
+    byte_of = shown_bytes()
+
+    def to_bytes(shown: str) -> bytes:
+        return bytes(byte_of[character] for character in shown)
+
+    table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
+    merges = merge_learner.learn_merges(table, n_merges, tie_break="hf", min_frequency=min_frequency)
+    assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
+    assert len(merges) >= small(2000, 40)
+
+
+@pytest.mark.slow
+@given(st.lists(st.text("ab!~ \xa0\xe9", min_size=1, max_size=20), min_size=1, max_size=20), st.integers(0, 3))
+def test_hf_equals_hugging_face__ties(texts: list[str], min_frequency: int) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    expected, pretokens = learn_with_hugging_face(texts, 2000, min_frequency, byte_level, byte_level.alphabet())
+    byte_of = shown_bytes()
+
+    def to_bytes(shown: str) -> bytes:
+        return bytes(byte_of[character] for character in shown)
+
+    table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
+    merges = merge_learner.learn_merges(table, 2000 - 256, tie_break="hf", min_frequency=min_frequency)
+    assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
+
+
+def test_smallest_ids_equals_hugging_face_on_plain_letters() -> None:
+    """With characters as tokens, and only those of ASCII that GPT-2 shows as themselves, its order is that of the bytes."""
+    tokenizers = pytest.importorskip("tokenizers")
+    white_space = tokenizers.pre_tokenizers.WhitespaceSplit()
+    text = "".join(character for character in data_text("prose.txt").decode() if character.isascii())[: small(300_000, 3000)]
+    alphabet = [chr(code) for code in range(33, 127)]
+    n_merges = small(3000, 60)
+    expected, pretokens = learn_with_hugging_face([text], len(alphabet) + n_merges, 1, white_space, alphabet)
+    table = PretokenTable.from_counts({pretoken.encode(): count for pretoken, count in pretokens.items()})
+    merges = merge_learner.learn_merges(table, n_merges, tie_break="smallest-ids")
+    assert merged_bytes(merges) == [(left.encode(), right.encode()) for left, right in expected]
+
+
+@pytest.mark.compiled
+def test_golden_merges_of_cs336(shared_data) -> None:
+    """Stanford's CS336 asks for these merges of this text: `train-bpe-reference-merges.txt` in GPT-2's characters."""
+    folder = shared_data / "cs336"
+    table = count_text((folder / "corpus.en").read_bytes().decode())
+    merges = merge_learner.learn_merges(PretokenTable.from_counts(dict(table)), 500 - 257)
+    byte_of = shown_bytes()
+    golden = [
+        tuple(bytes(byte_of[character] for character in part) for part in line.split(" "))
+        for line in (folder / "train-bpe-reference-merges.txt").read_text(encoding="utf-8").splitlines()
+    ]
+    assert len(golden) == 243
+    assert merged_bytes(merges) == golden

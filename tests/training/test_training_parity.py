@@ -1,0 +1,66 @@
+"""Merges equal to those of the other trainers, by the tie rule that has their name, on real text of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from conftest import read_shared
+
+import bpejit
+from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.splitting import PRESETS
+
+END = "<|endoftext|>"
+CORPORA = [
+    "corpora/english.txt", "corpora/code.txt", "corpora/multilingual.txt", "corpora/hard.txt",
+    "tinystories/tinystories_head_2M.txt",
+]  # fmt: skip
+CORPUS_BYTES = int(os.environ.get("BPEJIT_PARITY_BYTES", 1_000_000))
+"""How much of each corpus is used; all of them take the other trainers some minutes."""
+VOCAB_SIZE = int(os.environ.get("BPEJIT_PARITY_VOCAB", 8_000))
+NO_LIMIT = 1_000_000
+
+
+def hugging_face(documents: Iterator[str]) -> list[bytes]:
+    tokenizers = pytest.importorskip("tokenizers")
+    byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = byte_level
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCAB_SIZE, special_tokens=[END], initial_alphabet=byte_level.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [b" ".join(text_to_bytes(part) for part in pair) for pair in merges]
+
+
+def rustbpe(documents: Iterator[str]) -> list[bytes]:
+    tokenizer = pytest.importorskip("rustbpe").Tokenizer()
+    tokenizer.train_from_iterator(documents, VOCAB_SIZE - 1, pattern=PRESETS["gpt2"])
+    return [bytes(token) for token, _ in sorted(tokenizer.get_mergeable_ranks(), key=lambda item: item[1])][256:]
+
+
+def bpeasy(documents: Iterator[str]) -> list[bytes]:
+    ranks = pytest.importorskip("bpeasy").train_bpe(documents, PRESETS["gpt2"], NO_LIMIT, VOCAB_SIZE - 1)
+    return sorted(ranks, key=ranks.__getitem__)[256:]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", CORPORA)
+@pytest.mark.parametrize(
+    ("learn", "rule"), [(hugging_face, "hf"), (rustbpe, "smallest-ids"), (bpeasy, "smallest-ids")],
+    ids=["tokenizers", "rustbpe", "bpeasy"],
+)  # fmt: skip
+def test_merges_equal_those_of(tmp_path, name: str, learn: Callable[[Iterator[str]], list[bytes]], rule: str) -> None:
+    """bpeasy and rustbpe tell tokens in the order of their merges, Hugging Face tells the pairs."""
+    text = read_shared(name)[:CORPUS_BYTES].decode("utf-8", "ignore")
+    theirs = learn(iter(text.split(END)))
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(text.encode())
+    _, merges = bpejit.train_bpe(path, VOCAB_SIZE, [END], tie_break=rule)
+    assert len(merges) == VOCAB_SIZE - 257
+    assert theirs == [(b" " if rule == "hf" else b"").join(pair) for pair in merges]
