@@ -66,6 +66,9 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (rb"!<arch>\n", "a library", _OTHER),
 )
 
+_CONTROLS = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])
+"""Without NUL, which separates records, white space, backspace, and the escape character of terminals and encodings."""
+
 _ANY = re.compile(b"|".join(b"(?P<k%d>%b)" % (place, magic) for place, (magic, _, _) in enumerate(_MAGIC)), re.DOTALL)
 
 
@@ -86,7 +89,7 @@ def recognise_contents(head: bytes) -> tuple[str, str] | None:
     found = _ANY.match(head)
     if found is not None and found.lastgroup is not None:
         return _MAGIC[int(found.lastgroup[1:])][1:]
-    return _recognise_zeros(head)
+    return _recognise_zeros(head) or _recognise_controls(head)
 
 
 def _recognise_zeros(head: bytes) -> tuple[str, str] | None:
@@ -104,6 +107,14 @@ def _recognise_zeros(head: bytes) -> tuple[str, str] | None:
         kind = "UTF-16LE" if odd > even else "UTF-16BE"
         return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
     return f"binary data ({100 * n_zeros // len(head)} % of its first bytes are NUL)", _OTHER
+
+
+def _recognise_controls(head: bytes) -> tuple[str, str] | None:
+    """Recognise binary data, such as token files, by control characters; text in shift encodings and EBCDIC has up to 15 %."""
+    n_controls = len(head) - len(head.translate(None, _CONTROLS))
+    if len(head) < 64 or n_controls * 5 <= len(head):
+        return None
+    return f"binary data ({100 * n_controls // len(head)} % of its first bytes are control characters)", _OTHER
 
 
 class Contents:

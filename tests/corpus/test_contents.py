@@ -77,6 +77,7 @@ BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "bare UTF-16BE": (lambda _: TEXT.decode().encode("utf-16-be"), "text in UTF-16BE without a byte-order mark"),
     "bare UTF-32LE": (lambda _: TEXT.decode().encode("utf-32-le"), "text in UTF-32LE without a byte-order mark"),
     "bare UTF-32BE": (lambda _: TEXT.decode().encode("utf-32-be"), "text in UTF-32BE without a byte-order mark"),
+    "token file": (lambda _: np.arange(1000, dtype=np.uint16).tobytes(), "binary data (42 % of its first bytes are control"),
     "floats": (lambda _: np.arange(900, dtype=np.float32).tobytes(), "NUL"),
 }
 
@@ -94,7 +95,20 @@ def test_what_is_no_text_is_refused_by_name(kind: str, tmp_path: Path) -> None:
     assert bpejit.train(path, vocab_size=257, input_format="text").vocab_size == 257
 
 
-ENCODINGS = ("utf-8", "latin-1", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "koi8-r", "cp1251", "iso2022_jp", "cp037")
+ENCODINGS = (
+    "utf-8",
+    "latin-1",
+    "shift_jis",
+    "euc_jp",
+    "gb18030",
+    "big5",
+    "euc_kr",
+    "koi8-r",
+    "cp1251",
+    "iso2022_jp",
+    "iso2022_kr",
+    "cp037",
+)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
