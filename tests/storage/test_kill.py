@@ -340,7 +340,7 @@ def test_the_journal_of_another_user_is_not_followed(tmp_path: Path, monkeypatch
     journal = half_done(tmp_path / "work")
     before = names(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("bpejit.exchange._is_trusted", lambda _journal: False)
+        patch.setattr(exchange, "_is_trusted", lambda _journal: False)
         with pytest.raises(TokenizerFormatError, match="belongs to another user"):
             load_folder(journal.parent)
         with replacing(journal.parent / "unrelated") as file:  # what it needs is not taken for a leftover
