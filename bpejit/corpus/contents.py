@@ -1,6 +1,6 @@
-"""What the first bytes of an input say: compressed or binary data, which is no text, and byte-order marks.
+"""Recognise compressed data, binary data and byte-order marks by the first bytes of an input.
 
-Only what can be told for certain, or nearly so, is refused. Text in any encoding that has ASCII in it passes, and so does
+Only what is recognised with near certainty is refused. Text in any encoding that has ASCII in it passes, and so does
 damaged text: bytes that are not valid UTF-8 are encoded as they are.
 """
 
@@ -15,7 +15,7 @@ HEAD_BYTES = 4096
 """How much of an input is looked at."""
 
 INPUT_FORMATS = ("auto", "text")
-"""`auto` refuses what is recognised as something else than text, `text` takes every input for text."""
+"""`auto` refuses inputs that are recognised as something other than text; `text` accepts every input."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -73,7 +73,7 @@ _ANY = re.compile(b"|".join(b"(?P<k%d>%b)" % (place, magic) for place, (magic, _
 
 
 def recognise_contents(head: bytes) -> tuple[str, str] | None:
-    """Return what an input is that is no text, and what to do with it; None for text.
+    """Return what an input that is not text holds, and how to make text of it; None for text.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def recognise_contents(head: bytes) -> tuple[str, str] | None:
 
 
 def _recognise_zeros(head: bytes) -> tuple[str, str] | None:
-    """Tell text of two or four bytes a character, and other binary data, by where its NUL bytes stand."""
+    """Recognise UTF-16, UTF-32 and other binary data by the positions of NUL bytes."""
     n_zeros = head.count(0)
     if len(head) < 16 or n_zeros * 3 <= len(head):
         return None
@@ -130,7 +130,7 @@ class Contents:
     Attributes
     ----------
     marked : list of str
-        The inputs that begin with a byte-order mark, as far as they were opened.
+        Those of the inputs opened so far that begin with a byte-order mark.
     """
 
     def __init__(self, input_format: str = "auto", *, strip_bom: bool = False) -> None:
@@ -144,7 +144,7 @@ class Contents:
         Raises
         ------
         CorpusError
-            If it is no text, and `input_format` does not say that it is.
+            If the input is recognised as something other than text, and `input_format` is `auto`.
         """
         found = recognise_contents(head) if self.input_format == "auto" else None
         if found is not None:

@@ -12,7 +12,7 @@ The last file describes the others. The protocol:
 6. The folders are flushed, the old files are removed, then the journal.
 
 Recovery reads the journal of a process that is gone. If the hidden new description is still there, step 5 was not reached: new
-contents go back to their hidden names, old ones to their own, the old description last, and the journal goes away. Otherwise
+contents go back to their hidden names, old ones to their own, the old description last, and the journal is removed. Otherwise
 step 5 was done, and only step 6 is repeated. Each step of the recovery can be interrupted and repeated as well. An exchange
 that fails in a living process is undone in the same way.
 

@@ -48,8 +48,8 @@ def check_outputs(
 ) -> None:
     """Raise an exception if writing these files would destroy data that the user did not ask to replace.
 
-    Call it before anything is read, so that nobody waits for hours in vain. Devices, pipes and standard output always pass.
-    If an earlier run was interrupted while it replaced these files, they are put in order first.
+    Call it before anything is read, so that a long run does not fail at its end. Devices, pipes and standard output pass.
+    If an earlier run was interrupted while it replaced these files, they are restored or completed first.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ def sync_file(descriptor: int) -> None:
     Raises
     ------
     OSError
-        If the disk fails. File systems that cannot flush are passed over.
+        If the disk fails. File systems that cannot flush are ignored.
     """
     try:
         if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
@@ -159,7 +159,7 @@ def sync_folders(folders: Collection[Path]) -> None:
     Raises
     ------
     OSError
-        If the disk fails. File systems that cannot flush folders, and folders that may not be read, are passed over.
+        If the disk fails. File systems that cannot flush folders, and folders that may not be read, are ignored.
     """
     if os.name != "posix":
         return
