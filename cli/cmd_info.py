@@ -70,6 +70,10 @@ def _is_token_file(path: str, dtype: str | None, *, verify: bool) -> bool:
     from bpejit.tokenfiles.description import sidecar_path
 
     if path.startswith("hf:") or Path(path).is_dir():
+        if verify:
+            raise BpejitError(
+                f"`{path}` is a tokenizer; expected a token file, whose ids `--verify` compares with a hash: leave it out"
+            )
         return False
     if dtype is not None or verify or sidecar_path(path).exists():
         return True

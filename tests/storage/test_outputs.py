@@ -333,6 +333,7 @@ def test_a_description_without_a_hash_is_read(work):
     assert "expected `ids_sha256`" in refuses(work, "info", "tokens.bin", "--verify")
     (work / "tokens.bin.json").unlink()
     assert "`tokens.bin.json` does not exist" in refuses(work, "info", "tokens.bin", "--verify", "--dtype", "uint16")
+    assert "`tokenizer` is a tokenizer; expected a token file" in refuses(work, "info", "tokenizer", "--verify")
 
 
 @pytest.mark.parametrize(
