@@ -42,7 +42,7 @@ WRONG = [
     (lambda w: w.train(vocab_size=500.0), "vocab_size is 500.0, a float; expected a whole number from 257 up"),
     (lambda w: w.train(vocab_size=None), "vocab_size is None; expected a whole number from 257 up"),
     (lambda w: w.train(vocab_size=True), "vocab_size is True, a bool; expected a whole number"),
-    (lambda w: bpejit.train(w.corpus), "train(): missing a required argument: 'vocab_size'"),
+    (lambda w: bpejit.train(w.corpus), "argument: 'vocab_size'; expected inputs, vocab_size"),
     (lambda w: w.train(special_tokens="<|e|>"), "special_tokens is '<|e|>', a str; expected a list of str: give ['<|e|>']"),
     (lambda w: w.train(special_tokens=None), "special_tokens is None; expected a list of str: give a list, [] for none"),
     (lambda w: w.train(special_tokens={"a", "b"}), "a set; expected a list of str, whose order gives the ids"),

@@ -23,7 +23,9 @@ tokenizers = pytest.importorskip("tokenizers")
 
 
 def translated(pattern: Pattern) -> Pattern:
-    return to_oniguruma(pattern) if isinstance(pattern, str) else tuple(map(to_oniguruma, pattern))
+    if isinstance(pattern, str):
+        return to_oniguruma(pattern, unicode=TOOLS_UNICODE)
+    return tuple(to_oniguruma(one, unicode=TOOLS_UNICODE) for one in pattern)
 
 
 def split_by_tokenizers(pattern: Pattern, text: str) -> list[str]:
