@@ -131,8 +131,10 @@ def lacking(level: str, available: Mapping[str, bool] | None = None) -> list[str
 
 
 def _as_numba_does(environment: Mapping[str, str], host: str, available: Mapping[str, bool], is_x86: bool) -> Target:
-    cpu = environment.get("NUMBA_CPU_NAME") or host
-    wanted = environment.get("NUMBA_CPU_FEATURES", "" if cpu.lower() == "generic" else None)
+    named = environment.get("NUMBA_CPU_NAME") or ""
+    cpu = named or host
+    # A processor that this version of LLVM does not know is "generic" too, and its instructions are known all the same.
+    wanted = environment.get("NUMBA_CPU_FEATURES", "" if named.lower() == "generic" else None)
     if not is_x86 and (cpu not in (host, "generic") or wanted):
         # LLVM lists what such a processor has incompletely, or not at all.
         raise OptionError(

@@ -32,6 +32,8 @@ def test_without_settings_it_is_this_machine():
     assert (narrow.cpu, narrow.has_avx512_vbmi) == ("x86-64", False)
     assert choose("haswell", SMALL, True, NUMBA_CPU_NAME="haswell") == narrow._replace(cpu="haswell")
     assert choose(BPEJIT_CPU="native") == choose(BPEJIT_CPU="") == found
+    # Older versions of LLVM know the instructions of a new processor, and call it generic.
+    assert choose("generic", LARGE, True) == found._replace(cpu="generic")
 
 
 @pytest.mark.parametrize("level", target.LEVELS)
