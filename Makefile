@@ -6,14 +6,8 @@ READY := $(VENV)/ready
 NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_span_encoding.py jit/test_simd.py \
   kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
   jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_pattern.py splitting/test_sequences.py jit/test_target.py)
-TESTS ?=
-# Those that meet every kernel, for runs under other conditions.
-CORE_TESTS := tests/kernels tests/jit/test_machine_code.py tests/encoding/test_encoder.py tests/training/test_merge_learner.py tests/test_tokenizer.py \
-	tests/encoding/test_special_tokens.py tests/splitting/test_pattern.py tests/splitting/test_local_rules.py tests/formats/test_folder.py
-OLDEST_TESTS := $(CORE_TESTS) $(addprefix tests/,cli/test_commands.py cli/test_errors_of_commands.py jit/test_cache.py engines/test_engines_agree.py \
-	splitting/test_presets.py verification/test_verify.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick core test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -45,10 +39,7 @@ test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## run the tests that are not slow
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
-
-core: $(READY) ## run the tests that use every kernel, such as under BPEJIT_JIT=numba
-	$(MAKE) quick TESTS="$(CORE_TESTS)"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI
 	@if $(BIN)/python -c 'import sys; from bpejit.jit import target; sys.exit(target.current().has_avx512_vbmi)'; \
@@ -59,8 +50,8 @@ test-narrow: $(READY) ## run the tests of splitting and encoding on the path wit
 test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
-oldest: ## run the tests that use every kernel and dependency with the oldest supported versions
-	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest -- $(OLDEST_TESTS)
+oldest: ## run the fast tests with the oldest supported version of each dependency
+	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
 
 matrix: ## run the fast tests on each Python at hand, with oldest and newest versions, and other tools' readers
 	$(PYTHON) .ci/matrix.py
