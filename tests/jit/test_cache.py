@@ -31,7 +31,9 @@ def second(number):
     return number + 1
 
 
-pytestmark = pytest.mark.skipif(not dispatch.JIT_ENABLED, reason="nothing is compiled under NUMBA_DISABLE_JIT")
+pytestmark = pytest.mark.skipif(
+    not dispatch.JIT_ENABLED or dispatch.BY_NUMBA, reason="about kernels that bpejit compiles itself"
+)
 
 
 @pytest.fixture(autouse=True)

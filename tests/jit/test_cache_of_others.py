@@ -32,7 +32,7 @@ def first(number):
 
 
 pytestmark = [
-    pytest.mark.skipif(not dispatch.JIT_ENABLED, reason="nothing is compiled under NUMBA_DISABLE_JIT"),
+    pytest.mark.skipif(not dispatch.JIT_ENABLED or dispatch.BY_NUMBA, reason="about kernels that bpejit compiles itself"),
     pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can act as other users"),
 ]
 

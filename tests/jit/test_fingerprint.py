@@ -13,7 +13,9 @@ from cli_helpers import ENVIRONMENT
 
 from bpejit.jit import dispatch, fingerprint, target
 
-pytestmark = pytest.mark.skipif(not dispatch.JIT_ENABLED, reason="kernels are plain functions under NUMBA_DISABLE_JIT")
+pytestmark = pytest.mark.skipif(
+    not dispatch.JIT_ENABLED or dispatch.BY_NUMBA, reason="about kernels that bpejit compiles itself"
+)
 
 SOURCE = '''
 from typing import NamedTuple
