@@ -51,3 +51,10 @@ def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[b
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Return the content of every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy every file below a folder to another folder."""
+    for name, data in snapshot(source).items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_bytes(data)

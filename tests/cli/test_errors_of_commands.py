@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, MODULE, invoke, program, run, snapshot
+from cli_helpers import COMMAND, ENVIRONMENT, MODULE, copy_files, invoke, program, run, snapshot
 from conftest import data_text, small
 
 TEXT = data_text("prose.txt")[: small(100_000, 3000)]
@@ -32,9 +32,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def work(made, tmp_path, monkeypatch):
     """The current folder, with copies of them."""
-    for name, data in snapshot(made).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    copy_files(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, invoke, run, snapshot
+from cli_helpers import COMMAND, ENVIRONMENT, copy_files, invoke, run, snapshot
 
 import bpejit
 from bpejit.errors import OutputError, TokenFileError
@@ -38,9 +38,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def work(made, tmp_path, monkeypatch):
     """The current folder, with copies of them."""
-    for name, data in snapshot(made).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    copy_files(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
