@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_span_encoding.py jit/test_simd.py \
   kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
-  jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_pattern.py splitting/test_sequences.py jit/test_target.py)
+  jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_split_pattern.py splitting/test_sequences.py jit/test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 .PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
 
@@ -16,10 +16,10 @@ setup: $(READY) ## create the environment and install the project into it
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "bpejit needs Python 3.10 or newer; \
-	'$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another, as in make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || { echo "'$(PYTHON)' cannot make environments: install its venv module \
+	'$(PYTHON)' is $$($(PYTHON) --version 2>&1): select another, such as make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "'$(PYTHON)' cannot create environments: install its venv module \
 	(Debian and Ubuntu: apt install python3-venv) and try again"; exit 1; }
-	@echo "making $(VENV) and installing bpejit and its tools into it ..."
+	@echo "creating $(VENV) and installing bpejit and its tools into it ..."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check]'
@@ -53,11 +53,11 @@ test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small
 oldest: ## run the fast tests with the oldest supported version of each dependency
 	$(PYTHON) .ci/matrix.py --python "$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" --versions oldest
 
-matrix: ## run the fast tests on each Python at hand, with oldest and newest versions, and other tools' readers
+matrix: ## run the fast tests on each installed Python with oldest and newest dependencies, and the readers of other tools
 	$(PYTHON) .ci/matrix.py
 	$(MAKE) readers
 
-readers: $(READY) ## install other tools' readers into .readers, and have them read what bpejit writes; some five minutes
+readers: $(READY) ## install the readers of other tools into .readers and test them on files of bpejit; some five minutes
 	@for list in tests/readers/*.txt; do \
 		name=.readers/$$(basename $$list .txt); \
 		[ $$name/ready -nt $$list ] || { rm -rf $$name; $(PYTHON) -m venv $$name && \
@@ -65,7 +65,7 @@ readers: $(READY) ## install other tools' readers into .readers, and have them r
 	done
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/readers
 
-faults: $(READY) ## damage files, kill processes and exhaust resources, from a seed; print the figures
+faults: $(READY) ## damage files, kill processes and exhaust resources, generated from a seed; print the figures
 	$(BIN)/python -m tests.faults
 
 demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
@@ -77,8 +77,13 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
 
-bench: $(READY) ## install other tools, compare with them and write the tables (some ten minutes)
+bench: $(READY) ## install other tools, measure everything and write the tables (about an hour on two quiet cores)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	@for list in benchmarks/environments/*.txt; do \
+		name=.bench/$$(basename $$list .txt); \
+		[ $$name/ready -nt $$list ] || { rm -rf $$name; $(PYTHON) -m venv $$name && \
+		$$name/bin/python -m pip install -qq --disable-pip-version-check -r $$list && touch $$name/ready; } || exit 1; \
+	done
 	$(BIN)/python -m benchmarks.compare
 
 wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x86-64
@@ -86,5 +91,5 @@ wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x8
 	$(BIN)/python .ci/make_wheel.py dist
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench .matrix .readers build dist demo *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

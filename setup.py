@@ -1,8 +1,8 @@
-"""What `pyproject.toml` cannot say about building; everything else is there.
+"""The build settings that `pyproject.toml` cannot express.
 
 - Building leaves nothing in the checkout: intermediate files go to a temporary folder.
-- The description on a package index is the README with links that work there: setuptools copies it as it is, with paths
-  that lead nowhere.
+- The description on a package index is the README with absolute links: setuptools copies it unchanged, and relative links do
+  not work there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from setuptools import Distribution, setup
 
 
 def make_links_absolute(readme: str, source: str | None, version: str) -> str:
-    """Make the relative links of a README absolute, or plain text where the project has no address.
+    """Make the relative links of a README absolute, or plain text if the project has no address.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ def make_links_absolute(readme: str, source: str | None, version: str) -> str:
     source : str or None
         The address of the repository, the URL `Source` of the project.
     version : str
-        The tag to link to is `v` and this.
+        The version; the links point to the tag `v` and the version.
 
     Returns
     -------
     str
-        The same text. Links to a heading become plain text: package indexes give headings no names.
+        The same text. Links to a heading become plain text: headings have no anchors on package indexes.
     """
 
     def replace(link: re.Match[str]) -> str:
@@ -48,7 +48,7 @@ class ProjectDistribution(Distribution):
     """A distribution whose description can be read on a package index."""
 
     def parse_config_files(self, *arguments: Any, **options: Any) -> None:
-        """Read `pyproject.toml`, then mend the links of the description."""
+        """Read `pyproject.toml`, then fix the links of the description."""
         super().parse_config_files(*arguments, **options)
         metadata = self.metadata
         if metadata.long_description:
@@ -57,7 +57,7 @@ class ProjectDistribution(Distribution):
 
 
 def main() -> None:
-    """Build, and remove what the build needed at the end of the process."""
+    """Build, and remove the intermediate files at the end of the process."""
     options = {}
     if "sdist" in sys.argv:  # setuptools wants the list of its files inside the checkout
         scratch = "bpejit.egg-info"

@@ -1,9 +1,9 @@
 """Make a wheel for Linux on x86-64 in which all kernels are compiled: `python .ci/make_wheel.py FOLDER`.
 
 The plain wheel is built and unpacked, the kernels in it are compiled for each of `shipped.LEVELS` and linked to a shared
-library, and the wheel is packed again with the tag of the platform. The machine that does it need not have the instructions
-of a level: kernels are called with small data on its own level first, to find out for which types they are needed, and only
-then compiled for the others. `ld` of the GNU binutils is needed.
+library, and the wheel is packed again with the tag of the platform. The machine may lack the instructions of a level: the
+kernels are first called with small data on the machine's own level, to determine the types to compile them for. `ld` of the
+GNU binutils is required.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 TAG = "py3-none-manylinux_2_17_x86_64"
-"""The libraries need no other library, and call nothing but `memset` and its like, which every C library has."""
+"""Undefined symbols that are allowed in the libraries: `memset` and similar functions, which every C library has."""
 
 LARGEST = 10_000_000
-"""Most bytes that a wheel may have."""
+"""The maximum size of a wheel in bytes."""
 
 
 def main(out: Path) -> None:
-    """Make the wheel in a folder."""
+    """Write the wheel to a folder."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         sys.exit(f"make wheel: needs Linux on x86-64, found {sys.platform} on {platform.machine()}")
     if shutil.which("ld") is None:
@@ -64,9 +64,9 @@ RUNNABLE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from bpejit.jit import shipped, target
-print(*(level for level in shipped.LEVELS if not target.lacking(level)))
+print(*(level for level in shipped.LEVELS if not target.find_missing(level)))
 """
-"""Prints the levels whose code this machine can run."""
+"""A script that prints the levels whose code this machine can run."""
 
 CHECK = """
 import hashlib, sys
@@ -129,7 +129,7 @@ def compile_package(root: Path) -> None:
 
 
 def find_signatures() -> list[tuple[Any, str, tuple[Any, ...]]]:
-    """Call all kernels, and return them with the types that they were called with, as text, and the arguments."""
+    """Call all kernels; return each with its argument types, as text, and its arguments."""
     from bpejit.jit import dispatch
     from bpejit.warmup import warmup
 
@@ -147,7 +147,7 @@ def find_signatures() -> list[tuple[Any, str, tuple[Any, ...]]]:
 
 
 def link(objects: list[Path], out: Path) -> None:
-    """Link object files to a shared library that shows the kernels and nothing else."""
+    """Link object files to a shared library that exports only the kernels."""
     with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
         script.write("{ global: bpejit.*; local: *; };\n")
         script.flush()

@@ -1,10 +1,10 @@
 """Run the fast tests with several versions of Python, each with the oldest and the newest versions of the dependencies.
 
-    python .ci/matrix.py                                          every Python at hand, oldest and newest
+    python .ci/matrix.py                                          each installed Python, oldest and newest
     python .ci/matrix.py --python 3.11 --versions oldest -- -k cli    one environment, with arguments for pytest
 
 Pythons are found as `python3.11` on the PATH or among those of pyenv; those that are missing are listed. Environments, logs
-and compiled kernels go to `.matrix`. The last lines are a table of what was tested and how it went.
+and compiled kernels go to `.matrix`. The last lines are a table of the environments and their results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN = ("numba", "numpy", "regex", "click", "rich")
 
 
 class Outcome(NamedTuple):
-    """How the tests went in one environment; `versions` are those of `SHOWN`."""
+    """The result of the tests in one environment; `versions` are those of the packages in `SHOWN`."""
 
     name: str
     versions: list[str]
@@ -46,7 +46,7 @@ def find_python(version: str) -> str | None:
             continue
         code = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
         found = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
-        if found.stdout.strip() == version:  # pyenv's commands exist for versions that are switched off, and fail
+        if found.stdout.strip() == version:  # pyenv has commands for disabled versions, which fail
             return candidate
     return None
 
@@ -74,7 +74,7 @@ def make_environment(python: str, versions: str, folder: Path, log: Path) -> Pat
         listed = subprocess.run(
             [environment_python, ".ci/oldest.py", "test"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        # From source, an old package may build with another version than the one that was released.
+        # Built from source, an old package may get another version number than its release.
         if run([*pip, "install", "--only-binary", ":all:", *listed.stdout.split()], log):
             raise SystemExit(f"the oldest versions do not install in {folder.name}: see {log.relative_to(ROOT)}")
     return environment_python
@@ -97,7 +97,7 @@ def test(python: str, versions: str, pytest_arguments: list[str]) -> Outcome:
     code = f"import importlib.metadata as m; print(*map(m.version, {SHOWN!r}))"
     shown = subprocess.run([environment_python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     print(f"{name}: testing with {', '.join(map(' '.join, zip(SHOWN, shown, strict=True)))} ...", flush=True)
-    shutil.rmtree(FOLDER / "kernels", ignore_errors=True)  # what another environment compiled may hide a fault
+    shutil.rmtree(FOLDER / "kernels", ignore_errors=True)  # kernels compiled in another environment may hide an error
     start = time.monotonic()
     run(
         [

@@ -1,8 +1,8 @@
 """Print the oldest version of each dependency that `pyproject.toml` declares, as pip's requirements.
 
-Run it with the Python of an environment where bpejit is installed, its dependencies need not be: it reads the metadata of
-bpejit, so the versions cannot differ from those declared, and evaluates conditions (`python_version < "3.13"`) for that
-Python. The packages of the extras named as arguments are included.
+Run it with the Python of an environment where bpejit is installed; its dependencies may be missing. It reads the metadata of
+bpejit, so the versions are the declared ones, and evaluates conditions (`python_version < "3.13"`) for that Python.
+The packages of the extras named as arguments are included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from packaging.version import Version
 
 
 def oldest_versions(requirements: list[str], extras: list[str]) -> dict[str, Version]:
-    """Return the lower bound of each requirement that applies; the highest where a package is named several times."""
+    """Return the lower bound of each requirement that applies; the highest if a package is listed several times."""
     oldest: dict[str, Version] = {}
     for text in requirements:
         requirement = Requirement(text)

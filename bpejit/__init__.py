@@ -1,6 +1,6 @@
-"""bpejit: train byte-pair-encoding vocabularies, encode corpora, decode, exactly and fast.
+"""Train byte-pair-encoding vocabularies, encode and decode text.
 
-Names are resolved on first use, so that importing the package costs nothing: numba alone takes half a second to load.
+Public names are imported on first use, so that `import bpejit` is fast: Numba alone takes half a second to import.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from bpejit.model import Model
-    from bpejit.tokenfiles.flat import open_tokens
+    from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.training.train import train, train_bpe
     from bpejit.verification.verify import verify
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "ArgumentTypeError": "bpejit.errors",
     "BpejitError": "bpejit.errors",
     "BpejitWarning": "bpejit.errors",
@@ -55,7 +55,7 @@ _HOMES = {
     "UnsupportedError": "bpejit.errors",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
-    "open_tokens": "bpejit.tokenfiles.flat",
+    "open_tokens": "bpejit.tokenfiles.opening",
     "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "train": "bpejit.training.train",
     "train_bpe": "bpejit.training.train",
@@ -94,13 +94,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "subword":
-        return importlib.import_module("bpejit.subword")  # which makes it an attribute
-    if name not in _HOMES:
+        return importlib.import_module("bpejit.subword")
+    if name not in _MODULES:
         raise AttributeError(f"module 'bpejit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return [*__all__, "__version__"]

@@ -1,10 +1,10 @@
-"""`python -m bpejit`: the command line, the one place where the library knows of it."""
+"""Run the command line: `python -m bpejit`. No other module of the library imports it."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line, or say how to install it."""
+    """Run the command line, or exit with a message if it is not installed."""
     try:
         from bpejit_cli import main as run
     except ModuleNotFoundError as error:

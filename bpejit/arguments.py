@@ -1,35 +1,41 @@
-"""Checks of the arguments of public functions: each returns the argument in the form that the code needs, or raises.
+"""Check the arguments of public functions.
 
-All messages begin with the name of the argument, as in "vocab_size is '500', a str; expected a whole number from 257 up: give
-it as a number". The commands replace that name by the one of their option (see `OptionNames` in `cli/option_names.py`).
+Each function returns the argument, converted to the type that the code needs, or raises an error. All messages begin with the
+name of the argument: "vocab_size is '500', a str; expected a whole number from 257 up: give it as a number". The commands
+replace it with the name of their option (see `OptionNames` in `cli/option_names.py`).
 
-The checks cost less than a microsecond each. Functions that take only a few microseconds in all try the usual types first and
-call these checks for the rest.
+Each check takes less than a microsecond. Functions that take only a few microseconds in total test for the most common types
+themselves, and call these checks for others.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
+import inspect
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Signature
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from bpejit.errors import ArgumentTypeError, BpejitError, OptionError, shorten
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 LONGEST_PATH = 4096
-"""Characters of a path; no file system of today takes longer ones."""
+"""Maximum number of characters in a path. No common file system supports longer ones."""
 
 LARGE = 2**31 - 1
-"""An upper limit from here on is only named where it is exceeded."""
+"""An upper limit of at least this much is mentioned only if it is exceeded."""
 
 OTHER_NAMES = {"num_processes": "workers", "num_workers": "workers", "n_jobs": "workers", "num_threads": "workers"}
-"""What arguments of `train` are called elsewhere."""
+"""Names that other libraries use for arguments of `train`."""
 
 
 def described(value: object) -> str:
-    """Return a value and its type for a message: `'500', a str`."""
+    """Return a value and its type for a message, such as `'500', a str`."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -59,13 +65,13 @@ def whole_number(
     name : str
         The argument.
     value
-        Any integer, including those of NumPy; a bool is none.
+        Any integer, including NumPy integers, but not a bool.
     least, most : int, optional
         The range.
     note : str
-        Why the range is as it is.
+        The reason for the range, for the message.
     error : type
-        What to raise for a number out of the range.
+        The exception to raise for a number out of range.
     """
     expected = _range(least, most) + (f" ({note})" if note else "")
     try:
@@ -84,7 +90,7 @@ def whole_number(
 def optional_whole_number(
     name: str, value: Any, *, least: int | None = None, most: int | None = None, error: type[BpejitError] = OptionError
 ) -> int | None:
-    """Return a whole number as `whole_number` does, or None."""
+    """Return None, or the result of `whole_number`."""
     return None if value is None else whole_number(name, value, least=least, most=most, error=error)
 
 
@@ -97,7 +103,7 @@ def _range(least: int | None, most: int | None, *, whole: bool = False) -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return a bool, which may be one of NumPy."""
+    """Return a bool. NumPy bools are accepted."""
     if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b":
         return bool(value)
     raise wrong_type(name, value, "True or False", "give one of these")
@@ -117,7 +123,7 @@ def optional_string(name: str, value: Any) -> str | None:
 
 
 def choice(name: str, value: Any, names: Iterable[str], *, error: type[BpejitError] = OptionError) -> str:
-    """Return a `str` that is one of `names`."""
+    """Return a `str` if it is one of `names`."""
     known = list(names)
     expected = f"one of {', '.join(map(repr, known))}"
     if not isinstance(value, str):
@@ -136,7 +142,7 @@ def path(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> st
     value
         A `str` or an `os.PathLike` of one.
     error : type
-        What to raise for a text that cannot be a path.
+        The exception to raise for a string that cannot be a path.
     """
     found = value if isinstance(value, str) else os.fspath(value) if isinstance(value, os.PathLike) else None
     if not isinstance(found, str):
@@ -144,7 +150,7 @@ def path(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> st
         raise wrong_type(name, value, "a path, a str or an os.PathLike", action)
     if not found:
         raise error(f"{name} is empty; expected a path: give the path of a file or folder")
-    if "\0" in found or len(found) > LONGEST_PATH:
+    if "\0" in found or len(found) > LONGEST_PATH or not _is_encodable(found):
         length = f" ({len(found):,} characters)" if len(found) > LONGEST_PATH else ""
         raise error(
             f"{name} is {shorten(found)}{length}, which cannot be a path; expected the path of a file or folder: "
@@ -153,8 +159,16 @@ def path(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> st
     return found
 
 
+def _is_encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def looks_like_text(value: str) -> bool:
-    """Whether a path of which there is no file is probably text that was passed in place of a path."""
+    """Return True if the path of a missing file is probably text that was passed by mistake."""
     return "\n" in value or len(value) > 255 or (value.count(" ") >= 3 and os.sep not in value)
 
 
@@ -162,46 +176,55 @@ def pattern(name: str, value: Any) -> str | tuple[str, ...]:
     """Return a split pattern, a `str` or a sequence of them, as a `str` or a tuple."""
     if isinstance(value, str):
         return value
-    if isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value):
+    if isinstance(value, (tuple, list)) and all(isinstance(stage, str) for stage in value):
         return tuple(value)
     raise wrong_type(name, value, "the name of a preset, a regular expression, or a tuple of these", "give it as a str")
 
 
+def is_iterable(value: Any) -> bool:
+    """Return True if a value is iterable and neither text nor bytes. Arrays without dimensions are not iterable."""
+    return (
+        isinstance(value, Iterable)
+        and not isinstance(value, (str, bytes, bytearray, memoryview))
+        and getattr(value, "ndim", 1) != 0
+    )
+
+
 def special_tokens(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> list[str]:
-    """Return special tokens as a list without repetitions, in the order given.
+    """Return special tokens as a list without duplicates, in the order given.
 
     Parameters
     ----------
     name : str
     value
-        An iterable of `str`; not a set, which has no order.
+        An iterable of `str`. Sets are refused because they have no order.
     error : type
-        What to raise for a token that is empty.
+        The exception to raise for an empty token.
     """
     expected = "a list of str"
     if isinstance(value, str):
         raise wrong_type(name, value, expected, f"give [{shorten(value)}]")
     if isinstance(value, (set, frozenset)):
         raise wrong_type(name, value, f"{expected}, whose order gives the ids", "give a list, for example sorted(...)")
-    if isinstance(value, (bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
+    if isinstance(value, Mapping) or not is_iterable(value):
         raise wrong_type(name, value, expected, "give a list, [] for none")
     tokens = list(value)
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if not isinstance(token, str):
-            raise wrong_type(f"{name}[{place}]", token, "a str", "give each special token as text")
+            raise wrong_type(f"{name}[{index}]", token, "a str", "give each special token as text")
         if not token:
-            raise error(f"{name}[{place}]: a special token is empty; expected at least one character: remove it")
+            raise error(f"{name}[{index}]: a special token is empty; expected at least one character: remove it")
     return list(dict.fromkeys(tokens))
 
 
 def text(name: str, value: Any) -> str | memoryview | bytes:
-    """Return text, a `str` or bytes of any kind; what is not `str` or `bytes` comes back as bytes or as a view of bytes.
+    """Return text. A `str` or `bytes` is returned unchanged, any other buffer as bytes or a memoryview.
 
     Parameters
     ----------
     name : str
     value
-        `str`, or an object with a buffer of bytes in one dimension: bytes, bytearray, memoryview, a uint8 array.
+        A `str`, or an object with a one-dimensional buffer of bytes: bytes, bytearray, memoryview, or a uint8 array.
     """
     if isinstance(value, (str, bytes)):
         return value
@@ -219,21 +242,21 @@ def text(name: str, value: Any) -> str | memoryview | bytes:
 
 
 def as_bytes(name: str, value: Any) -> str | bytes:
-    """Return text, as `text` does, but bytes of all kinds as `bytes`."""
+    """Return text as `str` or `bytes`."""
     found = text(name, value)
     return bytes(found) if isinstance(found, memoryview) else found
 
 
-def texts(name: str, value: Any) -> Iterable[Any]:
-    """Return an iterable of texts as it is; a single text in its place is an error."""
-    if isinstance(value, (str, bytes, bytearray, memoryview)) or not isinstance(value, Iterable):
+def texts(name: str, value: Any) -> Any:
+    """Return an iterable of texts unchanged. A single text is an error."""
+    if not is_iterable(value):
         raise wrong_type(name, value, "a list of texts", "give a list, of one text if there is only one")
     return value
 
 
 def ids(name: str, value: Any) -> Any:
-    """Return token ids, any iterable or array of numbers, as they are; text or a single number in their place is an error."""
-    if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
+    """Return an iterable or array of token ids unchanged. Text or a single number is an error."""
+    if not (isinstance(value, memoryview) or is_iterable(value)):
         raise wrong_type(name, value, "a list of token ids, or an array of them with one dimension", "give a list")
     return value
 
@@ -250,26 +273,26 @@ def error_handler(name: str, value: Any) -> str:
 
 
 def function(name: str, value: Any) -> Callable[..., Any] | None:
-    """Return a function, or None."""
+    """Return a callable or None."""
     if value is None or callable(value):
         return value  # type: ignore[no-any-return]
     raise wrong_type(name, value, "a function", "give one, or leave it out")
 
 
 def instance(name: str, value: Any, kind: type, action: str) -> Any:
-    """Return an object of a class."""
+    """Return an instance of `kind`."""
     if isinstance(value, kind):
         return value
     raise wrong_type(name, value, f"a {kind.__name__}", action)
 
 
 def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise if arguments do not fit the signature of a function that is called by another name.
+    """Raise if arguments do not match the signature of the function that they are passed on to.
 
     Parameters
     ----------
     function_name : str
-        What the caller called.
+        Name of the function that the user called.
     signature : Signature
     args : tuple
     kwargs : dict
@@ -286,3 +309,15 @@ def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwarg
         raise ArgumentTypeError(
             f"{function_name}() has no argument {shorten(wrong)}; expected {', '.join(known)}: {action}"
         ) from None
+
+
+def explain_wrong_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorate a function so that a call that does not match its signature raises the error of `bound`."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        bound(function.__name__, signature, args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked

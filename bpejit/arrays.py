@@ -1,7 +1,7 @@
-"""The records of arrays that pass between the stages, and their only validators.
+"""Records of arrays that are passed between the stages.
 
-A record is a frozen dataclass of flat, C-contiguous arrays. Its constructor settles dtype and layout once, so that each
-kernel sees one type and compiles one version of itself.
+A record is a frozen dataclass of one-dimensional, C-contiguous arrays. Its constructor validates them and converts them to a
+fixed dtype, so that each kernel is compiled for one signature only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array = npt.NDArray[Any]
 def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
     """Return `value` as a one-dimensional, C-contiguous, writable array of exactly `dtype`.
 
-    Numba compiles a second copy of a kernel for a read-only array, so one that cannot be written to is copied.
+    A read-only array is copied, because Numba would compile a second version of each kernel for it.
 
     Raises
     ------
     ValueError
-        If `value` has another number of dimensions, or values that `dtype` cannot hold.
+        If `value` does not have one dimension, or has values that `dtype` cannot represent.
     """
     source = np.asarray(value)
     if source.ndim != 1:
@@ -42,19 +42,22 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
 
 
 def distinct(values: Array) -> Array:
-    """Return the distinct values of an array, ascending: `np.unique` loads NumPy's masked arrays first, which takes 50 ms."""
+    """Return the sorted distinct values of an array.
+
+    `np.unique` does the same, but imports `numpy.ma`, which takes 50 ms.
+    """
     ordered = np.sort(values, axis=None)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
 
 
 def _holds(wanted: np.dtype[Any], source: Array) -> bool:
-    """Whether an integer type holds all values of an array."""
+    """Return True if an integer dtype can represent all values of an array."""
     limits = np.iinfo(wanted)
     return source.dtype.kind in "iu" and limits.min <= int(source.min()) and int(source.max()) <= limits.max
 
 
 def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, int]:
-    """Copy `data` into a new uint8 array followed by the padding that kernels need; return it with the text's length."""
+    """Return a copy of `data` as a uint8 array, followed by the padding that kernels need, and the length of the text."""
     source = np.frombuffer(data, dtype=np.uint8)
     text = np.zeros(source.size + TEXT_PADDING, dtype=np.uint8)
     text[: source.size] = source
@@ -67,7 +70,7 @@ def _check_starts(pool: Array, starts: Array, name: str) -> None:
 
 
 class _Record:
-    """Equality by content, for every record."""
+    """Base class of records: equality by content."""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -79,7 +82,7 @@ class _Record:
 
 @dataclass(frozen=True, eq=False)
 class ByteStrings(_Record):
-    """Many byte strings packed end to end.
+    """A sequence of byte strings, packed end to end.
 
     String `i` is `pool[starts[i]:starts[i + 1]]`.
 
@@ -143,7 +146,7 @@ class PretokenTable(_Record):
 
     @classmethod
     def from_counts(cls, counts: dict[bytes, int]) -> PretokenTable:
-        """Make a table, in order of bytes, from a dict: for tests and for counts that come from elsewhere."""
+        """Return the table of a dict, sorted by bytes."""
         keys = sorted(counts)
         strings = ByteStrings.from_list(keys)
         return cls(strings.pool, strings.starts, np.array([counts[key] for key in keys], dtype=np.int64))
@@ -197,7 +200,7 @@ class MergeTable(_Record):
 
 @dataclass(frozen=True, eq=False)
 class EncodedBatch(_Record):
-    """The ids of many documents, flat: those of document `i` are `ids[starts[i]:starts[i + 1]]`.
+    """The ids of several documents in one array. Document `i` is `ids[starts[i]:starts[i + 1]]`.
 
     Parameters
     ----------
@@ -221,3 +224,8 @@ class EncodedBatch(_Record):
 
     def __iter__(self) -> Iterator[Array]:
         return (self[index] for index in range(len(self)))
+
+    def tolist(self) -> list[list[int]]:
+        """Return the ids of each document as a list."""
+        ids = self.ids.tolist()
+        return [ids[start:end] for start, end in pairwise(self.starts.tolist())]

@@ -4,28 +4,28 @@
     ├── PatternError(ValueError)        a split pattern that does not compile
     ├── CorpusError(ValueError)         input text that is missing, unreadable or empty
     ├── TrainingError(ValueError)       settings that no vocabulary can satisfy
-    ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or says something we cannot do
-    ├── TokenFileError(ValueError)      a token file that is broken or belongs to another tokenizer
-    ├── TokenIdError(ValueError)        a token id that the vocabulary does not have
-    ├── SpecialTokenError(ValueError)   a special token in text that must not have one, or one that does not exist
-    ├── OptionError(ValueError)         options that cannot be, or that contradict each other
-    ├── ArgumentTypeError(TypeError)    an argument of the wrong type, or one that does not exist
-    ├── UnsupportedError(NotImplementedError)  what another package can do and bpejit cannot
+    ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or not supported
+    ├── TokenFileError(ValueError)      a token file that is broken or was written by another tokenizer
+    ├── TokenIdError(ValueError)        a token id that is not in the vocabulary
+    ├── SpecialTokenError(ValueError)   a disallowed special token in text, or an unknown one
+    ├── OptionError(ValueError)         options that are invalid or contradict each other
+    ├── ArgumentTypeError(TypeError)    an argument of the wrong type, or an unknown argument
+    ├── UnsupportedError(NotImplementedError)  a feature of another package that bpejit lacks
     ├── OutputError(OSError)            a file that could not be written
     └── EngineError(RuntimeError)       a worker that died, or an engine that cannot run here
 
-    BpejitWarning(UserWarning)          a result that is not quite what was asked for
+    BpejitWarning(UserWarning)          a result that differs from the request
 
-Each message says what happened (with the path and line), what was found, what was expected, and what to do. It names arguments
-of Python functions, at its beginning as in "dtype is 'int8'; expected ...", elsewhere as in "give `dtype=`"; the commands
-replace such names by those of their options.
+Each message states what happened (with path and line), what was found, what was expected, and what to do. It names arguments
+of Python functions: at the beginning as in "dtype is 'int8'; expected ...", elsewhere as in "give `dtype=`". The commands
+replace these names with the names of their options.
 """
 
 import reprlib
 
 
 class BpejitError(Exception):
-    """Root of all errors that bpejit raises on purpose."""
+    """Base class of all exceptions that bpejit raises deliberately."""
 
 
 class PatternError(BpejitError, ValueError):
@@ -41,11 +41,11 @@ class TrainingError(BpejitError, ValueError):
 
 
 class TokenizerFormatError(BpejitError, ValueError):
-    """A tokenizer file is broken, or says something that bpejit cannot do exactly."""
+    """A tokenizer file is broken, or uses a feature that bpejit does not support exactly."""
 
 
 class TokenFileError(BpejitError, ValueError):
-    """A token file is broken, or belongs to another tokenizer."""
+    """A token file is broken, or was written by another tokenizer."""
 
 
 class TokenIdError(BpejitError, ValueError):
@@ -53,11 +53,11 @@ class TokenIdError(BpejitError, ValueError):
 
 
 class SpecialTokenError(BpejitError, ValueError):
-    """A special token stands in text that must not have it, or does not exist."""
+    """A text contains a disallowed special token, or a special token does not exist."""
 
 
 class OptionError(BpejitError, ValueError):
-    """An option has a value that cannot be, or two contradict each other."""
+    """An option has an invalid value, or two options contradict each other."""
 
 
 class ArgumentTypeError(BpejitError, TypeError):
@@ -65,7 +65,7 @@ class ArgumentTypeError(BpejitError, TypeError):
 
 
 class UnsupportedError(BpejitError, NotImplementedError):
-    """Another package can do this, and bpejit's face for it cannot."""
+    """A feature of another package is not supported by bpejit's interface for it."""
 
 
 class OutputError(BpejitError, OSError):
@@ -77,17 +77,17 @@ class EngineError(BpejitError, RuntimeError):
 
 
 class BpejitWarning(UserWarning):
-    """A result is not quite what was asked for, such as a vocabulary with fewer tokens."""
+    """A result differs from the request, such as a vocabulary with fewer tokens."""
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """Return `repr(value)` for a message, with the middle left out where it is longer than `limit` characters.
+    """Return `repr(value)` for a message, shortened in the middle to at most `limit` characters.
 
     Parameters
     ----------
     value : object
     limit : int
-        Characters of the result, at least 20.
+        Maximum number of characters of the result, at least 20.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def shorten(value: object, limit: int = 80) -> str:
         text = reprlib.repr(value) if isinstance(value, (list, tuple, set, frozenset, dict)) else repr(value)
     except ValueError:  # one of its items is such an integer
         return f"a {type(value).__name__} that cannot be shown"
-    if "\n" in text:  # that of an array, say
+    if "\n" in text:  # such as the repr of an array
         text = " ".join(line.strip() for line in text.splitlines())
     if len(text) <= limit:
         return text

@@ -1,19 +1,22 @@
-"""What a tokenizer is, apart from how it runs: tokens, merges, special tokens, split pattern, and where they come from."""
+"""The tokenizer model: tokens, merges, special tokens, split pattern and training notes, as immutable data."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, starmap
+from operator import add, itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bpejit.errors import TokenizerFormatError, shorten
+from bpejit import arguments
+from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
-from bpejit.normalization.record import FileSections, Preparation, TokenFlags
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.presets import pattern_source as pattern_source
 from bpejit.tokenizer_config import TokenizerConfig
@@ -22,83 +25,146 @@ if TYPE_CHECKING:
     from bpejit.normalization.post_processor import Template
 
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
-"""The bytes that no valid UTF-8 has. Vocabularies that were trained on characters lack them."""
+"""The bytes that never occur in valid UTF-8. Vocabularies that were trained on characters lack them."""
+
+_MAPPINGS = ("tokens", "special_tokens", "training", "token_flags")
+
+_DERIVED = ("ids", "vocab", "special_vocab", "special_ids")
+"""Cached mappings, which are not pickled."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """An immutable tokenizer, as data.
+    """A tokenizer as immutable data.
+
+    The attributes are read-only: mappings are `types.MappingProxyType`, sequences are tuples. Arguments are copied and their
+    items are checked, except that a `MappingProxyType` is used as it is.
 
     Parameters
     ----------
     tokens : dict of int to bytes
-        Id and bytes of each ordinary token; all 256 single bytes are among them. Ids may have gaps.
-    merges : list of (bytes, bytes)
+        Bytes of each ordinary token by id, all 256 single bytes included. Ids may have gaps.
+    merges : sequence of (bytes, bytes)
         The pairs in order of rank: the first is merged first. Empty if the model is ranked.
     special_tokens : dict of str to int
-        Text and id of each special token; no id is that of an ordinary token.
+        Id of each special token by text. An id is shared only with an ordinary token that has the same bytes.
     pattern : str or tuple of str
         Name of a preset, a regular expression, or several that are applied one after the other (see `bpejit.splitting`).
     tie_break : str, optional
-        The rule that chose among equally frequent pairs, where the model was trained by bpejit.
-    merge_counts : list of int, optional
-        How often each merge's pair occurred when it was merged.
+        The rule that chose among equally frequent pairs, if bpejit trained the model.
+    merge_counts : sequence of int, optional
+        Number of occurrences of each merge's pair at the time of the merge.
     training : dict
-        Where the training data came from, and with which settings: for people, never read by the code.
+        Settings and data of the training run, for information only. Its values must be valid in JSON.
     ranked : bool
-        Which of the two kinds of merging this is. Usually the pairs of `merges` merge, in their order (Hugging Face, GPT-2).
-        In a ranked model any two neighbours merge whose bytes together are a token, the token of the lowest id first
-        (tiktoken).
+        How tokens merge. If False, the pairs of `merges` merge, in that order (Hugging Face, GPT-2). If True, any two
+        neighbors merge whose concatenation is a token, the token with the lowest id first (tiktoken).
     ignore_merges : bool
-        Whether a pre-token that is a token as a whole becomes that token, even if no merges lead to it. Every ranked model
+        Whether a pre-token that is a token as a whole becomes that token even if no merges produce it. Every ranked model
         does so.
-
-    preparation : Preparation, optional
-        What is done to text first, where that is more than finding special tokens and splitting by `pattern`. The pattern is
-        then that of the preparation, if there is one.
+    pipeline : PipelineConfig, optional
+        How text is changed before it is encoded, if that is more than finding special tokens and splitting by `pattern`.
+        `pattern` is then the pattern of the pipeline, if it has one.
     token_flags : dict of str to TokenFlags
-        What is particular about special tokens, for those that are not plain. Without a preparation it decides no ids.
+        Flags of the special tokens that are not plain. They change ids only if there is a pipeline.
     post_processor : str
-        JSON of what `tokenizer.json` says stands around the ids of a text, `null` if nothing (see `template`).
+        JSON of the `post_processor` section of `tokenizer.json`, `null` if there is none (see `template`).
     unicode : str, optional
-        The version of Unicode by which the pattern knows letters from other characters, such as "16.0" (see
-        `bpejit.splitting.unicode_versions`); None for whichever the installed `regex` package has.
+        The version of Unicode that defines the character properties of the pattern, such as "16.0" (see
+        `bpejit.splitting.unicode_versions`). None means the version of the installed `regex` package.
     config : TokenizerConfig
-        Settings for `transformers`; their tokens are among the special tokens.
+        Settings for `transformers`. Their tokens must be among the special tokens.
     file_sections : FileSections, optional
-        The sections of the `tokenizer.json` from which the model was read, to write them again as they were. They decide
-        nothing here.
+        The sections of the `tokenizer.json` that the model was read from, for writing them back unchanged. They change no ids.
 
     Raises
     ------
+    ArgumentTypeError
+        If an argument has the wrong type.
     TokenizerFormatError
-        If a byte that text may have has no token, a merge uses or makes bytes that are no token, or a pair or an id is there
-        twice.
+        If a byte that occurs in UTF-8 has no token, a merge uses or produces bytes that are not a token, or a pair, the bytes
+        of a token, or an id is repeated.
+    SpecialTokenError
+        If a token of `config` is not a special token.
     """
 
-    tokens: dict[int, bytes]
-    merges: list[tuple[bytes, bytes]]
-    special_tokens: dict[str, int] = field(default_factory=dict)
+    tokens: Mapping[int, bytes]
+    merges: Sequence[tuple[bytes, bytes]]
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
     pattern: Pattern = "gpt2"
     tie_break: str | None = None
-    merge_counts: list[int] | None = None
-    training: dict[str, Any] = field(default_factory=dict)
+    merge_counts: Sequence[int] | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
     ranked: bool = False
     ignore_merges: bool = False
-    preparation: Preparation | None = None
-    token_flags: dict[str, TokenFlags] = field(default_factory=dict)
+    pipeline: PipelineConfig | None = None
+    token_flags: Mapping[str, TokenFlags] = field(default_factory=dict)
     post_processor: str = "null"
     unicode: str | None = None
     file_sections: FileSections | None = field(default=None, compare=False, repr=False)
     config: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def __post_init__(self) -> None:
-        ids = self.ids
-        if len(ids) != len(self.tokens):
-            # Two ids with the same bytes: encoding gives the lower, both decode. Published vocabularies have none.
+        self._check_types()
+        self._check_tokens()
+        self._check_merges()
+        self._check_special_tokens()
+
+    def _check_types(self) -> None:
+        """Check the types of all fields, and replace mappings and sequences by read-only copies."""
+        store = object.__setattr__  # the dataclass is frozen
+        checks = {
+            "tokens": (int, bytes, "a dict of int to bytes"),
+            "special_tokens": (str, int, "a dict of str to int"),
+            "training": (str, None, "a dict"),
+            "token_flags": (str, TokenFlags, "a dict of str to TokenFlags"),
+        }
+        for name, (key_type, value_type, expected) in checks.items():
+            given = getattr(self, name)
+            if isinstance(given, MappingProxyType):
+                continue  # of another model, or of a reader: a copy and a check of 200,000 tokens take 20 ms
+            if not isinstance(given, Mapping):
+                raise arguments.wrong_type(name, given, expected, "give one")
+            mapping = dict(given)
+            if not {*map(type, mapping)} <= {key_type} or (value_type and not {*map(type, mapping.values())} <= {value_type}):
+                wrong = next(
+                    (key, value)
+                    for key, value in mapping.items()
+                    if type(key) is not key_type or (value_type and type(value) is not value_type)
+                )
+                raise ArgumentTypeError(f"{name} has the item {shorten(wrong)}; expected {expected}: correct this item")
+            store(self, name, MappingProxyType(mapping))
+        for name in ("merges", "merge_counts"):
+            given = getattr(self, name)
+            if given is None and name == "merge_counts":
+                continue
+            if isinstance(given, Mapping) or not arguments.is_iterable(given):
+                raise arguments.wrong_type(name, given, "a list", "give one")
+            store(self, name, tuple(given))
+        if self.merge_counts and not set(map(type, self.merge_counts)) <= {int}:
+            raise arguments.wrong_type("merge_counts", self.merge_counts, "a list of int", "give whole numbers")
+        store(self, "pattern", arguments.pattern("pattern", self.pattern))
+        for name in ("tie_break", "unicode"):
+            arguments.optional_string(name, getattr(self, name))
+        for name in ("ranked", "ignore_merges"):
+            store(self, name, arguments.flag(name, getattr(self, name)))
+        for name, kind in (("pipeline", PipelineConfig), ("file_sections", FileSections)):
+            if getattr(self, name) is not None:
+                arguments.instance(name, getattr(self, name), kind, "give one, or None")
+        arguments.instance("config", self.config, TokenizerConfig, "give one, or leave it out")
+        try:
+            json.loads(arguments.string("post_processor", self.post_processor))
+        except (ValueError, RecursionError) as cause:
             raise TokenizerFormatError(
-                f"the vocabulary has {len(self.tokens) - len(ids)} tokens whose bytes another token has too; "
-                "each token's bytes must be its own: remove the repeated ones"
+                f"post_processor is {shorten(self.post_processor)}; expected JSON, 'null' for none: correct it"
+            ) from cause
+
+    def _check_tokens(self) -> None:
+        if len(self.ids) != len(self.tokens):
+            # Published vocabularies have none: encoding would give the lower id, and both would decode.
+            raise TokenizerFormatError(
+                f"the vocabulary has {len(self.tokens) - len(self.ids)} tokens with the bytes of another token; "
+                "expected different bytes for each token: remove the repeated ones"
             )
         missing = self.missing_bytes
         if not set(missing) <= set(NEVER_IN_UTF8):
@@ -107,28 +173,44 @@ class Model:
                 f"the vocabulary lacks {len(missing)} of the 256 single bytes ({shown}); "
                 "without them some text could not be encoded: add a token for each"
             )
+        smallest = min(self.tokens, default=0)
+        if smallest < 0:
+            raise TokenizerFormatError(f"the vocabulary has the negative token id {smallest}; ids start at 0: renumber it")
+
+    def _check_merges(self) -> None:
         if self.ranked and self.merges:
             raise TokenizerFormatError(
-                f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens say what merges: "
-                "leave one of the two out"
+                f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens give the order of "
+                "merging: leave one of the two out"
             )
-        bad = min(self.tokens, default=0)
-        if bad < 0:
-            raise TokenizerFormatError(f"the vocabulary has the negative token id {bad}; ids start at 0: renumber it")
-        for rank, (left, right) in enumerate(self.merges):
-            if left not in ids or right not in ids or left + right not in ids:
-                part = next(part for part in (left, right, left + right) if part not in ids)
+        known = _copied(self.ids)  # faster than its proxy
+        try:
+            # Two passes in C, because a loop in Python takes a third longer; the loop below finds the message.
+            complete = all(map(known.__contains__, chain.from_iterable(self.merges)))
+            if complete and all(map(known.__contains__, starmap(add, self.merges))) and len({*self.merges}) == len(self.merges):
+                return
+        except TypeError:
+            pass
+        seen = set()
+        for rank, pair in enumerate(self.merges):
+            if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(token, bytes) for token in pair)):
+                raise arguments.wrong_type(f"merges[{rank}]", pair, "a pair of bytes", "give a tuple (left, right)")
+            left, right = pair
+            for token in (left, right, left + right):
+                if token not in known:
+                    raise TokenizerFormatError(
+                        f"merge {rank + 1} joins {shorten(left)} and {shorten(right)}, but {shorten(token)} is not in the "
+                        "vocabulary; expected merges of tokens in the vocabulary: check that both come from one tokenizer"
+                    )
+            if pair in seen:
                 raise TokenizerFormatError(
-                    f"merge {rank + 1} joins {shorten(left)} and {shorten(right)}, but {shorten(part)} is not in the "
-                    "vocabulary; the merges and the vocabulary must belong together: check that both come from one tokenizer"
+                    f"merge {rank + 1} joins {shorten(left)} and {shorten(right)} again; expected each pair once: "
+                    "remove the repeated merge"
                 )
-        if len(set(self.merges)) != len(self.merges):
-            rank = next(rank for rank, pair in enumerate(self.merges) if pair in self.merges[:rank])
-            raise TokenizerFormatError(
-                f"merge {rank + 1} joins {shorten(self.merges[rank][0])} and {shorten(self.merges[rank][1])} again; "
-                "each pair must have one place in the order of merges: remove the repeated line"
-            )
-        named: dict[int, str] = {}
+            seen.add(pair)
+
+    def _check_special_tokens(self) -> None:
+        by_id: dict[int, str] = {}
         for text, token_id in self.special_tokens.items():
             if not text:
                 raise TokenizerFormatError("a special token is empty; it must have at least one character: remove it")
@@ -136,63 +218,102 @@ class Model:
                 raise TokenizerFormatError(
                     f"the special token {shorten(text)} has the id {token_id}; ids start at 0: renumber it"
                 )
-            if token_id in named:
+            if token_id in by_id:
                 raise TokenizerFormatError(
-                    f"the special tokens {shorten(named[token_id])} and {shorten(text)} both have the id {token_id}; "
+                    f"the special tokens {shorten(by_id[token_id])} and {shorten(text)} both have the id {token_id}; "
                     "each id must have one meaning: choose another id"
                 )
-            named[token_id] = text
+            by_id[token_id] = text
             special = special_bytes(text)
             if token_id in self.tokens and self.tokens[token_id] != special:
                 raise TokenizerFormatError(
                     f"the special token {shorten(text)} has id {token_id}, which belongs to the token "
                     f"{shorten(self.tokens[token_id])}; each id must have one meaning: choose another id"
                 )
-
         self.config.check_tokens(self.special_tokens)
         unknown = self.token_flags.keys() - self.special_tokens.keys()
         if unknown:
             raise TokenizerFormatError(
-                f"there are flags for {shorten(min(unknown))}, which is no special token; expected only flags of those: "
-                "remove them"
+                f"there are flags for {shorten(min(unknown))}, which is not a special token; expected flags of special tokens "
+                "only: remove them"
             )
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name not in _DERIVED}
+        # The process that unpickles the model may not have registered the name of the pattern.
+        state["pattern"] = self.pattern, pattern_source(self.pattern)
+        return {name: value.copy() if isinstance(value, MappingProxyType) else value for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        pattern, source = state["pattern"]
+        state = {**state, "pattern": pattern if pattern_source(pattern) == source else source}
+        vars(self).update({name: MappingProxyType(value) if name in _MAPPINGS else value for name, value in state.items()})
+
+    def with_special_tokens(self, special_tokens: Iterable[str]) -> Model:
+        """Return a model with additional special tokens (see `Tokenizer.with_special_tokens`)."""
+        added: dict[str, int] = {}
+        next_id = self.vocab_size
+        for text in arguments.special_tokens("special_tokens", special_tokens):
+            if text not in self.special_tokens:
+                token_id = self.ids.get(special_bytes(text))
+                if token_id is None:
+                    token_id, next_id = next_id, next_id + 1
+                added[text] = token_id
+        if not added:
+            return self
+        sections = None if self.file_sections is None else self.file_sections.with_added_tokens(added)
+        return replace(self, special_tokens={**self.special_tokens, **added}, file_sections=sections)
 
     @cached_property
     def template(self) -> Template | None:
-        """What stands around the ids of a text for models that want it; None if nothing does."""
+        """The template that adds tokens around a text, parsed from `post_processor`; None if there is none."""
         from bpejit.normalization.post_processor import make_template
 
         return make_template(json.loads(self.post_processor))
 
     @cached_property
-    def ids(self) -> dict[bytes, int]:
-        """Id of each ordinary token, by its bytes."""
-        return {token: token_id for token_id, token in self.tokens.items()}
+    def ids(self) -> Mapping[bytes, int]:
+        """Id of each ordinary token by its bytes."""
+        return MappingProxyType(dict(zip(self.tokens.values(), self.tokens, strict=True)))
 
     @cached_property
-    def missing_bytes(self) -> list[int]:
-        """The single bytes that have no token: none, or some of those that no UTF-8 text has."""
-        return [byte for byte in range(256) if bytes([byte]) not in self.ids]
+    def special_vocab(self) -> Mapping[int, bytes]:
+        """Bytes of each special token by id."""
+        return MappingProxyType({token_id: special_bytes(text) for text, token_id in self.special_tokens.items()})
 
     @cached_property
-    def vocab(self) -> dict[int, bytes]:
-        """Bytes of every token, special ones included, in order of id."""
-        specials = {token_id: special_bytes(text) for text, token_id in self.special_tokens.items()}
-        tokens = {**self.tokens, **specials}
-        return {token_id: tokens[token_id] for token_id in sorted(tokens)}
+    def special_ids(self) -> Mapping[bytes, int]:
+        """Id of each special token by its bytes."""
+        return MappingProxyType({token: token_id for token_id, token in self.special_vocab.items()})
 
-    @property
+    @cached_property
+    def missing_bytes(self) -> tuple[int, ...]:
+        """The single bytes that have no token: none, or bytes that never occur in UTF-8."""
+        return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
+
+    @cached_property
+    def vocab(self) -> Mapping[int, bytes]:
+        """Bytes of every token, special tokens included, in order of id."""
+        tokens = {**_copied(self.tokens), **self.special_vocab}
+        ordered = sorted(tokens)
+        return MappingProxyType(dict(zip(ordered, map(tokens.__getitem__, ordered), strict=True)))
+
+    @cached_property
     def vocab_size(self) -> int:
-        """One more than the largest id: what an embedding table needs."""
+        """One more than the largest id: the number of rows of an embedding table."""
         return max(chain(self.tokens, self.special_tokens.values())) + 1
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that decides ids: tokens, merges, special tokens, pattern and version of Unicode. Training notes do
-        not count, nor whether a preset was given by name.
+        """SHA-256 of everything that determines ids: tokens, merges, special tokens, pattern and version of Unicode.
 
-        It runs over packed strings and numbers, which takes milliseconds where JSON would take a tenth of a second: every
-        tokenizer that is loaded is checked by it.
+        Training notes are not part of it. A preset has the same hash as its regular expression.
+
+        It is computed from packed strings and numbers in a few milliseconds. JSON would take a tenth of a second, and the
+        hash is checked each time a tokenizer is loaded.
         """
         digest = hashlib.sha256(b"bpejit model 1")
         source = pattern_source(self.pattern)
@@ -207,38 +328,42 @@ class Model:
             lengths = [len(string) for string in strings]
             digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
             digest.update(b"".join(strings))
-        # Only where it is not as usual, so that the hashes of the usual stay what they were.
+        # Defaults are not hashed, so that fields that were added later leave existing hashes unchanged.
         for name in ("ranked", "ignore_merges"):
             if getattr(self, name):
                 digest.update(f" {name}".encode())
-        if self.preparation is not None:
+        if self.pipeline is not None:
             flags = {text: {**flags.as_dict, "special": True} for text, flags in self.token_flags.items()}
-            usual = TokenFlags().as_dict
-            parts = [self.preparation.normalizer, self.preparation.pre_tokenizer]
-            decisive = {text: found for text, found in flags.items() if found != usual}
+            plain = TokenFlags().as_dict
+            parts = [self.pipeline.normalizer, self.pipeline.pre_tokenizer]
+            decisive = {text: found for text, found in flags.items() if found != plain}
             digest.update(f" preparation {canonical([*parts, decisive])}".encode())
         if self.unicode is not None:
             digest.update(f" unicode {self.unicode}".encode())
         return digest.hexdigest()
 
 
-def in_order(tokens: dict[int, bytes]) -> list[bytes]:
-    """Return tokens in order of their ids."""
-    return [tokens[token_id] for token_id in sorted(tokens)]
+def in_order(tokens: Mapping[int, bytes]) -> list[bytes]:
+    """Return tokens in order of id."""
+    return list(map(tokens.__getitem__, sorted(tokens)))
+
+
+def _copied(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+    # `dict(proxy)` calls Python's protocol for each item: ten times slower than `copy`.
+    return mapping.copy() if isinstance(mapping, MappingProxyType) else dict(mapping)
 
 
 def special_bytes(text: str) -> bytes:
-    """Return the bytes of a special token; those that are no UTF-8 are escaped in `text` as Python escapes file names.
+    """Return the bytes of a special token. In `text`, bytes that are not UTF-8 are escaped by `surrogateescape`.
 
     Raises
     ------
     TokenizerFormatError
-        If `text` has other surrogates.
+        If `text` contains other surrogates.
     """
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as cause:
         raise TokenizerFormatError(
-            f"the special token {shorten(text)} has a surrogate, which is no character of text; expected Unicode text: "
-            "remove it"
+            f"the special token {shorten(text)} contains a lone surrogate; expected Unicode text: remove it"
         ) from cause

@@ -1,4 +1,4 @@
-"""Memory management of the Python process: pause the garbage collector, return freed memory to the system."""
+"""Pause the garbage collector, and return freed memory to the operating system."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector for a block, or for a function that this decorates.
+    """Pause the garbage collector, as a context manager or a decorator.
 
-    For code that creates hundreds of thousands of objects and keeps them: the collector would scan them again and again.
-    It is enabled again afterwards if it was enabled before, also after an exception.
+    Use it for code that creates and retains hundreds of thousands of objects, which the collector would scan repeatedly. The
+    collector is restored to its previous state on exit.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -26,10 +26,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def trim_heap() -> None:
-    """Return freed memory to the system where the C library keeps it (glibc; takes about a millisecond).
+    """Return freed memory to the operating system. Only glibc retains it; elsewhere this does nothing.
 
-    Call it between two stages of which the first had large arrays. The second stage could not use what they leave in the
-    heap, since its arrays have other sizes, and it would count in the peak.
+    Call it between two stages if the first one had large arrays. The second stage has arrays of other sizes and could not
+    reuse the freed memory, which would count towards the peak. It takes about a millisecond.
     """
     trim = _malloc_trim()
     if trim is not None:
@@ -40,7 +40,7 @@ def trim_heap() -> None:
 def _malloc_trim() -> Callable[[int], int] | None:
     try:
         found = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another C library; on Windows there is no library without a name
+    except (AttributeError, OSError, TypeError):  # not glibc; Windows requires a name
         return None
     found.argtypes = [ctypes.c_size_t]
     return found  # type: ignore[no-any-return]

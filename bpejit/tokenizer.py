@@ -1,74 +1,75 @@
-"""A tokenizer, as its users meet it: encode, decode, from text and from file to file, save, load."""
+"""The `Tokenizer` class, and `load`, which reads tokenizers of all formats."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import numpy as np
+from html import escape
+from typing import Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
+from bpejit.compat.huggingface import HuggingFaceTokenizer
+from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs
-from bpejit.encoding.cache_budget import Pool, process_budget
-from bpejit.encoding.encoder import AnySplitter, Encoder, text_to_bytes
+from bpejit.encoding.batch_decoding import decode_batch
+from bpejit.encoding.codec import Codec
 from bpejit.encoding.file_encoding import EncodeReport, decode_file, encode_files
-from bpejit.encoding.offsets import TokenOffsets, prepared_offsets, token_offsets
-from bpejit.encoding.special_token_policy import Segments, SpecialChoice, allowed_tokens, encode_segments, locate_segments
+from bpejit.encoding.offsets import TokenOffsets
+from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
-from bpejit.encoding.workspace import Workspace
-from bpejit.engines import check_spread
+from bpejit.encoding.utf8 import encode_utf8
+from bpejit.engines import check_engine_options
 from bpejit.engines.base import Progress, no_progress
-from bpejit.errors import OptionError, OutputError, TokenFileError, TokenizerFormatError, shorten
-from bpejit.formats.export import FORMATS, save_model
+from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.formats.export import save_model
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
-from bpejit.formats.recognise import load_model
+from bpejit.formats.recognize import load_model
 from bpejit.model import Model
-from bpejit.normalization import PreparedText, Preparer
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
-from bpejit.tokenfiles.description import DTYPES
+from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
+from bpejit.tokenfiles.opening import format_of
 from bpejit.tokenizer_config import TokenizerConfig
 
-if TYPE_CHECKING:
-    from bpejit.compat.huggingface import HuggingFaceTokenizer
-    from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
-
 ITERABLE_IDS = 2048
-"""Ids that `encode_iterable` turns into Python integers at a time: a list of more would need fresh memory."""
+"""Number of ids that `encode_iterable` converts to Python integers at a time. A longer list would need fresh memory."""
 
 
 class Tokenizer:
-    """A trained tokenizer: text to token ids and back, exactly.
+    """A byte-pair-encoding tokenizer: text to token ids and back.
 
-    It is immutable, can be pickled, and may be used from several threads. All kernels are loaded and all working memory
-    is allocated when it is made, or, by `train`, when it is first used.
+    It is immutable, can be pickled, and may be used from several threads. The constructor loads all kernels and allocates all
+    working memory; a tokenizer returned by `train` does so on first use. Tokenizers are equal if their `sha256` is.
 
     Parameters
     ----------
     vocab : dict of int to bytes
-        Id and bytes of each token; all 256 single bytes must be there.
+        Bytes of each token by id. It must contain all 256 single bytes.
     merges : list of (bytes, bytes)
         The pairs in the order in which they are merged.
     special_tokens : list of str, optional
-        Always found in text first, the longest where several begin; one that the vocabulary lacks is appended to it.
+        Tokens that are found in text before anything else; if several begin at the same position, the longest is taken.
+        Tokens that are not in the vocabulary are appended to it.
     pattern : str or tuple of str
-        The split pattern: a preset's name (see `bpejit.splitting.PRESETS`), a regular expression, or several of these
-        expressions, each of which splits the pieces of the one before.
+        The split pattern: the name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or a sequence of
+        these, each of which splits the pieces of the previous one.
     unicode : str, optional
-        The version of Unicode by which the pattern knows letters from other characters, such as "16.0"; by default that of
-        the installed `regex` package. The tokenizer keeps it.
+        The version of Unicode that defines the character properties of the pattern, such as "16.0". Defaults to the version
+        of the installed `regex` package, and is stored with the tokenizer.
 
     Raises
     ------
+    ArgumentTypeError
+        If an argument has the wrong type.
     TokenizerFormatError
-        If vocabulary and merges do not make a tokenizer.
+        If vocabulary and merges do not form a tokenizer.
+    PatternError
+        If the pattern does not compile.
     """
 
     def __init__(
@@ -82,40 +83,21 @@ class Tokenizer:
     ) -> None:
         unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
         pattern = arguments.pattern("pattern", pattern)
-        self._start(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
-
-    def _start(self, model: Model) -> None:
-        self._model = model
-        self._prepare()
-
-    def _prepare(self) -> None:
-        self._encoder = Encoder(self._model)
-        # A list is a thread-safe stack: each call takes a workspace of its own and puts it back.
-        self._workspaces = Pool([self._encoder.new_workspace()])
-        process_budget.add_pool(self._workspaces)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_encoder", "_workspaces"):  # of a tokenizer that was made with `later`
-            self._prepare()
-            return getattr(self, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._codec = Codec(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
 
     @classmethod
-    def from_model(cls, model: Model, *, later: bool = False) -> Tokenizer:
-        """Make a tokenizer from its data.
+    def from_model(cls, model: Model, *, lazy: bool = False) -> Tokenizer:
+        """Return a tokenizer of a model.
 
         Parameters
         ----------
         model : Model
-        later : bool
-            Whether what encoding needs is made when it is first used: for one that may only be saved.
+        lazy : bool
+            Build the encoder on first use. Useful for a tokenizer that may only be saved.
         """
         tokenizer = cls.__new__(cls)
         arguments.instance("model", model, Model, "give the `model` of a tokenizer, or use bpejit.load for files")
-        if later:
-            tokenizer._model = model
-        else:
-            tokenizer._start(model)
+        tokenizer._codec = Codec(model, lazy=lazy)
         return tokenizer
 
     @classmethod
@@ -128,73 +110,168 @@ class Tokenizer:
         pattern: Pattern = "gpt2",
         unicode: str | None = None,
     ) -> Tokenizer:
-        """Read GPT-2's pair of files, `vocab.json` and `merges.txt`; the options are those of the constructor.
+        """Read `vocab.json` and `merges.txt`, the files of GPT-2.
+
+        Parameters
+        ----------
+        vocab_filepath, merges_filepath : path
+        special_tokens, pattern, unicode
+            As for the constructor.
 
         Raises
         ------
         TokenizerFormatError
-            If a file is missing or broken; the message names file and line.
+            If a file is missing or broken. The message names file and line.
         """
         unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
         pattern = arguments.pattern("pattern", pattern)
         vocab_path = arguments.path("vocab_filepath", vocab_filepath, error=TokenizerFormatError)
         merges_path = arguments.path("merges_filepath", merges_filepath, error=TokenizerFormatError)
+        special_tokens = None if special_tokens is None else arguments.special_tokens("special_tokens", special_tokens)
         model = read_gpt2_pair(vocab_path, merges_path, special_tokens, pattern=pattern, unicode=unicode)
         return cls.from_model(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokenizer.from_model, (self._model,)
+        return Tokenizer.from_model, (self._codec.model,)
 
     def __repr__(self) -> str:
         return f"<bpejit.Tokenizer: {self.vocab_size} tokens, pattern {self.pattern!r}>"
 
-    @contextmanager
-    def _workspace(self) -> Iterator[Workspace]:
-        try:
-            workspace = self._workspaces.pop()
-        except IndexError:
-            workspace = self._encoder.new_workspace()
-        try:
-            yield workspace
-        finally:
-            self._workspaces.append(workspace)
+    def _repr_html_(self) -> str:
+        rows = {
+            "tokens": f"{len(self):,}",
+            "special tokens": shorten(list(self.special_tokens), 200),
+            "pattern": shorten(self.pattern, 200),
+            "sha256": self.sha256,
+        }
+        lines = "".join(f"<tr><th>{name}</th><td><code>{escape(value)}</code></td></tr>" for name, value in rows.items())
+        return f"<table><caption>bpejit.Tokenizer</caption>{lines}</table>"
 
-    # ---- what it is --------------------------------------------------------------------------------------------------
+    def __eq__(self, other: object) -> bool:
+        return self.sha256 == other.sha256 if isinstance(other, Tokenizer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    # ---- vocabulary --------------------------------------------------------------------------------------------------
 
     @property
     def model(self) -> Model:
-        """The tokenizer as data."""
-        return self._model
+        """The model: tokens, merges and settings as immutable data."""
+        return self._codec.model
 
     @property
-    def vocab(self) -> dict[int, bytes]:
-        """Bytes of each token, special ones included, by id."""
-        return self._model.vocab
+    def vocab(self) -> Mapping[int, bytes]:
+        """Bytes of each token by id, special tokens included. Read-only."""
+        return self._codec.model.vocab
 
     @property
-    def merges(self) -> list[tuple[bytes, bytes]]:
-        """The pairs in the order in which they are merged."""
-        return self._model.merges
+    def merges(self) -> Sequence[tuple[bytes, bytes]]:
+        """The pairs in the order in which they are merged. Read-only; empty for a ranked model."""
+        return self._codec.model.merges
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id."""
-        return self._model.vocab_size
+        """One more than the largest id. It is larger than `len(tokenizer)` if ids have gaps."""
+        return self._codec.model.vocab_size
 
     @property
-    def special_tokens(self) -> dict[str, int]:
-        """Id of each special token."""
-        return self._model.special_tokens
+    def special_tokens(self) -> Mapping[str, int]:
+        """Id of each special token. Read-only."""
+        return self._codec.model.special_tokens
 
     @property
     def pattern(self) -> Pattern:
-        """Name or text of the split pattern; a tuple of texts if it is a sequence."""
-        return self._model.pattern
+        """Name or regular expression of the split pattern; a tuple if it is a sequence."""
+        return self._codec.model.pattern
 
     @property
     def sha256(self) -> str:
-        """Hash of all that decides ids; token files carry it."""
-        return self._model.sha256
+        """SHA-256 of everything that determines ids. Token files contain it."""
+        return self._codec.model.sha256
+
+    def __len__(self) -> int:
+        """Return the number of tokens, special tokens included (see `vocab_size`)."""
+        model = self._codec.model
+        return len(model.tokens) + sum(token_id not in model.tokens for token_id in model.special_vocab)
+
+    def __contains__(self, token: object) -> bool:
+        """Return True if the vocabulary has a token (see `token_to_id`)."""
+        return isinstance(token, (str, bytes)) and self.token_to_id(token) is not None
+
+    def token_to_id(self, token: str | bytes) -> int | None:
+        """Return the id of a token, or None if the vocabulary does not have it.
+
+        Parameters
+        ----------
+        token : str or bytes
+            The text or the bytes of one token, ordinary or special. If both kinds have it, the special token is meant, as in
+            `encode`.
+
+        Examples
+        --------
+        >>> tokenizer.token_to_id("<|endoftext|>")  # doctest: +SKIP
+        50256
+        """
+        model = self._codec.model
+        if isinstance(token, str):
+            found = model.special_tokens.get(token)
+            if found is not None:
+                return found
+            data = encode_utf8(token)
+        else:
+            data = token if isinstance(token, bytes) else bytes(arguments.as_bytes("token", token))  # type: ignore[arg-type]
+        found = model.special_ids.get(data)
+        return model.ids.get(data) if found is None else found
+
+    def id_to_token(self, id: int) -> bytes:  # noqa: A002 - the term of this field
+        """Return the bytes of the token with an id.
+
+        Parameters
+        ----------
+        id : int
+            The id of an ordinary or a special token.
+
+        Raises
+        ------
+        TokenIdError
+            If the vocabulary has no token with this id.
+        """
+        token_id = id if type(id) is int else arguments.whole_number("id", id)
+        model = self._codec.model
+        found = model.tokens.get(token_id)
+        if found is None:
+            found = model.special_vocab.get(token_id)
+        if found is None:
+            raise TokenIdError(
+                f"id is {shorten(token_id)}, which the vocabulary does not have; expected the id of a token, less than "
+                f"{self.vocab_size}: use the tokenizer that produced the id"
+            )
+        return found
+
+    def with_special_tokens(self, special_tokens: Iterable[str]) -> Tokenizer:
+        """Return a new tokenizer with additional special tokens.
+
+        New tokens are numbered from `vocab_size` on, in the order given. Tokens that are special already are ignored. An
+        ordinary token becomes special as well, and retains its id. All other ids are unchanged.
+
+        Parameters
+        ----------
+        special_tokens : list of str
+
+        Raises
+        ------
+        OptionError, ArgumentTypeError
+            If a token is empty or is not a str.
+        TokenizerFormatError
+            If a token contains a lone surrogate, or the ids become too large.
+
+        Examples
+        --------
+        >>> tokenizer = tokenizer.with_special_tokens(["<|user|>", "<|assistant|>"])  # doctest: +SKIP
+        """
+        model = self._codec.model.with_special_tokens(special_tokens)
+        return self if model is self._codec.model else Tokenizer.from_model(model)
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
@@ -205,22 +282,22 @@ class Tokenizer:
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> list[int]:
-        """Return the ids of a text as a list; `encode_array` is faster for long texts.
+        """Return the ids of a text as a list. For long texts, `encode_array` is faster.
 
         Parameters
         ----------
         text : str or bytes
         allowed_special, disallowed_special : "all" or a set of special tokens, optional
-            Without them every special token is found. If one is given, both mean what they mean in tiktoken: those of
-            `allowed_special` are found, by default none; if one of `disallowed_special`, by default all others, is in the
-            text, that is an error; the text of the rest is ordinary.
+            By default, all special tokens are found. If either is given, both have the meaning of tiktoken: tokens of
+            `allowed_special` (default: none) are found; a token of `disallowed_special` (default: all others) in the text is
+            an error; all other special tokens are encoded as ordinary text.
 
         Raises
         ------
         SpecialTokenError
-            If a disallowed special token is in the text.
+            If the text contains a disallowed special token.
         """
-        ids: list[int] = self.encode_array(
+        ids: list[int] = self._codec.encode(
             text, allowed_special=allowed_special, disallowed_special=disallowed_special
         ).tolist()
         return ids
@@ -232,73 +309,59 @@ class Tokenizer:
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> Array:
-        """Return the ids of a text as uint32 [tokens]; the options are those of `encode`."""
-        splitter = None
-        data: Any = text_to_bytes(text) if isinstance(text, str) else arguments.as_bytes("text", text)
-        if allowed_special is not None or disallowed_special is not None:
-            splitter = self._choose(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
-        # As `_workspace`, written out: for a short text a context manager takes as long as the encoding.
-        try:
-            workspace = self._workspaces.pop()
-        except IndexError:
-            workspace = self._encoder.new_workspace()
-        try:
-            return self._encoder.encode(data, workspace, splitter)
-        finally:
-            self._workspaces.append(workspace)
+        """Return the ids of a text as a uint32 array. The options are the same as for `encode`."""
+        return self._codec.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
-        """Return the ids of a text in which nothing is a special token."""
+        """Return the ids of a text without looking for special tokens."""
         return self.encode(text, disallowed_special=())
 
     def encode_batch(
         self,
         texts: Iterable[str | bytes],
         *,
+        num_threads: int = 1,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> EncodedBatch:
-        """Return the ids of many texts, flat, with their starts; the options are those of `encode`."""
-        splitter = None
-        given = [
-            text if isinstance(text, (str, bytes)) else arguments.as_bytes(f"texts[{place}]", text)
-            for place, text in enumerate(arguments.texts("texts", texts))
-        ]
-        if allowed_special is not None or disallowed_special is not None:
-            splitter = self._choose(allowed_special, disallowed_special, given)
-        documents = [text_to_bytes(text) if isinstance(text, str) else text for text in given]
-        with self._workspace() as workspace:
-            return self._encoder.encode_batch(documents, workspace, splitter)
+        """Return the ids of several texts in one array, with the start of each text.
 
-    def _choose(
-        self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
-    ) -> AnySplitter:
-        return self._encoder.splitter_for(allowed_tokens(self._encoder.special_tokens, allowed, disallowed, texts))
+        Parameters
+        ----------
+        texts : iterable of str or bytes
+        num_threads : int
+            Number of threads. Batches below a few megabytes use fewer.
+        allowed_special, disallowed_special : "all" or a set of special tokens, optional
+            As in `encode`.
+        """
+        num_threads = arguments.whole_number("num_threads", num_threads, least=1)
+        return self._codec.encode_batch(
+            texts, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
 
     def encode_segments(self, segments: Segments) -> list[int]:
-        """Return the ids of a text whose parts are trusted or not: only in trusted ones are special tokens found.
+        """Return the ids of a text of trusted and untrusted segments. Special tokens are found in trusted segments only.
 
-        For chat templates and the like. Whatever the untrusted parts hold, no special token comes out of them, nor out of the
-        parts on both sides of a border. Ordinary text merges across the borders, as it does in the whole text, so that the ids
-        are those that a model was trained with: `encode` gives the same for the joined text, if that has no other special
-        tokens.
+        Use it for chat templates. Untrusted segments never produce a special token, neither alone nor together with their
+        neighbors. Ordinary text merges across segment boundaries, so the ids are the same as `encode` returns for the
+        concatenated text, provided that text contains no other special tokens.
 
         Parameters
         ----------
         segments : iterable of (str or bytes, bool)
-            Parts of the text, and whether each may have special tokens.
+            The text of each segment, and whether it is trusted.
 
         Raises
         ------
-        TypeError
+        ArgumentTypeError
             If a segment is not a pair of a text and a bool.
 
         Examples
         --------
         >>> tokenizer.encode_segments([("<|user|>", True), (question, False), ("<|end|>", True)])  # doctest: +SKIP
         """
-        with self._workspace() as workspace:
-            ids: list[int] = encode_segments(self._encoder, segments, workspace).tolist()
+        with self._codec.workspace() as workspace:
+            ids: list[int] = encode_segments(self._codec.encoder, segments, workspace).tolist()
         return ids
 
     def encode_with_offsets(
@@ -308,50 +371,32 @@ class Tokenizer:
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> TokenOffsets:
-        """Return the ids of a text, and where each token lies in it; the options are those of `encode`.
+        """Return the ids of a text and the position of each token. The options are the same as for `encode`.
 
-        The places are those in the text as it is given, also where the model's preparation changes it.
+        Positions refer to the text as given, even if the model normalizes it.
         """
-        return self._locate(text, allowed_special, disallowed_special)[0]
-
-    def _locate(
-        self, text: str | bytes, allowed: SpecialChoice | None = None, disallowed: SpecialChoice | None = None
-    ) -> tuple[TokenOffsets, PreparedText | None]:
-        """Return what `encode_with_offsets` does, and what a preparation made of the text if it may have changed it."""
-        encoder = self._encoder
-        text = arguments.as_bytes("text", text)
-        if isinstance(encoder.splitter, Preparer):
-            preparer: AnySplitter = encoder.splitter
-            if allowed is not None or disallowed is not None:
-                preparer = self._choose(allowed, disallowed, [text])
-            data = text_to_bytes(text) if isinstance(text, str) else text
-            if isinstance(preparer, Preparer) and not preparer.leaves(data):
-                with self._workspace() as workspace:
-                    ids, prepared = encoder.encode_aligned(data, workspace, preparer)
-                return prepared_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared
-        ids = self.encode_array(text, allowed_special=allowed, disallowed_special=disallowed)
-        return token_offsets(ids, encoder.token_lengths(ids), [text]), None
+        return self._codec.locate(text, allowed_special=allowed_special, disallowed_special=disallowed_special)[0]
 
     def encode_segments_with_offsets(self, segments: Segments) -> tuple[TokenOffsets, Array]:
-        """Return the ids of `encode_segments` with their places in the joined text, and the segment in which each begins."""
-        with self._workspace() as workspace:
-            return locate_segments(self._encoder, segments, workspace)
+        """Return the ids of `encode_segments`, their positions in the whole text, and the segment each token starts in."""
+        with self._codec.workspace() as workspace:
+            return locate_segments(self._codec.encoder, segments, workspace)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
-        """Return an iterator over the ids of the concatenated pieces, such as the lines of a file; it needs little memory.
+        """Return an iterator over the ids of concatenated pieces of text, such as the lines of a file.
 
-        The ids are those of the whole text, wherever it is divided. A pattern that runs through the `regex` package is the
-        exception on memory: its text is held until the next special token or the end.
+        The ids do not depend on how the text is divided into pieces, and memory does not grow with it. The exception is a
+        pattern that runs through the `regex` package: its text is held in memory up to the next special token.
         """
-        if not isinstance(iterable, Iterable):
+        if not isinstance(iterable, (str, bytes)) and not arguments.is_iterable(iterable):
             raise arguments.wrong_type("iterable", iterable, "an iterable of texts", "give a list, a generator or an open file")
         return self._encode_pieces(iterable)
 
     def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[int]:
-        with self._workspace() as workspace:
-            stream = self._encoder.stream(workspace)
-            for place, piece in enumerate(pieces):
-                some = piece if isinstance(piece, str) else arguments.as_bytes(f"iterable[{place}]", piece)
+        with self._codec.workspace() as workspace:
+            stream = self._codec.encoder.stream(workspace)
+            for index, piece in enumerate(pieces):
+                some = piece if isinstance(piece, str) else arguments.as_bytes(f"iterable[{index}]", piece)
                 for ids in stream.blocks(some):
                     yield from _as_integers(ids)
             for ids in stream.blocks("", final=True):
@@ -363,6 +408,7 @@ class Tokenizer:
         out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str = "auto",
+        format: str = DEFAULT_FORMAT,  # noqa: A002 - the usual word
         input_format: str = "auto",
         strip_bom: bool = False,
         workers: int | None = None,
@@ -371,10 +417,10 @@ class Tokenizer:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> EncodeReport:
-        """Encode files to a token file, streaming: memory does not grow with the input.
+        """Encode files to a token file. Memory does not grow with the input.
 
-        The file holds the ids of each input, one after the other, as little-endian uint16 or uint32 without a header;
-        `<out>.json` beside it says which, and by which tokenizer. Both appear when they are complete.
+        The file contains the ids of all inputs in order, as little-endian uint16 or uint32 without a header. Its description,
+        `<out>.json`, names the data type and the tokenizer. Both files appear when they are complete.
 
         Parameters
         ----------
@@ -383,37 +429,39 @@ class Tokenizer:
         out : path or binary stream
             A stream, a device, a pipe or `-` (standard output) receives the ids alone, without a description.
         dtype : str
-            `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
+            `uint16`, `uint32`, or `auto` for the smallest that can hold every id.
+        format : str
+            Name of a registered format of token files (see `bpejit.tokenfiles`).
         input_format : str
-            `auto` refuses inputs that are recognised as compressed or binary, or as text in UTF-16 or UTF-32; `text` takes the
-            bytes of every input as they are.
+            `auto` refuses compressed or binary inputs and text in UTF-16 or UTF-32. `text` encodes the bytes of any input.
         strip_bom : bool
-            Whether a UTF-8 byte-order mark at the start of an input is left out. Otherwise it is encoded, so that decoding
-            gives back every byte. The report names the inputs that have one.
+            Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
+            every byte. The report names the inputs that have one.
         workers, engine
-            How the work is spread (see `bpejit.engines`); never changes the result.
+            How the work is distributed (see `bpejit.engines`). The result does not depend on it.
         chunk_bytes : int
-            How much text a worker takes at a time; never changes the result.
+            Amount of text that a worker encodes at a time. The result does not depend on it.
         overwrite : bool
-            Whether existing files are replaced. Without it they are an error, and one of the inputs always is.
+            Whether to replace existing files. An output that is also an input is always an error.
         progress : callable, optional
 
         Raises
         ------
         CorpusError, TokenFileError, OutputError, EngineError
         """
-        workers, engine, chunk_bytes = check_spread(workers, engine, chunk_bytes)
+        workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
         return encode_files(
-            self._encoder,
+            self._codec.encoder,
             inputs,
             out if hasattr(out, "write") else arguments.path("out", out, error=OutputError),
-            dtype=arguments.choice("dtype", dtype, ("auto", *DTYPES), error=TokenFileError),
+            dtype=arguments.choice("dtype", dtype, ("auto", *load_format(format).dtypes), error=TokenFileError),
+            format=format,
             workers=workers,
             engine=engine,
             chunk_bytes=chunk_bytes,
             overwrite=arguments.flag("overwrite", overwrite),
             contents=Contents(input_format, strip_bom=strip_bom),
-            tell=arguments.function("progress", progress) or no_progress,
+            report=arguments.function("progress", progress) or no_progress,
         )
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
@@ -426,25 +474,61 @@ class Tokenizer:
         TokenIdError
             If an id is not in the vocabulary.
         """
-        return self._encoder.decode(ids if isinstance(ids, (np.ndarray, list)) else list(arguments.ids("ids", ids)))
+        return self._codec.decode_bytes(ids)
 
     def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace", skip_special_tokens: bool = False) -> str:
-        """Return the text of ids, with or without special tokens.
+        """Return the text of ids.
 
-        `errors` says what becomes of bytes that are not UTF-8, as in `bytes.decode`.
+        Parameters
+        ----------
+        ids : list of int, or array of integers
+        errors : str
+            How to handle bytes that are not UTF-8, as in `bytes.decode`.
+        skip_special_tokens : bool
+            Whether to leave special tokens out.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+        UnicodeDecodeError
+            If the bytes are not UTF-8, and `errors` is "strict".
         """
-        if errors != "replace":
-            errors = arguments.error_handler("errors", errors)
-        shown = self._encoder.without_special(arguments.ids("ids", ids)) if skip_special_tokens else ids
-        return self.decode_bytes(shown).decode("utf-8", errors=errors)
+        if type(skip_special_tokens) is not bool:
+            skip_special_tokens = arguments.flag("skip_special_tokens", skip_special_tokens)
+        return self._codec.decode(ids, errors=errors, skip_special_tokens=skip_special_tokens)
+
+    def decode_batch(
+        self,
+        batch: Iterable[Iterable[int] | Array] | EncodedBatch,
+        *,
+        errors: str = "replace",
+        skip_special_tokens: bool = False,
+    ) -> list[str]:
+        """Return the text of each of several sequences of ids. The options are the same as for `decode`.
+
+        Parameters
+        ----------
+        batch : list of lists of int, list of arrays, or EncodedBatch
+            The result of `encode_batch`, or any other sequences of ids.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary. The message names the sequence and the position.
+        """
+        errors = arguments.error_handler("errors", errors)
+        skip_special_tokens = arguments.flag("skip_special_tokens", skip_special_tokens)
+        return decode_batch(self._codec.encoder, batch, errors=errors, skip_special_tokens=skip_special_tokens)
 
     def stream_decoder(self, *, errors: str = "replace", skip_special_tokens: bool = False) -> StreamDecoder:
-        """Return a decoder with `feed(ids)` and `finish()` that gives the text of ids as they come, in whole characters."""
+        """Return a decoder whose methods `feed(ids)` and `finish()` return text incrementally, in whole characters."""
         errors = arguments.error_handler("errors", errors)
-        return StreamDecoder(self._encoder, errors=errors, skip_special_tokens=skip_special_tokens)
+        skip_special_tokens = arguments.flag("skip_special_tokens", skip_special_tokens)
+        return StreamDecoder(self._codec.encoder, errors=errors, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, ids: Iterable[int], *, errors: str = "replace", skip_special_tokens: bool = False) -> Iterator[str]:
-        """Return an iterator over the text of ids, which may come one by one from a model, as each character is certain."""
+        """Return an iterator over the text of a stream of ids, such as the output of a model, in whole characters."""
         decoder = self.stream_decoder(errors=errors, skip_special_tokens=skip_special_tokens)
         return decode_stream(decoder, arguments.ids("ids", ids))
 
@@ -454,21 +538,24 @@ class Tokenizer:
         out: str | os.PathLike[str] | BinaryIO,
         *,
         dtype: str | None = None,
+        format: str = AUTO,  # noqa: A002
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> int:
-        """Decode a token file to a file or an open binary stream, in little memory; return the number of bytes written.
+        """Decode a token file to a file or a binary stream, and return the number of bytes written.
 
         Parameters
         ----------
         path : path
-            The token file, or `-` for ids from standard input, which need `dtype`.
+            The token file, or `-` for standard input, which requires `dtype`.
         out : path or binary stream
             `-` is standard output.
         dtype : str, optional
-            `uint16` or `uint32`; needed where the file has no description.
+            `uint16` or `uint32`. Required if the file has no description.
+        format : str
+            Name of a registered format of token files, or `auto` for the one that recognizes the file.
         overwrite : bool
-            Whether an existing file is replaced. Without it that is an error, and `path` itself always is.
+            Whether to replace an existing file. It is always an error if `out` is the token file itself.
         progress : callable, optional
 
         Raises
@@ -478,35 +565,33 @@ class Tokenizer:
         TokenFileError
             If the file is broken, or was written by another tokenizer.
         TokenIdError
-            If it holds an id that the vocabulary does not have.
+            If the file contains an id that is not in the vocabulary.
         """
         path = arguments.path("path", path, error=TokenFileError)
         if not hasattr(out, "write"):
             out = arguments.path("out", out, error=OutputError)
-        dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        dtypes = format_of(path, format).dtypes
+        dtype = None if dtype is None else arguments.choice("dtype", dtype, dtypes, error=TokenFileError)
         overwrite = arguments.flag("overwrite", overwrite)
-        tell = arguments.function("progress", progress) or no_progress
-        return decode_file(self._encoder, path, out, dtype=dtype, overwrite=overwrite, tell=tell)
+        report = arguments.function("progress", progress) or no_progress
+        return decode_file(self._codec.encoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)
 
-    # ---- other faces -------------------------------------------------------------------------------------------------
+    # ---- interfaces --------------------------------------------------------------------------------------------------
 
     def as_tiktoken(self, name: str = "bpejit") -> TiktokenEncoding:
-        """Return this tokenizer with the methods of `tiktoken.Encoding`, for code that is written for it."""
-        from bpejit.compat.tiktoken import Encoding
-
-        return Encoding(self, arguments.string("name", name))
+        """Return an object with the interface of `tiktoken.Encoding`."""
+        return TiktokenEncoding(self._codec, arguments.string("name", name))
 
     def as_hf(self, **options: Any) -> HuggingFaceTokenizer:
-        """Return this tokenizer with what training loops use of `transformers.PreTrainedTokenizerFast`.
+        """Return an object with the main part of the interface of `transformers.PreTrainedTokenizerFast`.
 
         Parameters
         ----------
-        options
-            Those of `bpejit.compat.huggingface.HuggingFaceTokenizer`: `eos_token`, `pad_token`, `model_max_length` and so on.
+        **options
+            Options of `bpejit.compat.huggingface.HuggingFaceTokenizer`, such as `eos_token`, `pad_token` and
+            `model_max_length`.
         """
-        from bpejit.compat.huggingface import HuggingFaceTokenizer
-
-        return HuggingFaceTokenizer(self, **options)
+        return HuggingFaceTokenizer(self._codec, **options)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 
@@ -514,7 +599,7 @@ class Tokenizer:
         self,
         path: str | os.PathLike[str],
         *,
-        format: str = "bpejit",  # noqa: A002 - it is the word for it
+        format: str = "bpejit",  # noqa: A002 - the usual name for it
         legacy_merges: bool = False,
         bos_token: str | None = None,
         eos_token: str | None = None,
@@ -523,35 +608,37 @@ class Tokenizer:
         chat_template: str | None = None,
         overwrite: bool = False,
     ) -> str | None:
-        """Save the tokenizer, by default as a folder that is a Hugging Face tokenizer, with `bpejit.json` for what that format
-        cannot say.
+        """Save the tokenizer.
+
+        The default format is a folder that Hugging Face's libraries read, plus `bpejit.json` for everything their format
+        cannot express.
 
         Parameters
         ----------
         path : path
-            A folder; for `tiktoken` a file, `NAME.tiktoken`.
+            A folder, or a file `NAME.tiktoken` for the format `tiktoken`.
         format : str
-            `bpejit`; `hf`, the same, but refused where Hugging Face would give other ids; `tiktoken`, a rank file and the
-            lines of Python that make a `tiktoken.Encoding` of it; `gpt2`, `vocab.json` and `merges.txt`.
+            `bpejit`; `hf`, the same, but an error if Hugging Face's libraries would return other ids; `tiktoken`, a rank file
+            and a Python module that loads it as a `tiktoken.Encoding`; `gpt2`, `vocab.json` and `merges.txt`.
         legacy_merges : bool
-            Whether the merges in `tokenizer.json` are written as `"a b"`, for readers that know no pairs.
+            Whether to write the merges in `tokenizer.json` as `"a b"`, for readers that do not support pairs.
         bos_token, eos_token, pad_token, model_max_length, chat_template : optional
-            Settings for `transformers`, in place of those of the tokenizer (see `train`); the tokens are special tokens that
-            the tokenizer has. Only the formats with a `tokenizer_config.json` take them: not `tiktoken`.
+            Settings for `transformers` that replace those of the tokenizer (see `train`). The tokens must be special tokens
+            of the tokenizer. Formats without a `tokenizer_config.json` (`tiktoken`) do not support these settings.
         overwrite : bool
-            Whether existing files of these names are replaced. Other files of a folder are never touched.
+            Whether to replace existing files with these names. Other files in a folder are never touched.
 
         Returns
         -------
         str, optional
-            For `bpejit`: why other tools cannot read the folder, where they cannot.
+            For `bpejit`: the reason why other tools cannot read the folder, or None if they can.
 
         Raises
         ------
         TokenizerFormatError
-            If the format cannot say what the tokenizer is, or its readers would give other ids.
+            If the format cannot express the tokenizer, or other tools would return other ids.
         OutputError
-            If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
+            If a file cannot be written, or exists and `overwrite` is False. Existing files are then unchanged.
         """
         given = TokenizerConfig.checked(
             bos_token=bos_token,
@@ -562,13 +649,13 @@ class Tokenizer:
         ).fields
         if given and format == "tiktoken":
             raise OptionError(
-                f"{next(iter(given))} is given, and the format 'tiktoken' has no place for it; expected none: leave it out"
+                f"{next(iter(given))} is given, which the format 'tiktoken' cannot store; expected none: leave it out"
             )
-        model = replace(self._model, config=replace(self._model.config, **given)) if given else self._model
+        model = replace(self._codec.model, config=replace(self._codec.model.config, **given)) if given else self._codec.model
         return save_model(
             model,
             arguments.path("path", path, error=OutputError),
-            format=arguments.choice("format", format, FORMATS, error=TokenizerFormatError),
+            format=format,
             legacy_merges=arguments.flag("legacy_merges", legacy_merges),
             overwrite=arguments.flag("overwrite", overwrite),
         )
@@ -587,25 +674,25 @@ def load(
     Parameters
     ----------
     path : path
-        A folder that `Tokenizer.save` or `bpejit train` has written; Hugging Face's `tokenizer.json`; a rank file of tiktoken,
-        `NAME.tiktoken`; Mistral's
-        `tekken.json`; GPT-2's `vocab.json` with `merges.txt` beside it; a folder with one of these; or
-        `hf:ORGANISATION/NAME` or `hf:ORGANISATION/NAME@REVISION` for a repository on the Hugging Face Hub.
+        A folder written by `Tokenizer.save` or `bpejit train`; Hugging Face's `tokenizer.json`; a rank file of tiktoken,
+        `NAME.tiktoken`; Mistral's `tekken.json`; GPT-2's `vocab.json` with `merges.txt` beside it; a folder with one of these;
+        or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging Face Hub.
     pattern : str or tuple of str, optional
-        The split pattern, a preset's name or a regular expression, where the files do not say it. tiktoken's published
-        files are known by name and content.
+        The split pattern, a preset's name or a regular expression, if the files do not contain it. tiktoken's published files
+        are recognized by name and content.
     special_tokens : dict of str to int, optional
-        Text and id of each special token, where the files do not say them; for GPT-2's pair a list is enough.
+        Id of each special token, if the files do not contain them. For GPT-2's files a list is enough.
     unicode : str, optional
-        The version of Unicode by which the split pattern knows letters from other characters, such as "15.0". By default it
-        is the one that bpejit's folder says, and for files of other tools that of tiktoken 0.14 and tokenizers 0.23, "16.0".
+        The version of Unicode that defines the character properties of the split pattern, such as "15.0". Defaults to the
+        version stored in bpejit's folder, and for files of other tools to the version of tiktoken 0.14 and tokenizers 0.23,
+        "16.0".
 
     Raises
     ------
     TokenizerFormatError
-        If it is missing, broken, of no known format, or does not say what is needed.
+        If the file is missing, broken or of an unknown format, or if information is missing.
     PatternError
-        If `unicode` is not known, or newer than what the installed `regex` package has.
+        If `unicode` is unknown, or newer than the version of the installed `regex` package.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What `transformers` reads from `tokenizer_config.json` and `tokenizer.json` does not say. No id depends on it."""
+"""Settings in `tokenizer_config.json` that are not in `tokenizer.json`. They do not affect ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bpejit import arguments
-from bpejit.errors import SpecialTokenError, shorten
+from bpejit.errors import OptionError, SpecialTokenError, shorten
 
 TOKEN_FIELDS = ("bos_token", "eos_token", "pad_token")
 
@@ -19,11 +19,11 @@ class TokenizerConfig:
     Parameters
     ----------
     bos_token, eos_token, pad_token : str, optional
-        Special tokens: the one that begins a text, the one that ends it, and the one that fills up shorter rows.
+        Special tokens for the beginning of a text, for its end, and for padding.
     model_max_length : int, optional
-        Most tokens of a text that the model takes.
+        Maximum number of tokens of a text.
     chat_template : str, optional
-        A Jinja template that makes the text of a conversation.
+        A Jinja template that formats a conversation as text.
     """
 
     bos_token: str | None = None
@@ -34,14 +34,16 @@ class TokenizerConfig:
 
     @classmethod
     def checked(cls, **fields: Any) -> TokenizerConfig:
-        """Make one of arguments of these names, of any type.
+        """Return a configuration, after checking the types of its fields.
 
         Raises
         ------
         ArgumentTypeError, OptionError
         """
         for name in (*TOKEN_FIELDS, "chat_template"):
-            arguments.optional_string(name, fields.get(name))
+            value = arguments.optional_string(name, fields.get(name))
+            if value == "" and name in TOKEN_FIELDS:
+                raise OptionError(f"{name} is empty; expected a special token of at least one character: leave it out")
         length = arguments.optional_whole_number("model_max_length", fields.get("model_max_length"), least=1)
         return cls(**{**fields, "model_max_length": length})
 
@@ -53,11 +55,11 @@ class TokenizerConfig:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What is set, by name."""
+        """The settings that are not None, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def check_tokens(self, special_tokens: Collection[str]) -> None:
-        """Raise if a token is not among the special tokens of a tokenizer.
+        """Check that all tokens are special tokens of a tokenizer.
 
         Raises
         ------
@@ -66,6 +68,6 @@ class TokenizerConfig:
         for name, token in self.tokens.items():
             if token not in special_tokens:
                 raise SpecialTokenError(
-                    f"{name} is {shorten(token)}, which is no special token of the tokenizer; expected one of "
+                    f"{name} is {shorten(token)}, which is not a special token of the tokenizer; expected one of "
                     f"{shorten(list(special_tokens))}: choose one of these, or train with it"
                 )

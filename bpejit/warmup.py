@@ -1,4 +1,4 @@
-"""Compile every kernel ahead of the first use."""
+"""Compile all kernels ahead of first use."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bpejit import arguments
 from bpejit.jit.dispatch import is_first_run, on_compile
 
-# Long and short pre-tokens, tied pairs, a special token: each kernel has something to do.
+# Long and short pre-tokens, tied pairs and a special token, so that every kernel runs.
 _TEXT = b"low lower lowest newest widest<|endoftext|>" * 3 + b"a pre-token beyond fifteen bytes: " + b"abc" * 40
 
 
 def warmup(part: str | None = None) -> tuple[int, float]:
-    """Compile the kernels for this machine, or load those that were compiled before.
+    """Compile the kernels for this machine, or load them from the disk cache.
 
     Parameters
     ----------
     part : str, optional
-        Only those of one part: `training`, `encoding` or `others`.
+        One of `training`, `encoding` and `others`. By default, all kernels are compiled.
 
     Returns
     -------
@@ -28,7 +29,13 @@ def warmup(part: str | None = None) -> tuple[int, float]:
         Number of kernels that were not in the disk cache.
     seconds : float
         Wall time.
+
+    Raises
+    ------
+    OptionError
+        If `part` is unknown.
     """
+    part = None if part is None else arguments.choice("part", part, ("training", "encoding", "others"))
     begun = time.perf_counter()
     compiled = 0
 
@@ -46,10 +53,10 @@ def warmup(part: str | None = None) -> tuple[int, float]:
 
 @contextmanager
 def compiling_meanwhile(part: str) -> Iterator[None]:
-    """Have another process compile a part while the block runs, if this machine has compiled nothing yet.
+    """Compile a part in another process while the block runs, if this machine has compiled nothing yet.
 
-    Whoever trains a first tokenizer encodes with it next: the two take as long to compile, and there mostly is a processor
-    to spare. Nothing depends on that process; what it fails to do is done when it is needed.
+    After training a first tokenizer, users encode with it. Both parts take equally long to compile, and a second processor is
+    usually idle. Nothing depends on the other process: kernels that it fails to compile are compiled when they are needed.
     """
     if not is_first_run():
         yield
@@ -68,19 +75,19 @@ def _train() -> None:
     from bpejit.arrays import padded_text
     from bpejit.splitting import Splitter
     from bpejit.training.counting import PretokenCounter, merge_tables
-    from bpejit.training.merge_learner import TIE_RULES, learn_merges
+    from bpejit.training.merge_learner import learn_merges
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     text, n_bytes = padded_text(_TEXT)
     splitter.find_cut(text, 0, n_bytes, n_bytes)
-    # The smallest tables, so that those kernels run that make them larger.
+    # The smallest tables, so that the kernels that grow them run.
     counter = PretokenCounter(slots=512, arena_bytes=1)
     counter.add_text(splitter, text, n_bytes, n_bytes, True)
     for number in range(1000):
         word, length = padded_text(b"%d" % number)
         counter.add_text(splitter, word, length, length, True)
     table = merge_tables([counter.table(), counter.table()])
-    learn_merges(table, 200, tie_break=TIE_RULES[0])
+    learn_merges(table, 200)
 
 
 def _encode() -> None:
@@ -88,7 +95,7 @@ def _encode() -> None:
     from bpejit.model import Model
     from bpejit.splitting import Splitter
 
-    # Cutting a text into chunks is compiled for training, meanwhile.
+    # `find_cut` is compiled by the process that trains.
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     encoder = Encoder(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}), splitter)
@@ -99,10 +106,10 @@ def _encode() -> None:
 
 
 def _run_others() -> None:
-    from bpejit.formats.ranks import recover_merges
-    from bpejit.splitting.special_finder import SpecialFinder
+    from bpejit.ranked_merges import recover_merges
+    from bpejit.splitting.special_token_finder import SpecialTokenFinder
     from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
-    list(SpecialFinder([b"<|endoftext|>"]).spans(_TEXT))
+    list(SpecialTokenFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")

@@ -1,6 +1,6 @@
 """The command line of bpejit: thin commands around the library, installed as `bpejit_cli`.
 
-Nothing heavy is imported before a command runs, so `bpejit --help` answers at once.
+Heavy modules are imported only when a command runs, so that `bpejit --help` is fast.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import sys
 import time
 
 INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after Ctrl-C and after SIGTERM: 128 and the number of the signal, as in shells."""
+"""Exit codes after Ctrl-C and SIGTERM: 128 plus the signal number, as in shells."""
 
-_AGAIN = 2.0
-"""Seconds for which further SIGTERMs are ignored, so that they do not interrupt the removal of temporary files."""
+_IGNORE_SECONDS = 2.0
+"""Period in which further SIGTERMs are ignored, so that they do not interrupt the removal of temporary files."""
 
 
 def _terminate_by_exception() -> None:
-    """Have SIGTERM, with which schedulers and containers end a job, raise SystemExit, so that temporary files are removed."""
-    last = -_AGAIN
+    """Raise SystemExit on SIGTERM, which schedulers and containers send, so that temporary files are removed."""
+    last = -_IGNORE_SECONDS
 
     def terminate(_number: int, _frame: object) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _AGAIN:
+        if now - last >= _IGNORE_SECONDS:
             last = now
             sys.exit(TERMINATED)
 
@@ -38,8 +38,8 @@ def main() -> None:
     streams.prepare()
     try:
         _terminate_by_exception()
-        # NumPy's OpenBLAS starts a thread for each processor, at import and after each fork, that waits busily for a tenth of
-        # a second: a fifth of the CPU time of a training on 30 MB. Nothing here multiplies large matrices.
+        # At import and after each fork, OpenBLAS in NumPy starts a thread per processor that busy-waits for 0.1 s:
+        # a fifth of the CPU time of training on 30 MB. Nothing here multiplies large matrices.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from .app import program
 
@@ -49,7 +49,7 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except SystemExit as end:
         if end.code == TERMINATED:
-            # Python restores the default action of handled signals before it ends: one more SIGTERM would change the exit code.
+            # Python restores the default signal handlers at exit, and another SIGTERM would then change the exit code.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             sys.stderr.write("bpejit: terminated\n")
         raise

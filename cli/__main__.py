@@ -1,4 +1,4 @@
-"""`python -m cli` from a checkout."""
+"""Entry point of `python -m cli` in a checkout."""
 
 from . import main
 

@@ -1,4 +1,4 @@
-"""The `bpejit` command: the group, and what happens when something goes wrong."""
+"""The `bpejit` command: its subcommands and its error handling."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from bpejit import __version__
 from bpejit.errors import BpejitError, shorten
 
 from . import INTERRUPTED
-from .cmd_cache import cache_command
-from .cmd_decode import decode
-from .cmd_encode import encode
-from .cmd_export import export
-from .cmd_info import info
-from .cmd_split import split
-from .cmd_subword import subword
-from .cmd_train import train
-from .cmd_verify import verify
-from .cmd_warmup import warmup_command
+from .command_types import Group
 from .option_names import COMMAND, with_option_names
-from .options import DEBUG, debug_option
+from .reporting import DEBUG, debug_option
+
+COMMANDS = {
+    "train": "cmd_train:train",
+    "encode": "cmd_encode:encode",
+    "decode": "cmd_decode:decode",
+    "info": "cmd_info:info",
+    "split": "cmd_split:split",
+    "export": "cmd_export:export",
+    "verify": "cmd_verify:verify",
+    "tokens": "cmd_tokens:tokens",
+    "subword": "cmd_subword:subword",
+    "warmup": "cmd_warmup:warmup_command",
+    "cache": "cmd_cache:cache_command",
+}
+"""Module and attribute of each command, in the order in which help lists them."""
 
 _LONGEST, _QUOTED = 1000, 200
-"""Above how many characters a message of click is cut, and how many of it stay at each end."""
+"""Longest message of click that is printed whole, and the number of characters that remain at each end of longer ones."""
 
 
-class Program(click.Group):
+class Program(Group):
     """A group that turns exceptions into one line on standard error and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the commands in the order in which they are used."""
-        return list(self.commands)
-
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Parse the arguments; `--help` and `--version` write here."""
+        """Parse the arguments. `--help` and `--version` write their text here."""
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
@@ -60,7 +62,7 @@ class Program(click.Group):
         except Exception as error:
             pipe = _broken_pipe(error)
             if pipe is not None:
-                raise pipe from None  # click leaves quietly
+                raise pipe from None  # click exits without a message
             if ctx.meta.get(DEBUG):
                 raise
             click.echo(f"bpejit: error: {_one_line(error, ctx.meta.get(COMMAND))}", err=True)
@@ -68,7 +70,7 @@ class Program(click.Group):
 
 
 def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:
-    """Find the broken pipe behind an error: the reader of our output has gone, as in `bpejit decode ... | head`."""
+    """Return the broken pipe that caused an error, as in `bpejit decode ... | head`, or None."""
     while error is not None:
         if isinstance(error, BrokenPipeError):
             return error
@@ -86,12 +88,12 @@ def _one_line(error: Exception, command: click.Command | None) -> str:
         return f"the path {shorten(error.filename)} is too long for this system; expected a shorter one: choose another name"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and error.filename is None:
         reason = os.strerror(error.errno)
-        return f"cannot write to standard output: {reason}; expected room for the whole output: redirect it to another place"
-    return f"{type(error).__name__}: {text}; bpejit did not expect this: run again with `--debug` and report the traceback"
+        return f"cannot write to standard output: {reason}; expected space for the whole output: redirect it to another disk"
+    return f"{type(error).__name__}: {text}; this is an internal error: run again with `--debug` and report the traceback"
 
 
 def _cut(error: click.ClickException) -> click.ClickException:
-    """Return the error with the ends of its message, which quotes a long value."""
+    """Return the error with a long message cut in the middle."""
     text = error.format_message()
     if len(text) <= _LONGEST:
         return error
@@ -99,11 +101,13 @@ def _cut(error: click.ClickException) -> click.ClickException:
     return click.UsageError(text, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(text)
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Program, locations=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="bpejit", message="%(prog)s %(version)s")
 @debug_option
 def program() -> None:
-    """Train byte-pair encodings, and turn text into tokens and back.
+    """Train byte-pair encodings, encode text as token ids, and decode ids.
 
     \b
     Example:
@@ -111,7 +115,3 @@ def program() -> None:
         bpejit encode corpus.txt --out tokens.bin
         bpejit decode tokens.bin --out back.txt
     """
-
-
-for command in (train, encode, decode, info, split, export, verify, subword, warmup_command, cache_command):
-    program.add_command(command)

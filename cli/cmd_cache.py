@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -10,13 +9,15 @@ import click
 
 from bpejit.errors import BpejitError
 
-from .options import debug_option
+from .command_types import command
 from .progress import format_bytes
+from .reporting import debug_option, is_quiet, report_options, wants_json, write_json, write_table
 
 
 @click.group("cache")
+@debug_option
 def cache_command() -> None:
-    """Show or empty the cache of compiled kernels.
+    """Show or clear the cache of compiled kernels.
 
     \b
     Example:
@@ -25,26 +26,30 @@ def cache_command() -> None:
     """
 
 
-@cache_command.command("info")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@debug_option
-def info(*, as_json: bool) -> None:
-    """Show where the cache is, whether it can be used, and what it holds.
+@command("info")
+@report_options
+def info() -> None:
+    """Show the location of the cache, whether it is usable, and its contents.
 
     \b
     Example:
         bpejit cache info
+        bpejit cache info --json
     """
     found = _describe()
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
+    if wants_json():
+        write_json(**found)
         return
-    click.echo(f"{'folder':<16}{found['folder'] or 'none'}{_named_by(found['named_by'])}")
-    click.echo(f"{'usable':<16}{'yes' if found['problem'] is None else 'no: ' + found['problem']}")
-    click.echo(f"{'size':<16}{format_bytes(found['bytes'])}")
     shipped = "kernels that came with the package are used" if found["shipped"] else "none"
-    click.echo(f"{'shipped':<16}{shipped}")
-    click.echo(f"{'this version':<16}{found['current']}")
+    write_table(
+        (
+            ("folder", (found["folder"] or "none") + (f" ({found['named_by']})" if found["named_by"] else "")),
+            ("usable", "yes" if found["problem"] is None else f"no: {found['problem']}"),
+            ("size", format_bytes(found["bytes"])),
+            ("shipped", shipped),
+            ("this version", found["current"]),
+        )
+    )
     for folder in found["contents"]:
         files, days = folder["files"], folder["days_unused"]
         used = "today" if days == 0 else f"{days} day{'' if days == 1 else 's'} ago"
@@ -52,12 +57,12 @@ def info(*, as_json: bool) -> None:
         click.echo(f"{folder['name']:<33}{files:>5} file{' ' if files == 1 else 's'}{size:>11}  last used {used}")
 
 
-@cache_command.command("clear")
-@debug_option
+@command("clear")
+@report_options
 def clear() -> None:
-    """Remove all compiled kernels and pattern tables; later runs make them again.
+    """Remove all compiled kernels and pattern tables. Later runs create them again.
 
-    Other processes may go on using bpejit meanwhile.
+    This is safe while other processes use bpejit.
 
     \b
     Example:
@@ -71,7 +76,14 @@ def clear() -> None:
     except folders.FolderError as error:
         raise BpejitError(f"the cache cannot be cleared: {error}: remove the folder yourself") from error
     n_files, n_bytes = (0, 0) if root is None else upkeep.clear(root)
-    click.echo(f"removed {n_files:,} file{'' if n_files == 1 else 's'} ({format_bytes(n_bytes)}) from `{path}`")
+    if wants_json():
+        write_json(folder=str(path), files=n_files, bytes=n_bytes)
+    elif not is_quiet():
+        click.echo(f"removed {n_files:,} file{'' if n_files == 1 else 's'} ({format_bytes(n_bytes)}) from `{path}`")
+
+
+cache_command.add_command(info)
+cache_command.add_command(clear)
 
 
 def _describe() -> dict[str, Any]:
@@ -83,7 +95,7 @@ def _describe() -> dict[str, Any]:
         path, variable = folders.find_place()
         root = folders.resolve(path)
     except folders.FolderError:
-        pass  # `find_problem` has the reason
+        pass  # `find_problem` returns the reason
     contents = [] if root is None else upkeep.list_folders(root)
     now = time.time()
     return {
@@ -103,7 +115,3 @@ def _describe() -> dict[str, Any]:
             for folder in contents
         ],
     }
-
-
-def _named_by(variable: str | None) -> str:
-    return f" ({variable})" if variable else ""

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import click
 
-from .options import debug_option, dtype_option, overwrite_option, quiet_option, read_tokenizer, tokenizer_option
+from bpejit.tokenfiles import AUTO
+
+from .command_types import command
+from .options import (
+    complete_path,
+    dtype_option,
+    out_option,
+    overwrite_option,
+    read_tokenizer,
+    token_format_option,
+    tokenizer_option,
+)
 from .progress import format_bytes, format_rate, format_seconds, watch
+from .reporting import check_json_output, report_options, wrote
 
 
-@click.command()
-@click.argument("tokens", metavar="TOKENS")
+@command()
+@click.argument("tokens", metavar="TOKENS", shell_complete=complete_path)
 @tokenizer_option
-@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it, or with -.")
+@out_option("File to write the text to.  [default: standard output]")
 @overwrite_option
 @dtype_option
-@quiet_option
-@debug_option
+@token_format_option(AUTO)
+@report_options
 def decode(
     *,
     tokens: str,
@@ -26,9 +38,9 @@ def decode(
     out: str | None,
     overwrite: bool,
     dtype: str | None,
-    quiet: bool,
+    token_format: str,
 ) -> None:
-    """Turn a file of token ids back into the bytes it was made from.
+    """Decode a file of token ids into the original bytes.
 
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
 
@@ -37,18 +49,26 @@ def decode(
         bpejit decode tokens.bin --out back.txt
         bpejit decode tokens.bin | head
     """
-    from bpejit.formats.recognise import tokenizer_files
-    from bpejit.storage.outputs import check_outputs, is_standard_output
-    from bpejit.tokenfiles.flat import token_inputs
-
     target = "-" if out is None else out
-    with watch(quiet=quiet) as progress:
-        check_outputs([target], inputs=[*token_inputs(tokens), *tokenizer_files(tokenizer_path)], overwrite=overwrite)
+    check_json_output(target)
+    from bpejit.formats.recognize import tokenizer_files
+    from bpejit.storage.outputs import check_outputs
+    from bpejit.tokenfiles.opening import token_inputs
+
+    with watch() as progress:
+        read = [*token_inputs(tokens, format=token_format), *tokenizer_files(tokenizer_path)]
+        check_outputs([target], inputs=read, overwrite=overwrite)
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         begun = progress.seconds
-        written = tokenizer.decode_file(tokens, target, dtype=dtype, overwrite=overwrite, progress=progress)
+        written = tokenizer.decode_file(
+            tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress
+        )
         seconds = progress.seconds - begun
-    progress.say(
+    progress.finish(
         f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
-        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if not is_standard_output(target) else "")
+        f"({format_rate(written, seconds, 'bytes')}); {wrote(target)}",
+        out=target,
+        tokens=progress.stages["decode"].done,
+        bytes=written,
+        seconds=seconds,
     )

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import debug_option, overwrite_option, pattern_options, quiet_option, read_tokenizer
+from .command_types import command
+from .options import LazyChoice, complete_path, out_option, overwrite_option, pattern_options, read_tokenizer
+from .reporting import is_quiet, report_options, wants_json, write_json
 
 if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer
 
-FORMATS = ("hf", "tiktoken", "gpt2")
+
+def _format_names() -> tuple[str, ...]:
+    from bpejit.formats.registry import writable_names
+
+    return tuple(name for name in writable_names() if name != "bpejit")
 
 
-@click.command()
-@click.argument("tokenizer", metavar="TOKENIZER")
-@click.option("--to", "form", type=click.Choice(FORMATS), help="The format to write.")
-@click.option("--out", metavar="PATH", help="Where to write: a folder, or for tiktoken a file NAME.tiktoken.")
+@command()
+@click.argument("tokenizer", metavar="TOKENIZER", shell_complete=complete_path)
+@click.option(
+    "--to", "form", type=LazyChoice("format", _format_names), help="Format to write: hf, tiktoken, gpt2, or a registered one."
+)
+@out_option("Folder to write, or for tiktoken a file NAME.tiktoken.", metavar="PATH")
 @overwrite_option
-@click.option("--legacy-merges", is_flag=True, help='For hf: write merges as "a b", for readers that know no pairs.')
-@click.option("--check", is_flag=True, help="Have the other tools that are installed read the file, and compare ids.")
+@click.option("--legacy-merges", is_flag=True, help='For hf: write merges as "a b", for old readers.')
+@click.option("--check", is_flag=True, help="Read the file with the other tools that are installed, and compare ids.")
 @pattern_options
-@quiet_option
-@debug_option
+@report_options
 def export(
     *,
     tokenizer: str,
@@ -35,15 +42,14 @@ def export(
     pattern: str | None,
     special_tokens: dict[str, int] | None,
     unicode: str | None,
-    quiet: bool,
 ) -> None:
     """Write a tokenizer in the format of another tool, with equal ids.
 
-    TOKENIZER is a folder that bpejit wrote, Hugging Face's tokenizer.json, a file NAME.tiktoken, tekken.json,
-    GPT-2's vocab.json with merges.txt beside it, a folder with one of these, or hf:ORGANISATION/NAME.
-    What the format cannot say, or the tool would read otherwise, is refused with the reason.
-    llama.cpp knows split patterns by a hash of what they do: it refuses a tokenizer with a pattern of your own.
-    --check without --to and --out checks TOKENIZER as it is; the exit code is 1 if a reader gives other ids.
+    TOKENIZER is a folder written by bpejit, a Hugging Face tokenizer.json, a file NAME.tiktoken, tekken.json,
+    vocab.json of GPT-2 with merges.txt next to it, a folder with one of these, or hf:ORGANIZATION/NAME.
+    A tokenizer that the format cannot represent exactly is refused with the reason.
+    llama.cpp identifies split patterns by a hash of their results, and refuses custom patterns.
+    --check without --to and --out checks TOKENIZER itself; the exit code is 1 if a reader returns different ids.
 
     \b
     Example:
@@ -52,30 +58,39 @@ def export(
         bpejit export tokenizer --check
     """
     if (form is None) != (out is None) or not (form or check):
-        raise click.UsageError("--to and --out belong together; expected both, or --check alone: give both")
+        raise click.UsageError("`--to` and `--out` belong together; expected both, or `--check` alone: give both")
+    report: dict[str, Any] = {"out": out, "format": form, "notes": [], "checks": None}
     if form is None or out is None:
-        _check(read_tokenizer(tokenizer, pattern, special_tokens, unicode), tokenizer)
-        return
-    from bpejit.formats.export import check_save
-    from bpejit.formats.recognise import tokenizer_files
+        checked, path = read_tokenizer(tokenizer, pattern, special_tokens, unicode), tokenizer
+    else:
+        from bpejit.formats.export import check_save
+        from bpejit.formats.recognize import tokenizer_files
 
-    check_save(out, format=form, inputs=tokenizer_files(tokenizer), overwrite=overwrite)
-    loaded = read_tokenizer(tokenizer, pattern, special_tokens, unicode)
-    loaded.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
-    if not quiet:
-        click.echo(f"wrote `{out}` for {form}", err=True)
-        for line in (*_usage(form, out), *_notes(form, loaded)):
-            click.echo(line, err=True)
+        check_save(out, format=form, inputs=tokenizer_files(tokenizer), overwrite=overwrite)
+        checked, path = read_tokenizer(tokenizer, pattern, special_tokens, unicode), out
+        checked.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
+        report["notes"] = _notes(form, checked)
+        if not (is_quiet() or wants_json()):
+            for line in (f"wrote `{out}` for {form}", *_usage(form, out), *(f"note: {note}" for note in report["notes"])):
+                click.echo(line, err=True)
+    different = False
     if check:
-        _check(loaded, out)
+        report["checks"] = _check(checked, path)
+        different = any(found["status"] == "different" for found in report["checks"])
+    if wants_json():
+        write_json(**report)
+    if different:
+        raise click.exceptions.Exit(1)
 
 
 def _usage(form: str, out: str) -> list[str]:
-    """Return the lines of Python that load what was written."""
+    """Return the lines of Python that load the output."""
     if form in ("hf", "gpt2"):
         load = f"tokenizer = AutoTokenizer.from_pretrained({out!r})"
         return ["in Python:", "  from transformers import AutoTokenizer", f"  {load}"]
-    from bpejit.formats.tiktoken import module_path
+    if form != "tiktoken":
+        return []
+    from bpejit.formats.tiktoken_ranks import module_path
 
     module = module_path(out)
     return [f"in Python, from the folder `{module.parent}`:", f"  from {module.stem} import encoding"]
@@ -87,23 +102,24 @@ def _notes(form: str, tokenizer: Tokenizer) -> list[str]:
     from bpejit.formats.readers import note
 
     found = note(tokenizer.model)
-    return [f"note: {found}"] if found else []
+    return [found] if found else []
 
 
-def _check(tokenizer: Tokenizer, path: str) -> None:
-    """Print what other tools make of a file; exit with 1 if one gives other ids."""
+def _check(tokenizer: Tokenizer, path: str) -> list[dict[str, str]]:
+    """Return the result of each reader of a file, and print them as a table unless the user wants JSON."""
     from bpejit.verification.acceptance import check_readers
 
-    meanings = {"equal": "reads it with equal ids", "different": "GIVES OTHER IDS", "refused": "refuses it"}
-    different = False
+    meanings = {"equal": "reads it with equal ids", "different": "RETURNS DIFFERENT IDS", "refused": "refuses it"}
+    results = []
     for found in check_readers(tokenizer, path):
-        different |= found.status == "different"
+        results.append({"reader": found.reader, "version": found.version, "status": found.status, "detail": found.detail})
+        if wants_json():
+            continue
         meaning = meanings.get(found.status, "is not installed")
-        detail = f": {_shortened(found.detail)}" if found.status in ("different", "refused") else ""
+        detail = f": {_shorten(found.detail)}" if found.status in ("different", "refused") else ""
         click.echo(f"{found.reader:<16}{found.version:<12}{meaning}{detail}")
-    if different:
-        raise click.exceptions.Exit(1)
+    return results
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 160 else text[:157] + "..."

@@ -9,40 +9,50 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.errors import BpejitError
+from bpejit.errors import BpejitError, shorten
+from bpejit.tokenfiles import AUTO
 
-from .options import debug_option, dtype_option, pattern_options, read_tokenizer
+from .command_types import command
+from .options import complete_path, dtype_option, pattern_options, read_tokenizer, token_format_option
 from .quoting import quoted
+from .reporting import json_text, report_options, wants_json, write_json, write_table
+from .token_files import describe_token_file, token_file_lines
 
 if TYPE_CHECKING:
     from bpejit import Tokenizer
     from bpejit.model import Model
 
 SHOWN = 5
-"""How many tokens, merges or inputs a line shows."""
+"""Number of tokens, merges or inputs in a line."""
 
-FIRST_IDS = 10
+SHOWN_SPECIAL_TOKENS = 20
+"""Number of special tokens in a line."""
+
+LONGEST_TOKEN = 60
+"""Number of characters of a token in a line."""
 
 HEAD_BYTES = 4096
-"""How much of a file of no known format is looked at."""
+"""Number of bytes that are checked for text in a file of unknown format."""
 
 
-@click.command()
-@click.argument("path", metavar="TOKENIZER|TOKENS")
-@click.option("--verify", is_flag=True, help="Read all ids of a token file, and compare them with the hash in its description.")
+@command()
+@click.argument("path", metavar="TOKENIZER|TOKENS", shell_complete=complete_path)
+@click.option("--verify", is_flag=True, help="Compare all ids of a token file with the hash in its description.")
 @dtype_option
+@token_format_option(AUTO)
 @pattern_options
-@debug_option
+@report_options
 def info(
     *,
     path: str,
     verify: bool,
     dtype: str | None,
+    token_format: str,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
     unicode: str | None,
 ) -> None:
-    """Say what a tokenizer or a token file holds.
+    """Describe a tokenizer or a token file.
 
     \b
     Example:
@@ -54,20 +64,25 @@ def info(
         from bpejit.formats.published import explain_name
 
         raise BpejitError(explain_name(path) or f"there is no `{path}`; expected a tokenizer or a token file: check the path")
-    lines = (
-        _token_file_lines(path, dtype, verify=verify)
-        if _is_token_file(path, dtype, verify=verify)
-        else _tokenizer_lines(read_tokenizer(path, pattern, special_tokens, unicode), path)
-    )
-    for name, value in lines:
-        click.echo(f"{name:<16}{value}")
+    if _is_token_file(path, dtype, token_format, verify=verify):
+        fields = describe_token_file(path, dtype, token_format, verify=verify)
+        if wants_json():
+            write_json(**fields)
+        else:
+            write_table(token_file_lines(fields))
+        return
+    tokenizer = read_tokenizer(path, pattern, special_tokens, unicode)
+    if wants_json():
+        write_json(**_tokenizer_fields(tokenizer, path))
+    else:
+        write_table(_tokenizer_lines(tokenizer, path))
 
 
-def _is_token_file(path: str, dtype: str | None, *, verify: bool) -> bool:
-    """Return whether a path is to be read as a token file: the user says so, it has a description, or it may be one."""
+def _is_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool) -> bool:
+    """Return True if a path is read as a token file: by an option, by its format, or since it is nothing else."""
     from bpejit.errors import TokenizerFormatError
-    from bpejit.formats.recognise import recognise
-    from bpejit.tokenfiles.description import sidecar_path
+    from bpejit.formats.recognize import recognize
+    from bpejit.tokenfiles.opening import recognized_format
 
     if path.startswith("hf:") or Path(path).is_dir():
         if verify:
@@ -75,29 +90,29 @@ def _is_token_file(path: str, dtype: str | None, *, verify: bool) -> bool:
                 f"`{path}` is a tokenizer; expected a token file, whose ids `--verify` compares with a hash: leave it out"
             )
         return False
-    if dtype is not None or verify or sidecar_path(path).exists():
+    if dtype is not None or token_format != AUTO or verify or recognized_format(path) is not None:
         return True
     try:
-        recognise(path)
+        recognize(path)
     except TokenizerFormatError:
         if Path(path).suffix == ".json":
             raise
         if _is_text(path):
             raise BpejitError(
-                f"`{path}` is neither a tokenizer nor a token file: it holds text, and there is no "
-                f"`{sidecar_path(path)}` that describes it; expected a tokenizer or a token file: encode the text with "
-                "`bpejit encode`, or say `--dtype` if it is a token file of another tool"
+                f"`{path}` is neither a tokenizer nor a token file: it contains text, and there is no description "
+                f"`{path}.json`; expected a tokenizer or a token file: encode the text with "
+                "`bpejit encode`, or give `--dtype` for a token file of another tool"
             ) from None
         return True
     return False
 
 
 def _is_text(path: str) -> bool:
-    """Return whether a file begins with UTF-8 text without control characters, which 2-byte and 4-byte ids hardly ever are."""
+    """Return True if a file begins with UTF-8 text without control characters, which token files hardly ever do."""
     with Path(path).open("rb") as file:
         head = file.read(HEAD_BYTES)
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # incremental, since the last character may be incomplete
     except UnicodeDecodeError:
         return False
     return bool(text) and all(character >= " " or character in "\t\n\v\f\r\x1b" for character in text)
@@ -116,15 +131,15 @@ def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str
     )
     yield (
         "special tokens",
-        ", ".join(f"{_show_special(text)} = {token_id}" for text, token_id in model.special_tokens.items()) or "none",
+        _show_special_tokens(model) or "none",
     )
     pattern = compile_pattern(model.pattern, unicode=model.unicode)
-    how = f"runs through the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
+    how = f"runs in the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
     shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
     yield "split pattern", f"{shown} ({how})"
-    yield "unicode", model.unicode or f"{installed_unicode()}, that of the installed regex package"
-    if model.preparation is not None:
-        yield "before that", f"normalizer {model.preparation.normalizer}, pre-tokenizer {model.preparation.pre_tokenizer}"
+    yield "unicode", model.unicode or f"{installed_unicode()}, as in the installed regex package"
+    if model.pipeline is not None:
+        yield "pipeline", f"normalizer {model.pipeline.normalizer}, pre-tokenizer {model.pipeline.pre_tokenizer}"
     yield "tie rule", model.tie_break or "not known"
     longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
     yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)
@@ -155,7 +170,7 @@ def _show_merge(model: Model, rank: int) -> str:
 
 
 def _show_note(value: Any) -> str:
-    """Write what the training notes say: numbers, and the list of inputs."""
+    """Return a training note as text."""
     if isinstance(value, dict):
         size = value.get("bytes")
         return str(value.get("path", value)) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
@@ -168,45 +183,48 @@ def _show_note(value: Any) -> str:
 
 
 def _show(token: bytes) -> str:
-    """Write a token in quotes: as text where it is text, else as bytes."""
+    """Return a token in quotes, as text if it is valid UTF-8 and otherwise as bytes, shortened if it is long."""
     try:
-        return repr(token.decode("utf-8"))
+        return shorten(token.decode("utf-8"), LONGEST_TOKEN)
     except UnicodeDecodeError:
-        return repr(token)
+        return shorten(token, LONGEST_TOKEN)
 
 
-def _show_special(text: str) -> str:
+def _show_special_tokens(model: Model) -> str:
     from bpejit.model import special_bytes
 
-    return quoted(special_bytes(text))
+    tokens = list(model.special_tokens.items())
+    shown = []
+    for text, token_id in tokens[:SHOWN_SPECIAL_TOKENS]:
+        token = quoted(special_bytes(text))
+        shown.append(f"{token if len(token) <= LONGEST_TOKEN else shorten(text, LONGEST_TOKEN)} = {token_id}")
+    if len(tokens) > SHOWN_SPECIAL_TOKENS:
+        shown.append(f"and {len(tokens) - SHOWN_SPECIAL_TOKENS:,} more")
+    return ", ".join(shown)
 
 
-def _token_file_lines(path: str, dtype: str | None, *, verify: bool) -> Iterator[tuple[str, str]]:
-    from bpejit.tokenfiles.description import sidecar_path
-    from bpejit.tokenfiles.flat import open_tokens
+def _tokenizer_fields(tokenizer: Tokenizer, path: str) -> dict[str, Any]:
+    """Return the fields of the report on a tokenizer."""
+    from bpejit.splitting import compile_pattern
 
-    described = sidecar_path(path).exists()
-    # Without its description a file may be of either dtype; as uint16 it opens whenever it is whole.
-    tokens = open_tokens(path, dtype=dtype or (None if described else "uint16"))
-    if verify:
-        tokens.verify()
-    yield "token file" if described or dtype else "file", path
-    yield "file size", f"{Path(path).stat().st_size:,} bytes"
-    if not described and not dtype:
-        yield (
-            "kind",
-            f"not known: it is not a tokenizer, and there is no `{sidecar_path(path)}`; say `--dtype` for a token file",
-        )
-        yield "tokens", f"{tokens.n_tokens:,} if they are uint16, {tokens.n_tokens // 2:,} if they are uint32"
-        return
-    yield "dtype", tokens.dtype
-    yield "tokens", f"{tokens.n_tokens:,}"
-    if not described:
-        yield "first ids", " ".join(map(str, tokens.ids[:FIRST_IDS].tolist()))
-        return
-    read = tokens.bytes_read or 0
-    yield "text", f"{read:,} bytes" + (f", {read / tokens.n_tokens:.2f} per token" if tokens.n_tokens else "")
-    yield "vocab size", f"{tokens.vocab_size:,}"
-    yield "tokenizer", str(tokens.tokenizer_sha256)
-    yield "ids sha256", (tokens.ids_sha256 or "not in the description") + (", verified" if verify else "")
-    yield "first ids", " ".join(map(str, tokens.ids[:FIRST_IDS].tolist()))
+    model = tokenizer.model
+    pattern = compile_pattern(model.pattern, unicode=model.unicode)
+    pipeline = model.pipeline
+    longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
+    return {
+        "kind": "tokenizer",
+        "path": path,
+        "vocab_size": model.vocab_size,
+        "merges": None if model.ranked else len(model.merges),
+        "special_tokens": dict(model.special_tokens),
+        "pattern": model.pattern,
+        "pattern_reason": pattern.reason,
+        "pattern_runs_in": "regex" if pattern.kind == "regex" else "automaton",
+        "unicode": model.unicode,
+        "normalizer": None if pipeline is None else pipeline.normalizer,
+        "pre_tokenizer": None if pipeline is None else pipeline.pre_tokenizer,
+        "tie_break": model.tie_break,
+        "longest_tokens": [json_text(token) for token in longest],
+        "training": dict(model.training),
+        "sha256": model.sha256,
+    }

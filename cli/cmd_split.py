@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.splitting.presets import PRESETS_WITH_SOURCE, Pattern, pattern_source
+from bpejit.splitting.presets import PRESET_TABLE, Pattern, pattern_source
 
-from .options import PATTERNS, debug_option, input_format_option, quiet_option, unicode_option
+from .command_types import command
+from .count_type import Count
+from .options import PATTERNS, complete_path, complete_pattern, input_argument, input_format_option, unicode_option
 from .progress import format_bytes, watch
 from .quoting import quoted
+from .reporting import json_text, report_options, wants_json, write_json
 
 if TYPE_CHECKING:
     from bpejit.arrays import Array
@@ -25,64 +28,63 @@ DEFAULT_COUNT = 100
 STATS_COUNT = 10
 
 LONGEST_SHOWN = 72
-"""Characters of a pre-token that a line of `--stats` shows."""
+"""Number of characters of a pre-token in a line of `--stats`."""
 
 
 def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if not value:
         return
-    for name, preset in PRESETS_WITH_SOURCE.items():
+    for name, preset in PRESET_TABLE.items():
         click.echo(f"{name:<15}{preset.used_by:<42}{preset.source}")
     ctx.exit()
 
 
-@click.command()
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@command()
+@input_argument
 @click.option(
     "--pattern",
     "patterns",
     multiple=True,
     metavar="NAME|REGEX",
-    help=f"The split pattern: {', '.join(PATTERNS)}, or a regular expression; given again, each splits the pieces of the "
-    "one before.  [default: gpt2]",
+    shell_complete=complete_pattern,
+    help=f"Split pattern: {', '.join(PATTERNS)}, or a regular expression. If repeated, each pattern splits the pre-tokens of "
+    "the previous one.  [default: gpt2]",
 )
 @click.option(
-    "--special", "specials", multiple=True, metavar="TEXT", help="A special token, found before the pattern; may be repeated."
+    "--special-token", "special_tokens", multiple=True, metavar="TEXT", help="Special token to split off; may be repeated."
 )
-@click.option("--tokenizer", metavar="FOLDER", help="Take pattern and special tokens of a tokenizer.")
-@unicode_option("the one that the tokenizer or the regex package has")
+@click.option(
+    "--tokenizer", metavar="FOLDER", shell_complete=complete_path, help="Use the pattern and special tokens of a tokenizer."
+)
+@unicode_option("that of the tokenizer or the regex package")
 @click.option(
     "--count",
-    type=click.IntRange(min=0),
+    type=Count(0),
     metavar="N",
-    help=f"How many pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
+    help=f"Number of pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON list for each input; a byte that is no UTF-8 is \\udcNN.")
 @click.option("--stats", is_flag=True, help="Show the most frequent and the longest pre-tokens instead.")
 @click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_presets, help="Show the named patterns and exit."
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit."
 )
 @input_format_option
-@quiet_option
-@debug_option
+@report_options
 def split(
     *,
     inputs: tuple[str, ...],
     patterns: tuple[str, ...],
-    specials: tuple[str, ...],
+    special_tokens: tuple[str, ...],
     tokenizer: str | None,
     unicode: str | None,
     count: int | None,
-    as_json: bool,
     stats: bool,
     input_format: str,
-    quiet: bool,
 ) -> None:
-    """Show what a split pattern makes of a text.
+    """Show the pre-tokens of a text under a split pattern.
 
-    INPUT is files, globs, or - for standard input.
-    Each line is one pre-token in quotes; a byte that is no UTF-8 is shown as \\xNN.
-    Standard error says how many there are, and how fast the pattern runs.
+    INPUT is one or more files or globs, or - for standard input.
+    Each line is one pre-token in quotes; a byte that is not valid UTF-8 is shown as \\xNN.
+    Totals, and whether the pattern runs fast, are reported on standard error.
 
     \b
     Example:
@@ -92,29 +94,30 @@ def split(
         bpejit split --list
     """
     if tokenizer is not None and patterns:
-        raise click.UsageError("--tokenizer brings its own pattern; give either it or --pattern.")
-    if "" in specials:
-        raise click.UsageError("--special is empty; a special token has at least one character.")
-    if as_json and stats:
-        raise click.UsageError("--json shows pre-tokens and --stats does not; give one of them.")
+        raise click.UsageError("`--tokenizer` and `--pattern` cannot be combined; expected one of them: leave one out")
+    if "" in special_tokens:
+        raise click.UsageError("`--special-token` is empty; expected at least one character: leave it out")
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
 
-    with watch(quiet=quiet) as progress:
-        splitter = _make_splitter(patterns, specials, tokenizer, unicode)
+    with watch() as progress:
+        splitter = _make_splitter(patterns, special_tokens, tokenizer, unicode)
         sources = find_sources(inputs, Contents(input_format))
         if stats:
             totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
-        elif as_json:
-            totals = _show_json(splitter, sources, count or None)
+        elif wants_json():
+            totals = _write_json(splitter, sources, count or None)
         else:
             totals = _show_lines(splitter, sources, DEFAULT_COUNT if count is None else count or None)
-        progress.say(totals.describe())
-        progress.say(_describe_pattern(splitter.pattern))
+        if not wants_json():
+            progress.message(totals.describe())
+            progress.message(_describe_pattern(splitter.pattern))
 
 
-def _make_splitter(patterns: tuple[str, ...], specials: tuple[str, ...], folder: str | None, unicode: str | None) -> Splitter:
-    from bpejit.formats.folder import load_folder
+def _make_splitter(
+    patterns: tuple[str, ...], special_tokens: tuple[str, ...], folder: str | None, unicode: str | None
+) -> Splitter:
+    from bpejit.formats.folder_reading import load_folder
     from bpejit.model import special_bytes
     from bpejit.splitting import Splitter
 
@@ -122,18 +125,18 @@ def _make_splitter(patterns: tuple[str, ...], specials: tuple[str, ...], folder:
     if folder is not None:
         model = load_folder(folder, unicode=unicode)
         pattern, unicode = model.pattern, model.unicode
-        specials = (*model.special_tokens, *specials)
+        special_tokens = (*model.special_tokens, *special_tokens)
     elif len(patterns) <= 1:
         pattern = patterns[0] if patterns else "gpt2"
     else:
         sources = map(pattern_source, patterns)
         pattern = tuple(stage for source in sources for stage in ((source,) if isinstance(source, str) else source))
-    return Splitter(pattern, [special_bytes(text) for text in specials], unicode=unicode)
+    return Splitter(pattern, [special_bytes(text) for text in special_tokens], unicode=unicode)
 
 
 @dataclass
 class _Totals:
-    """What was split, and how much of it was shown."""
+    """Totals of the split text, and the number of pre-tokens shown."""
 
     n_bytes: int = 0
     n_spans: int = 0
@@ -141,36 +144,47 @@ class _Totals:
     shown: int | None = None
 
     def add(self, ends: Array) -> None:
+        """Add the spans of a block."""
         from bpejit.kernels.constants import SPECIAL_FLAG
 
         self.n_spans += ends.size
         self.n_specials += int((ends >= SPECIAL_FLAG).sum())
 
+    @property
+    def n_pretokens(self) -> int:
+        """Number of pre-tokens."""
+        return self.n_spans - self.n_specials
+
     def describe(self) -> str:
-        n_pretokens = self.n_spans - self.n_specials
-        text = f"split {format_bytes(self.n_bytes)} into {n_pretokens:,} pre-token{'' if n_pretokens == 1 else 's'}"
+        """Return a summary."""
+        plural = "" if self.n_pretokens == 1 else "s"
+        text = f"split {format_bytes(self.n_bytes)} into {self.n_pretokens:,} pre-token{plural}"
         if self.n_specials:
             text += f" and {self.n_specials:,} special token{'' if self.n_specials == 1 else 's'}"
         if self.shown is not None and self.shown < self.n_spans:
-            text += f"; shown are the first {self.shown:,}, and all with --count 0"
+            text += f"; the first {self.shown:,} are shown, and all with `--count 0`"
         return text
+
+    def fields(self) -> dict[str, Any]:
+        """Return the totals for JSON."""
+        return {"bytes": self.n_bytes, "pretokens": self.n_pretokens, "special_tokens": self.n_specials}
 
 
 def _blocks(splitter: Splitter, source: Source, totals: _Totals) -> Iterator[tuple[Array, int, Array]]:
-    """Yield block after block of a source: the text, where its first span begins, and where the spans end."""
+    """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
     from bpejit.corpus.chunks import Chunker, ChunkReader
 
     reader = ChunkReader()
     for chunk in Chunker(splitter).chunks([source]):
-        piece = reader.read(chunk)
-        totals.n_bytes += piece.cut
-        for first, ends, n in splitter.blocks(piece.text, piece.cut, piece.stop, piece.final):
+        content = reader.read(chunk)
+        totals.n_bytes += content.cut
+        for first, ends, n in splitter.blocks(content.text, content.cut, content.stop, content.final):
             totals.add(ends[:n])
-            yield piece.text, first, ends[:n]
+            yield content.text, first, ends[:n]
 
 
 def _spans(text: Array, first: int, ends: Array) -> Iterator[tuple[bytes, bool]]:
-    """Yield the bytes of each span, and whether it is a special token."""
+    """Yield the bytes of each span, and True if it is a special token."""
     from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 
     for end in ends.tolist():
@@ -179,7 +193,7 @@ def _spans(text: Array, first: int, ends: Array) -> Iterator[tuple[bytes, bool]]
 
 
 def _show_lines(splitter: Splitter, sources: list[Source], count: int | None) -> _Totals:
-    """Write a line for each pre-token; those beyond `count` are only counted."""
+    """Write a line for each of the first `count` pre-tokens, and count the others."""
     totals = _Totals(shown=0)
     for source in sources:
         for text, first, ends in _blocks(splitter, source, totals):
@@ -192,23 +206,26 @@ def _show_lines(splitter: Splitter, sources: list[Source], count: int | None) ->
     return totals
 
 
-def _show_json(splitter: Splitter, sources: list[Source], count: int | None) -> _Totals:
-    """Write a JSON list for each source, of at most `count` pre-tokens."""
+def _write_json(splitter: Splitter, sources: list[Source], count: int | None) -> _Totals:
+    """Write a JSON object with a list of at most `count` pre-tokens for each source, block by block."""
     totals = _Totals()
-    for source in sources:
-        click.echo("[", nl=False)
+    click.echo('{"command": "split", "inputs": [', nl=False)  # not `write_json`, which needs all pre-tokens at once
+    for number, source in enumerate(sources):
+        click.echo(f'{", " if number else ""}{{"path": {json.dumps(source.path)}, "pretokens": [', nl=False)
         shown = 0
         for text, first, ends in _blocks(splitter, source, totals):
             some = ends if count is None else ends[: count - shown]
-            spans = [json.dumps(span.decode("utf-8", "surrogateescape")) for span, _ in _spans(text, first, some)]
+            spans = [json.dumps(json_text(span)) for span, _ in _spans(text, first, some)]
             click.echo((", " if shown and spans else "") + ", ".join(spans), nl=False)
             shown += len(spans)
-        click.echo("]")
+        click.echo("]}", nl=False)
+    rest = {"totals": totals.fields(), **_pattern_fields(splitter.pattern)}
+    click.echo(f"], {json.dumps(rest)[1:-1]}}}")
     return totals
 
 
 def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Totals:
-    """Write the most frequent and the longest pre-tokens; special tokens do not count."""
+    """Write the most frequent and the longest pre-tokens, without special tokens."""
     from bpejit.training.counting import PretokenCounter
 
     totals = _Totals()
@@ -217,6 +234,15 @@ def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Total
         for text, first, ends in _blocks(splitter, source, totals):
             counter.add_spans(text, first, ends, ends.size)
     counts = counter.table().to_counts()
+    if wants_json():
+        write_json(
+            distinct_pretokens=len(counts),
+            most_frequent=[_count_fields(pretoken, counts) for pretoken in _ranked(counts, count, lambda one: counts[one])],
+            longest=[_count_fields(pretoken, counts) for pretoken in _ranked(counts, count, len)],
+            totals=totals.fields(),
+            **_pattern_fields(splitter.pattern),
+        )
+        return totals
     click.echo(f"{len(counts):,} distinct pre-tokens; the most frequent:")
     _show_table(counts, count, lambda pretoken: counts[pretoken], " times")
     click.echo("the longest:")
@@ -225,14 +251,26 @@ def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Total
 
 
 def _show_table(counts: dict[bytes, int], count: int, size: Callable[[bytes], int], unit: str) -> None:
-    ranked = sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))
-    for pretoken in ranked[: count or None]:
+    for pretoken in _ranked(counts, count, size):
         shown = quoted(pretoken)
         if len(shown) > LONGEST_SHOWN:
             shown = shown[: LONGEST_SHOWN - 3] + "..."
         click.echo(f"{size(pretoken):>12,}{unit}  {shown}")
 
 
+def _ranked(counts: dict[bytes, int], count: int, size: Callable[[bytes], int]) -> list[bytes]:
+    """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""
+    return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
+
+
+def _count_fields(pretoken: bytes, counts: dict[bytes, int]) -> dict[str, Any]:
+    return {"pretoken": json_text(pretoken), "count": counts[pretoken], "bytes": len(pretoken)}
+
+
+def _pattern_fields(pattern: SplitPattern) -> dict[str, Any]:
+    return {"pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
+
+
 def _describe_pattern(pattern: SplitPattern) -> str:
     name = f"the split pattern {pattern.name}" if pattern.name else "the split pattern"
-    return pattern.reason or f"{name} runs as a compiled automaton, which is the fast form"
+    return pattern.reason or f"{name} runs as a compiled automaton, which is fast"

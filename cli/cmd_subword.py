@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
-from bpejit.errors import shorten
-
+from .command_types import command
+from .count_type import Count
 from .options import (
-    debug_option,
+    bom_notes,
+    complete_path,
     dtype_option,
     input_argument,
     input_format_option,
+    out_option,
     overwrite_option,
-    quiet_option,
-    say_marks,
     strip_bom_option,
 )
 from .progress import format_bytes, format_rate, format_seconds, watch
+from .reporting import check_json_output, debug_option, report_options, wrote
 
-UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-vocab_option = click.option("--vocab", required=True, metavar="FILE", help="The vocabulary that `bpejit subword train` wrote.")
-
-
-def _byte_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Read a number of bytes, such as `500M`."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKMGT]?)B?", value)
-    size = int(float(match[1]) * UNITS[match[2].replace("K", "k")]) if match else 0
-    if size < 1:
-        raise click.BadParameter(f"{shorten(value)} is not a number of bytes; expected one such as 500000, 500M or 1G")
-    return size
+vocab_option = click.option(
+    "--vocab",
+    required=True,
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Vocabulary written by `bpejit subword train`.",
+)
 
 
 @click.group()
 @debug_option
 def subword() -> None:
-    """Tensor2Tensor's subword vocabularies: train one, and encode and decode with it.
+    """Train and use Tensor2Tensor's subword vocabularies.
 
     \b
     Example:
@@ -49,32 +41,31 @@ def subword() -> None:
     """
 
 
-@subword.command()
+@command()
 @input_argument
-@click.option("--vocab-size", type=click.IntRange(min=1), required=True, metavar="N", help="Subtokens, within about 1 %.")
-@click.option("--out", required=True, metavar="FILE", help="The vocabulary to write, such as vocab.subwords.")
+@click.option("--vocab-size", type=Count(1), required=True, metavar="N", help="Number of subtokens, within about 1 %.")
+@out_option("Vocabulary to write, such as vocab.subwords.", required=True)
 @click.option(
     "--max-subtoken-length",
-    type=click.IntRange(min=1),
+    type=Count(1),
     metavar="N",
-    help="Make only subtokens with fewer characters than this.",
+    help="Subtokens have fewer characters than this.",
 )
 @click.option(
     "--byte-budget",
-    callback=_byte_size,
+    type=Count(1, is_size=True),
     metavar="SIZE",
-    help="Of a file that is larger take every n-th line, evenly, until this is used; 500M or 1G, for example.",
+    help="Sample larger files: every n-th line, up to this many bytes per file, such as 500M or 1G.",
 )
 @click.option(
     "--reserved",
     multiple=True,
     metavar="TEXT",
-    help="A text that gets one of the first ids, behind <pad> and <EOS>; may be repeated.",
+    help="Text that gets one of the first ids, after <pad> and <EOS>; may be repeated.",
 )
 @input_format_option
 @overwrite_option
-@quiet_option
-@debug_option
+@report_options
 def train(
     *,
     inputs: tuple[str, ...],
@@ -85,12 +76,11 @@ def train(
     reserved: tuple[str, ...],
     input_format: str,
     overwrite: bool,
-    quiet: bool,
 ) -> None:
-    """Build a vocabulary of subtokens from text, a sentence on each line.
+    """Build a subword vocabulary from text with one sentence per line.
 
-    INPUT is files, globs, or - for standard input.
-    A file whose name ends in .tsv has lines of a word, a tab and a count.
+    INPUT is one or more files or globs, or - for standard input.
+    Files named *.tsv have lines with a word, a tab and a count.
 
     \b
     Example:
@@ -99,15 +89,17 @@ def train(
     """
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
-    from bpejit.storage.outputs import check_outputs
-    from bpejit.t2t.subword_files import check_output, train_vocabulary
+    from bpejit.storage.files import check_writable
+    from bpejit.storage.outputs import check_outputs, is_standard_output
+    from bpejit.t2t.subword_files import train_vocabulary
 
     contents = Contents(input_format, strip_bom=True)
-    with watch(quiet=quiet) as progress:
+    with watch() as progress:
         check_outputs(
             [out], inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite
         )
-        check_output(out)  # not after an hour of counting
+        if not is_standard_output(out):
+            check_writable(out)  # before an hour of counting
         encoder = train_vocabulary(
             inputs,
             vocab_size,
@@ -120,26 +112,30 @@ def train(
         encoder.store_to_file(out, overwrite=overwrite)
         seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
-    read = progress.stages["counting"].done
-    progress.say(
+    read = progress.stages["count"].done
+    progress.finish(
         f"trained {encoder.vocab_size:,} subtokens on {format_bytes(read)} in {format_seconds(seconds)}: {stages}; "
-        f"wrote `{out}`"
+        f"{wrote(out)}",
+        notes=bom_notes(contents.marked, stripped=True),
+        out=out,
+        vocab_size=encoder.vocab_size,
+        sha256=encoder.sha256,
+        bytes=read,
+        seconds=seconds,
     )
-    say_marks(progress, contents.marked, stripped=True)
 
 
-@subword.command()
+@command()
 @input_argument
 @vocab_option
-@click.option("--out", required=True, metavar="FILE", help="The token file to write, such as ids.bin; - for standard output.")
+@out_option("Token file to write, such as ids.bin, or - for standard output.", required=True)
 @overwrite_option
 @click.option(
-    "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, behind each line; decode needs it to find the lines."
+    "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, after each line, so that decode restores the lines."
 )
 @input_format_option
 @strip_bom_option
-@quiet_option
-@debug_option
+@report_options
 def encode(
     *,
     inputs: tuple[str, ...],
@@ -149,68 +145,83 @@ def encode(
     append_eos: bool,
     input_format: str,
     strip_bom: bool,
-    quiet: bool,
 ) -> None:
-    """Turn text, a sentence on each line, into a file of ids.
+    """Encode text with one sentence per line into a file of ids.
 
-    INPUT is files, globs, or - for standard input.
-    The file has no header; beside it, FILE.json says dtype, counts and vocabulary.
+    INPUT is one or more files or globs, or - for standard input.
+    The file has no header; FILE.json next to it contains dtype, counts and the hash of the vocabulary.
 
     \b
     Example:
         bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos
     """
+    check_json_output(out)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.t2t.subword_files import encode_file, load_vocabulary
-    from bpejit.tokenfiles.writer import check_token_outputs
+    from bpejit.tokenfiles.opening import check_token_outputs
 
     contents = Contents(input_format, strip_bom=strip_bom)
-    with watch(quiet=quiet) as progress:
+    with watch() as progress:
         read = [source.path for source in find_sources(inputs, Contents(input_format))]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
         report = encode_file(
             encoder, inputs, out, append_eos=append_eos, contents=contents, overwrite=overwrite, progress=progress
         )
-        seconds = progress.stages["encoding"].seconds
+        seconds = progress.stages["encode"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
-    progress.say(
+    progress.finish(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
-        f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); wrote `{out}` ({report.dtype})"
+        f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); {wrote(out)} ({report.dtype})",
+        notes=bom_notes(contents.marked, stripped=strip_bom),
+        out=out,
+        lines=report.lines,
+        tokens=report.tokens,
+        bytes=report.bytes,
+        dtype=report.dtype,
+        tokenizer_sha256=encoder.sha256,
+        seconds=seconds,
     )
-    say_marks(progress, contents.marked, stripped=strip_bom)
 
 
-@subword.command()
-@click.argument("tokens", metavar="TOKENS")
+@command()
+@click.argument("tokens", metavar="TOKENS", shell_complete=complete_path)
 @vocab_option
-@click.option("--out", metavar="FILE", help="Where the text is written; standard output without it, or with -.")
+@out_option("File to write the text to.  [default: standard output]")
 @overwrite_option
 @dtype_option
-@quiet_option
-@debug_option
-def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, quiet: bool) -> None:
-    """Turn a file of ids back into text, a line for each <EOS>.
+@report_options
+def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None) -> None:
+    """Decode a file of ids into text, with a line for each <EOS>.
 
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
-    Ids that were written without --append-eos become one line.
+    Ids encoded without --append-eos become one line.
 
     \b
     Example:
         bpejit subword decode ids.bin --vocab vocab.subwords --out back.txt
     """
-    from bpejit.storage.outputs import check_outputs, is_standard_output
-    from bpejit.t2t.subword_files import decode_file, load_vocabulary
-    from bpejit.tokenfiles.flat import token_inputs
-
     target = "-" if out is None else out
-    with watch(quiet=quiet) as progress:
+    check_json_output(target)
+    from bpejit.storage.outputs import check_outputs
+    from bpejit.t2t.subword_files import decode_file, load_vocabulary
+    from bpejit.tokenfiles.opening import token_inputs
+
+    with watch() as progress:
         check_outputs([target], inputs=[*token_inputs(tokens), vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
         written = decode_file(encoder, tokens, target, dtype=dtype, overwrite=overwrite, progress=progress)
-        seconds = progress.stages["decoding"].seconds
-    progress.say(
+        seconds = progress.stages["decode"].seconds
+    progress.finish(
         f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
-        f"({format_rate(written, seconds, 'bytes')})" + (f"; wrote `{out}`" if not is_standard_output(target) else "")
+        f"({format_rate(written, seconds, 'bytes')}); {wrote(target)}",
+        out=target,
+        tokens=progress.stages["decode"].done,
+        bytes=written,
+        seconds=seconds,
     )
+
+
+for subcommand in (train, encode, decode):
+    subword.add_command(subcommand)

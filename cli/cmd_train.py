@@ -6,78 +6,90 @@ from typing import TextIO
 
 import click
 
+from bpejit.training.tie_rules import TIE_RULES
+
+from .command_types import command
+from .count_type import Count
 from .option_names import with_option_names
 from .options import (
     PATTERNS,
-    TIE_RULES,
-    debug_option,
+    LazyChoice,
+    complete_path,
+    complete_pattern,
+    engine_options,
     input_argument,
     input_format_option,
+    out_option,
     overwrite_option,
-    quiet_option,
-    spread_options,
     unicode_option,
 )
 from .progress import format_bytes, format_seconds, watch
+from .reporting import report_options, wrote
 
 DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 
 
-@click.command()
+@command()
 @input_argument
-@click.option("--vocab-size", type=int, required=True, metavar="N", help="Tokens in all: 256 bytes, merges and special tokens.")
-@click.option("--out", default="tokenizer", show_default=True, metavar="FOLDER", help="Where the tokenizer is written.")
+@click.option(
+    "--vocab-size",
+    type=Count(),
+    required=True,
+    metavar="N",
+    help="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
+)
+@out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
 @overwrite_option
 @click.option(
     "--pattern",
     default="gpt2",
     show_default=True,
     metavar="NAME|REGEX",
-    help=f"The split pattern: {', '.join(PATTERNS)}, or a regular expression.",
+    shell_complete=complete_pattern,
+    help=f"Split pattern: {', '.join(PATTERNS)}, or a regular expression.",
 )
 @click.option(
     "--special-token",
     "special_tokens",
     multiple=True,
     metavar="TEXT",
-    help=f"A text that is one token and that nothing merges across; may be repeated.  [default: {DEFAULT_SPECIAL_TOKEN}]",
+    help=f"Text that becomes a single token, excluded from training; may be repeated.  [default: {DEFAULT_SPECIAL_TOKEN}]",
 )
-@click.option("--no-special-tokens", is_flag=True, help="Train without any special token.")
-@click.option("--special-tokens-first", is_flag=True, help="Give special tokens the ids from 0, instead of the last ones.")
+@click.option("--no-special-tokens", is_flag=True, help="Train without special tokens.")
+@click.option("--special-tokens-first", is_flag=True, help="Assign the first ids to special tokens, instead of the last ones.")
 @click.option(
     "--tie-break",
-    type=click.Choice(TIE_RULES),
+    type=LazyChoice("tie rule", lambda: tuple(TIE_RULES)),
     default="greatest-bytes",
     show_default=True,
-    help="Which of several equally frequent pairs is merged first.",
+    metavar="NAME",
+    help=f"Rule that chooses among equally frequent pairs: {', '.join(TIE_RULES)}.",
 )
 @click.option(
     "--min-frequency",
-    type=click.IntRange(min=1),
+    type=Count(1),
     default=1,
     show_default=True,
     metavar="N",
-    help="Stop when no pair occurs this often.",
+    help="Stop when no pair occurs at least this often.",
 )
-@click.option("--max-token-bytes", type=click.IntRange(min=1), metavar="N", help="Make no token longer than this.")
-@click.option("--normalize-newlines", is_flag=True, help="Read \\r\\n and \\r as \\n.")
-@unicode_option("the one that the regex package has")
-@click.option("--bos-token", metavar="TEXT", help="The special token that begins a text, for transformers; added if need be.")
-@click.option("--eos-token", metavar="TEXT", help="The one that ends a text.  [default: <|endoftext|> if it is one]")
-@click.option("--pad-token", metavar="TEXT", help="The one that fills up shorter rows.")
-@click.option(
-    "--model-max-length", type=click.IntRange(min=1), metavar="N", help="The longest text of the model, for transformers."
-)
+@click.option("--max-token-bytes", type=Count(1, is_size=True), metavar="N", help="Longest token.  [default: unlimited]")
+@click.option("--normalize-newlines", is_flag=True, help="Convert \\r\\n and \\r to \\n.")
+@unicode_option("that of the regex package")
+@click.option("--bos-token", metavar="TEXT", help="Special token at the start of a text, for transformers; added if missing.")
+@click.option("--eos-token", metavar="TEXT", help="Special token at the end of a text.  [default: <|endoftext|> if present]")
+@click.option("--pad-token", metavar="TEXT", help="Special token for padding.")
+@click.option("--model-max-length", type=Count(1), metavar="N", help="Longest input of the model in tokens, for transformers.")
 @click.option(
     "--chat-template",
     metavar="FILE",
     type=click.File(encoding="utf-8"),
-    help="A Jinja template that makes the text of a conversation, for transformers.",
+    shell_complete=complete_path,
+    help="Jinja template that formats a conversation, for transformers.",
 )
 @input_format_option
-@spread_options
-@quiet_option
-@debug_option
+@engine_options
+@report_options
 def train(
     *,
     inputs: tuple[str, ...],
@@ -101,33 +113,32 @@ def train(
     input_format: str,
     workers: int | None,
     engine: str,
-    quiet: bool,
 ) -> None:
-    """Learn a vocabulary from text.
+    """Train a tokenizer on text.
 
-    INPUT is files, globs, or - for standard input.
-    The folder that is written is a Hugging Face tokenizer as well.
+    INPUT is one or more files or globs, or - for standard input.
+    The folder is also a Hugging Face tokenizer.
 
     \b
     Example:
-        bpejit train corpus.txt --vocab-size 32000
+        bpejit train corpus.txt --vocab-size 32k
         bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
     """
     if no_special_tokens and special_tokens:
-        raise click.UsageError("`--no-special-tokens` and `--special-token` exclude each other: leave one out")
+        raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
     if not special_tokens and not no_special_tokens:
         special_tokens = (DEFAULT_SPECIAL_TOKEN,)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
-    from bpejit.formats.folder import check_folder, save_folder
+    from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.training.train import train_model, training_notes
     from bpejit.warmup import compiling_meanwhile
 
-    check_folder(out, overwrite=overwrite)  # not after hours of training
+    check_folder(out, overwrite=overwrite)  # before hours of training
     paths = [source.path for source in find_sources(inputs, Contents(input_format))]
     check_folder(out, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
     template = None if chat_template is None else _read_template(chat_template)
-    with watch(quiet=quiet) as progress, compiling_meanwhile("encoding"):
+    with watch() as progress, compiling_meanwhile("encoding"):
         model = train_model(
             inputs,
             vocab_size=vocab_size,
@@ -153,15 +164,24 @@ def train(
         seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     read = max((stage.done for stage in progress.stages.values() if stage.unit == "bytes"), default=0)
-    progress.say(
+    notes = [with_option_names(note, click.get_current_context().command) for note in training_notes(model)]
+    if unreadable:
+        notes.append(f"other tools cannot read `{out}`: {unreadable}")
+    progress.finish(
         f"trained {model.vocab_size:,} tokens on {format_bytes(read)} in {format_seconds(seconds)}"
         + (f": {stages}" if stages else "")
-        + f"; wrote `{out}`"
+        + f"; {wrote(out)}",
+        notes=notes,
+        out=out,
+        vocab_size=model.vocab_size,
+        merges=len(model.merges),
+        special_tokens=dict(model.special_tokens),
+        sha256=model.sha256,
+        bytes=model.training["bytes"],
+        pretokens=model.training["pretokens"],
+        distinct_pretokens=model.training["distinct_pretokens"],
+        seconds=seconds,
     )
-    for note in training_notes(model):
-        progress.say(f"note: {with_option_names(note, click.get_current_context().command)}")
-    if unreadable:
-        progress.say(f"note: other tools cannot read `{out}`: {unreadable}")
 
 
 def _read_template(file: TextIO) -> str:

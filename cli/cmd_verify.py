@@ -6,24 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import debug_option, input_format_option, pattern_options, quiet_option, read_tokenizer
+from .command_types import command
+from .options import complete_path, input_argument, input_format_option, pattern_options, read_tokenizer
 from .progress import format_bytes, format_seconds, watch
+from .reporting import is_quiet, json_text, report_options, wants_json, write_table
 
 if TYPE_CHECKING:
     from bpejit.verification.verify import Difference
 
 
-@click.command()
-@click.argument("tokenizer_path", metavar="TOKENIZER")
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@click.option("--against", type=click.Choice(("tokenizers", "tiktoken")), required=True, help="The tool to compare with.")
+@command()
+@click.argument("tokenizer_path", metavar="TOKENIZER", shell_complete=complete_path)
+@input_argument
+@click.option("--against", type=click.Choice(("tokenizers", "tiktoken")), required=True, help="Tool to compare with.")
 @click.option(
-    "--separator", default="<|endoftext|>", show_default=True, metavar="TEXT", help="What ends a document within a file."
+    "--separator",
+    default="<|endoftext|>",
+    show_default=True,
+    metavar="TEXT",
+    help="Text that separates documents in a file.",
 )
 @input_format_option
 @pattern_options
-@quiet_option
-@debug_option
+@report_options
 def verify(
     *,
     tokenizer_path: str,
@@ -34,13 +39,12 @@ def verify(
     pattern: str | None,
     special_tokens: dict[str, int] | None,
     unicode: str | None,
-    quiet: bool,
 ) -> None:
     """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
 
-    TOKENIZER is what `bpejit encode` takes; INPUT is files, globs, or - for standard input.
-    A file of the other tool is read by that tool itself; other tokenizers are exported for it.
-    The exit code is 0 if all ids are equal, and 1 if not.
+    TOKENIZER is any tokenizer that `bpejit encode` reads; INPUT is one or more files or globs, or - for standard input.
+    If TOKENIZER is a file of the other tool, that tool reads it directly; otherwise it is exported first.
+    The exit code is 0 if all ids are equal, and 1 otherwise.
 
     \b
     Example:
@@ -49,7 +53,7 @@ def verify(
     """
     from bpejit.verification.verify import verify as compare
 
-    with watch(quiet=quiet) as progress:
+    with watch() as progress:
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
         report = compare(
             tokenizer,
@@ -60,19 +64,46 @@ def verify(
             input_format=input_format,
             progress=progress,
         )
-    repaired = f", {report.repaired:,} of them with U+FFFD for bytes that are no UTF-8" if report.repaired else ""
+    repaired = f", {report.repaired:,} of them with U+FFFD in place of invalid UTF-8" if report.repaired else ""
     compared = (
         f"{report.documents:,} documents{repaired}, {format_bytes(report.bytes)}, {report.ids:,} ids "
         f"in {format_seconds(report.seconds)}"
     )
-    if report.difference is None:
-        if not quiet:
-            click.echo(f"equal to {report.tool}: {compared}")
-        return
-    click.echo(f"not equal to {report.tool}, after {compared}")
-    for name, value in _lines(report.difference):
-        click.echo(f"{name:<10}{value}")
-    raise click.exceptions.Exit(1)
+    equal = report.difference is None
+    if wants_json():
+        progress.finish(
+            "",
+            tool=report.tool,
+            equal=equal,
+            documents=report.documents,
+            repaired=report.repaired,
+            bytes=report.bytes,
+            ids=report.ids,
+            difference=None if report.difference is None else _fields(report.difference),
+            seconds=report.seconds,
+        )
+    elif report.difference is not None:
+        click.echo(f"not equal to {report.tool}, after {compared}")
+        write_table(_lines(report.difference), width=10)
+    elif not is_quiet():
+        click.echo(f"equal to {report.tool}: {compared}")
+    if not equal:
+        raise click.exceptions.Exit(1)
+
+
+def _fields(found: Difference) -> dict[str, Any]:
+    def fields(tokens: list[tuple[int, bytes | None]]) -> list[dict[str, Any]]:
+        return [{"id": number, "token": None if token is None else json_text(token)} for number, token in tokens]
+
+    return {
+        "path": found.path,
+        "document": found.document,
+        "start": found.start,
+        "end": found.end,
+        "text": found.text,
+        "ours": fields(found.ours),
+        "theirs": fields(found.theirs),
+    }
 
 
 def _lines(found: Difference) -> list[tuple[str, str]]:
@@ -81,7 +112,7 @@ def _lines(found: Difference) -> list[tuple[str, str]]:
         ("document", f"{found.document}, bytes {found.start} to {found.end}"),
         ("text", repr(found.text)),
         ("bpejit", _tokens(found.ours)),
-        ("the other", _tokens(found.theirs)),
+        ("other", _tokens(found.theirs)),
     ]
 
 

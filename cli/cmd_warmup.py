@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
-from .options import debug_option
+from .command_types import command
 from .progress import format_seconds, watch
+from .reporting import report_options
 
 
-@click.command("warmup")
-@debug_option
+@command("warmup")
+@report_options
 def warmup_command() -> None:
-    """Compile everything for this machine ahead of the first run.
+    """Compile all kernels for this machine before the first run.
 
     \b
     Example:
@@ -19,12 +18,13 @@ def warmup_command() -> None:
     """
     from bpejit.warmup import compiling_meanwhile, warmup
 
-    with watch(quiet=False) as progress:
+    with watch() as progress:
         with compiling_meanwhile("encoding"):
             compiled, seconds = warmup("training")
         for part in ("others", "encoding"):
-            more, longer = warmup(part)
-            compiled += more
-            seconds += longer
-    if not compiled:
-        progress.say(f"everything was compiled already; loading it took {format_seconds(seconds)}")
+            n_kernels, part_seconds = warmup(part)
+            compiled += n_kernels
+            seconds += part_seconds
+    # After compiling, `watch` has reported the time already.
+    summary = "" if compiled else f"all kernels are already compiled; loading them took {format_seconds(seconds)}"
+    progress.finish(summary, compiled=compiled, seconds=seconds)

@@ -1,4 +1,4 @@
-"""The messages of the library, which name the arguments of Python functions, in the words of the command line."""
+"""Translation of error messages: arguments of Python functions become options of commands."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import re
 import click
 
 COMMAND = "bpejit.command"
-"""Key of the context's `meta` that holds the command that runs."""
+"""Key of the running command in the `meta` of the context."""
 
 _ARGUMENT = re.compile(r'`(?P<named>[a-z_]+)=(?P<value>"[^"`]*"|True)?`|^(?P<first>[a-z_]+)(?= is | has |\[|: )')
 
 
 def with_option_names(message: str, command: click.Command | None) -> str:
-    """Return a message with the options of a command in place of the arguments of the same names.
+    """Return a message in which arguments are replaced by the options of a command with the same names.
 
     Parameters
     ----------
     message : str
-        It names an argument as `` `dtype=` `` anywhere, or at its beginning without quotes.
+        Arguments appear as `` `dtype=` ``, or without quotes at the start of the message.
     command : click.Command, optional
 
     Examples
     --------
-    >>> with_option_names("say `vocab_size=`", click.Command("train", params=[click.Option(["--vocab-size"])]))
-    'say `--vocab-size`'
+    >>> with_option_names("give `vocab_size=`", click.Command("train", params=[click.Option(["--vocab-size"])]))
+    'give `--vocab-size`'
     """
     names = {parameter.name: _shown(parameter) for parameter in command.params} if command is not None else {}
 
@@ -41,7 +41,7 @@ def with_option_names(message: str, command: click.Command | None) -> str:
 
 
 def _shown(parameter: click.Parameter) -> str:
-    """Return the name under which a user knows a parameter: its longest option, or what the help calls it."""
+    """Return the name of a parameter in help: its longest option, or the metavar of an argument."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return parameter.human_readable_name.removesuffix("...")

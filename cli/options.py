@@ -8,153 +8,210 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from bpejit import Tokenizer
 
-    from .progress import Progress
-
+from bpejit.engines import AUTO, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
+from bpejit.tokenfiles import format_descriptions, format_names
 
-from .option_names import COMMAND
+from .count_type import Count
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-DEBUG = "bpejit.debug"
-"""Key of the context's `meta` that is true when tracebacks are wanted."""
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 PATTERNS = tuple(PRESETS)
-
-# The library has these lists too, but behind numpy.
-TIE_RULES = ("greatest-bytes", "smallest-ids", "hf")
-ENGINES = ("auto", "serial", "threads", "processes")
-
-
-def _remember_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    ctx.meta[COMMAND] = ctx.command  # of nested commands the last one runs: messages name its options
-    if value:
-        ctx.meta[DEBUG] = True
-
-
-debug_option = click.option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_remember_debug,
-    help="Show a traceback when something fails.",
-)
-quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the output if it already exists.")
 
 
-def input_argument(function: Command) -> Command:
-    """Add INPUT: one or more files, globs or `-`; the library expands the globs that the shell did not."""
-    return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)(function)
+def complete_path(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete a path."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
-def input_format_option(function: Command) -> Command:
+def complete_pattern(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the named patterns that begin with `incomplete`."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in PATTERNS if name.startswith(incomplete)]
+
+
+def input_argument(function: Function) -> Function:
+    """Add INPUT: one or more files, globs or `-`. The library expands globs that the shell did not expand."""
+    return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=complete_path)(function)
+
+
+def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--out`.
+
+    Parameters
+    ----------
+    text : str
+        Help text.
+    metavar : str
+    **options
+        Further arguments of `click.option`.
+    """
+    return click.option("-o", "--out", metavar=metavar, help=text, shell_complete=complete_path, **options)
+
+
+def input_format_option(function: Function) -> Function:
     """Add `--input-format`."""
     return click.option(
         "--input-format",
         type=click.Choice(("auto", "text")),
         default="auto",
         show_default=True,
-        help="auto refuses what is recognised as compressed, binary or UTF-16; text takes all bytes as they are.",
+        help="auto refuses input recognized as compressed, binary or UTF-16; text accepts any bytes.",
     )(function)
 
 
-def strip_bom_option(function: Command) -> Command:
+def strip_bom_option(function: Function) -> Function:
     """Add `--strip-bom`."""
-    return click.option(
-        "--strip-bom", is_flag=True, help="Leave out the UTF-8 byte-order mark at the start of each input, if it has one."
-    )(function)
+    return click.option("--strip-bom", is_flag=True, help="Skip a UTF-8 byte-order mark at the start of an input.")(function)
 
 
-def say_marks(progress: Progress, marked: Sequence[str], *, stripped: bool) -> None:
-    """Say which inputs had a byte-order mark."""
-    if marked:
-        from bpejit.corpus.contents import named_inputs
+def bom_notes(marked: Sequence[str], *, stripped: bool) -> list[str]:
+    """Return a note that names the inputs with a byte-order mark, if there are any."""
+    if not marked:
+        return []
+    from bpejit.corpus.contents import named_inputs
 
-        names = named_inputs(list(marked))
-        done = "left out" if stripped else "encoded, so that decoding gives it back (`--strip-bom` leaves it out)"
-        progress.say(f"note: the UTF-8 byte-order mark of {names} was {done}")
+    done = "skipped" if stripped else "encoded, so that decoding restores it (`--strip-bom` skips it)"
+    return [f"the UTF-8 byte-order mark of {named_inputs(list(marked))} was {done}"]
 
 
-def tokenizer_option(function: Command) -> Command:
-    """Add `--tokenizer`."""
+def tokenizer_option(function: Function) -> Function:
+    """Add `--tokenizer` and the options of `pattern_options`."""
     return click.option(
         "--tokenizer",
         "tokenizer_path",
         default="tokenizer",
         show_default=True,
         metavar="PATH",
-        help="What `bpejit train` wrote, or a tokenizer of another tool: see `bpejit export --help`.",
+        shell_complete=complete_path,
+        help="Folder written by `bpejit train`, or a tokenizer of another tool (see `bpejit export --help`).",
     )(pattern_options(function))
 
 
-def pattern_options(function: Command) -> Command:
-    """Add `--pattern`, `--special` and `--unicode`, for tokenizer files that do not say these."""
+def pattern_options(function: Function) -> Function:
+    """Add `--pattern`, `--special-token` and `--unicode`, for tokenizer files that do not contain these."""
     pattern = click.option(
-        "--pattern", metavar="NAME|REGEX", help="The split pattern of a tokenizer file that does not say it."
+        "--pattern",
+        metavar="NAME|REGEX",
+        shell_complete=complete_pattern,
+        help="Split pattern, for tokenizer files that lack it.",
     )
     special = click.option(
-        "--special",
+        "--special-token",
         "special_tokens",
         multiple=True,
         metavar="TEXT=ID",
-        callback=_parse_specials,
-        help="A special token of a tokenizer file that does not say it; may be repeated.",
+        callback=_parse_special_tokens,
+        help="Special token and its id, for tokenizer files that lack it; may be repeated.",
     )
-    return pattern(special(unicode_option("the one that the tokenizer, or the tool it is for, has")(function)))
+    return pattern(special(unicode_option("that of the tokenizer, or of the tool it is for")(function)))
 
 
-def unicode_option(default: str) -> Callable[[Command], Command]:
-    """Return what adds `--unicode`; `default` says what goes without it."""
+def unicode_option(default: str) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--unicode`; `default` describes the version that is used without it."""
     return click.option(
         "--unicode",
         metavar="VERSION",
-        help=f"The version of Unicode that says which characters are letters, such as 16.0.  [default: {default}]",
+        help=f"Unicode version of the character classes in the pattern, such as 16.0.  [default: {default}]",
     )
 
 
-def _parse_specials(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
-    specials: dict[str, int] = {}
+def _parse_special_tokens(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
+    tokens: dict[str, int] = {}
     for value in values:
         text, _, number = value.rpartition("=")
         if not text or not (number.isascii() and number.isdigit() and len(number) <= 10):
             raise click.BadParameter(f"{shorten(value)}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
-        specials[text] = int(number)
-    return specials or None
+        tokens[text] = int(number)
+    return tokens or None
 
 
 def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Tokenizer:
-    """Load the tokenizer that these options name."""
+    """Load the tokenizer that these options specify."""
     import bpejit
 
     return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
 
 
-def dtype_option(function: Command) -> Command:
+def dtype_option(function: Function) -> Function:
     """Add `--dtype` for reading a token file."""
     return click.option(
         "--dtype",
-        type=click.Choice(("uint16", "uint32")),
-        help="Type of an id in the file, where no TOKENS.json says so.",
+        type=LazyChoice("dtype", dtype_choices),
+        metavar="DTYPE",  # its choices would import NumPy
+        help="Data type of the ids, such as uint16 or uint32, for token files without TOKENS.json.",
     )(function)
 
 
-def spread_options(function: Command) -> Command:
-    """Add `--workers` and `--engine`."""
-    workers = click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="How many workers; by default one per usable core."
+def token_format_option(default: str) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--format`, the format of a token file."""
+    names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
+    automatic = "auto for the format that recognizes the file, " if default == AUTO else ""
+    return click.option(
+        "--format",
+        "token_format",
+        type=LazyChoice("format", lambda: ((AUTO,) if default == AUTO else ()) + format_names()),
+        default=default,
+        show_default=True,
+        metavar="NAME",
+        help=f"Format of the token file: {automatic}{names}.",
     )
+
+
+def dtype_choices() -> tuple[str, ...]:
+    """Return the names of the dtypes of token files."""
+    from bpejit.tokenfiles import registry
+
+    return registry.dtype_names()  # which imports NumPy
+
+
+class LazyChoice(click.ParamType):  # type: ignore[type-arg]
+    """One of several names, which are looked up when an argument is parsed.
+
+    Parameters
+    ----------
+    name : str
+    names : callable
+        Function that returns the names.
+    """
+
+    def __init__(self, name: str, names: Callable[[], tuple[str, ...]]) -> None:
+        self.name = name
+        self._names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or fail with the list of names."""
+        return self._choice().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the names that begin with `incomplete`."""
+        return self._choice().shell_complete(ctx, param, incomplete)
+
+    def _choice(self) -> click.Choice[str]:
+        return click.Choice(self._names())
+
+
+def engine_options(function: Function) -> Function:
+    """Add `--workers` and `--engine`."""
+    engines = ", ".join(f"{name} ({text})" if text else name for name, text in engine_descriptions().items())
+    workers = click.option("--workers", type=Count(1), metavar="N", help="Number of workers.  [default: one per processor]")
     engine = click.option(
         "--engine",
-        type=click.Choice(ENGINES),
-        default="auto",
+        type=LazyChoice("engine", lambda: (AUTO, *engine_names())),
+        default=AUTO,
         show_default=True,
-        help="How the work is spread; the result is the same.",
+        metavar="NAME",
+        help=f"How work is distributed, with equal results: auto, {engines}.",
     )
     return workers(engine(function))

@@ -1,24 +1,29 @@
-"""What a command says while it works: a bar on a terminal, and closing lines."""
+"""Progress of a command: a bar on a terminal, then a summary in one line or as JSON."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
+from .log_messages import write_line
+from .reporting import is_quiet, log_handler, wants_json, write_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
 
+_logger = logging.getLogger("bpejit")
+
+
 def format_bytes(count: float) -> str:
-    """Write a number of bytes for people: `812 bytes`, `3.4 MB` (powers of ten)."""
+    """Return a number of bytes as text: `812 bytes`, `3.4 MB` (powers of ten)."""
     if count < 1000:
         return f"{count:.0f} bytes"
     for unit in ("kB", "MB", "GB"):
@@ -29,7 +34,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Write a time for people: `0.03 s`, `12.3 s`, `3 min 20 s`."""
+    """Return a time as text: `0.03 s`, `12.3 s`, `3 min 20 s`."""
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 99.95:
@@ -39,7 +44,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_rate(count: float, seconds: float, unit: str) -> str:
-    """Write how fast something went: `210 MB/s` for bytes, `44,000 merges/s` for the rest."""
+    """Return a rate as text: `210 MB/s` for bytes, `44,000 merges/s` for other units."""
     rate = count / max(seconds, 1e-9)
     if unit == "bytes":
         return f"{rate / 1e6:.3g} MB/s" if rate < 1e9 else f"{rate / 1e6:,.0f} MB/s"
@@ -48,7 +53,7 @@ def format_rate(count: float, seconds: float, unit: str) -> str:
 
 @dataclass
 class Stage:
-    """One long stage of a command: how far it is, and how long it took."""
+    """One stage of a command: progress and elapsed time."""
 
     name: str
     unit: str
@@ -59,52 +64,55 @@ class Stage:
     task: TaskID | None = None
 
     def describe(self) -> str:
-        """Say what the stage did: `counting 0.41 s (210 MB/s)`."""
+        """Return a summary: `count 0.41 s (210 MB/s)`."""
         return f"{self.name} {format_seconds(self.seconds)} ({format_rate(self.done, self.seconds, self.unit)})"
 
 
 class Progress:
-    """What the library calls as `progress(stage, done, total, unit)`.
+    """Progress callback for the library, called as `progress(stage, done, total, unit)`.
 
-    On a terminal each stage has a bar with amount, rate and time left, which is gone when the command ends; elsewhere
-    nothing is printed before the closing line. With `quiet` nothing is printed at all.
+    On a terminal each stage has a bar with amount, rate and time left, which is removed when the command ends. Elsewhere
+    nothing is printed before the summary. With `--quiet` nothing is printed at all, with `--json` the summary is a JSON object.
 
     Attributes
     ----------
     stages : dict of str to Stage
-        The stages so far, in order.
+        Stages so far, in order.
     compile_seconds : float
         Time spent compiling kernels for this machine.
+    n_compiled : int
+        Number of kernels compiled.
     """
 
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
+    def __init__(self) -> None:
+        self.quiet = is_quiet()
         self.stages: dict[str, Stage] = {}
         self.compile_seconds = 0.0
-        self._compile_said = False
+        self.n_compiled = 0
+        self._compile_reported = False
         self._open = True
-        self._last = self._begun = time.perf_counter()  # as `_now` counts
+        self._last = self._begun = time.perf_counter()  # as in `_now`
         self._bar: Bar | None = None
-        self._wants_bar = not quiet and sys.stderr.isatty()
+        self._wants_bar = not self.quiet and sys.stderr.isatty()
 
     @property
     def seconds(self) -> float:
-        """Time since the command began its work, without the time spent compiling."""
+        """Elapsed time since the command started, without the time spent compiling."""
         return self._now() - self._begun
 
     def _now(self) -> float:
         return time.perf_counter() - self.compile_seconds
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
-        """Take a report of the library."""
+        """Record a progress report."""
         now = self._now()
         if self._wants_bar and self._bar is None:
-            # Not earlier: the bar has a thread, and the library forks its workers before its first report.
+            # Not earlier: the bar starts a thread, and the library forks its workers before its first report.
             self._bar = _make_bar()
             self._bar.start()
         state = self.stages.get(stage)
         if state is None:
-            # A first report with nothing done marks the beginning; one with something done tells of work since the last.
+            # A first report with nothing done marks the start of a stage. Otherwise the stage started with the last report.
             state = self.stages[stage] = Stage(stage, unit, now if done == 0 else self._last)
             if self._bar is not None:
                 state.task = self._bar.add_task(stage, total=total, unit=unit)
@@ -113,27 +121,56 @@ class Progress:
         if self._bar is not None and state.task is not None:
             self._bar.update(state.task, completed=done, total=total)
 
-    def say(self, text: str) -> None:
-        """Print a line on standard error, above the bar if there is one."""
-        if self.quiet:
-            return
+    def write(self, text: str) -> None:
+        """Write a line to standard error, above the bar if there is one."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            click.echo(text, err=True)
+            write_line(text)
+
+    def message(self, text: str) -> None:
+        """Write a line unless the command is quiet."""
+        if not self.quiet:
+            self.write(text)
+
+    def finish(self, summary: str, *, seconds: float, notes: Iterable[str] = (), **fields: Any) -> None:
+        """Report the result: as a line and further lines for notes, or as JSON.
+
+        Parameters
+        ----------
+        summary : str
+            One line, or an empty string for none.
+        seconds : float
+            Elapsed time, for JSON.
+        notes : iterable of str
+            Facts that need attention.
+        **fields
+            Fields of the JSON object.
+        """
+        if wants_json():
+            stages = {
+                stage.name: {"seconds": stage.seconds, "done": stage.done, "unit": stage.unit} for stage in self.stages.values()
+            }
+            write_json(**fields, seconds=seconds, stages=stages, compile_seconds=self.compile_seconds, notes=list(notes))
+            return
+        if summary:
+            self.message(summary)
+        for note in notes:
+            self.message(f"note: {note}")
 
     def compiled(self, event: str, seconds: float) -> None:
-        """Take note that the compiling of a kernel begins or ends."""
+        """Record that compiling a kernel starts or ends."""
         if not self._open:
             return
-        if event == "start" and not self._compile_said:
-            self._compile_said = True
-            self.say("compiling for this machine; this may take a minute ...")
+        if event == "start" and not self._compile_reported:
+            self._compile_reported = True
+            self.message("compiling for this machine; this may take a minute ...")
         elif event == "end":
+            self.n_compiled += 1
             self.compile_seconds += seconds
 
     def close(self) -> None:
-        """Take the bar away, and listen no more."""
+        """Remove the bar, and ignore further reports."""
         self._open = False
         if self._bar is not None:
             self._bar.stop()
@@ -141,27 +178,33 @@ class Progress:
 
 
 @contextmanager
-def watch(*, quiet: bool) -> Iterator[Progress]:
-    """Report what happens in the block."""
+def watch() -> Iterator[Progress]:
+    """Show the progress of the block."""
     from bpejit.jit import cache
-    from bpejit.jit.dispatch import find_storing_problem, on_compile
+    from bpejit.jit.dispatch import KERNELS, find_storing_problem, on_compile
 
-    warnings.simplefilter("ignore", cache.CacheWarning)  # the line at the end says it
-    progress = Progress(quiet=quiet)
+    warnings.simplefilter("ignore", cache.CacheWarning)  # the line after the block reports it
+    progress = Progress()
+    handler = log_handler()
+    if handler is not None:
+        handler.write = progress.write
     stop_listening = on_compile(progress.compiled)
     try:
         yield progress
     finally:
         stop_listening()
         progress.close()
+    if handler is not None:
+        n_kernels = sum(len(getattr(kernel, "signatures", ())) for kernel in KERNELS)
+        _logger.debug("%d kernels used, %d of them compiled in this run", n_kernels, progress.n_compiled)
     if progress.compile_seconds:
         problem = find_storing_problem()
         later = "later runs load the result" if problem is None else _explain(problem)
-        progress.say(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
+        progress.message(f"compiled for this machine in {format_seconds(progress.compile_seconds)}; {later}")
 
 
 def _explain(problem: str) -> str:
-    """Say that nothing was stored, and why."""
+    """Return a message that nothing was stored, with the reason."""
     advice = "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to"
     if problem.endswith("turns the cache off"):
         advice = "unset it"
@@ -176,13 +219,14 @@ def _make_bar() -> Bar:
     from rich.text import Text
 
     class Amount(ProgressColumn):
-        """How much is done, and how fast, in the stage's own unit."""
+        """Amount and rate in the unit of the stage."""
 
         def render(self, task: Any) -> Text:
+            """Return the text of the column."""
             unit = task.fields["unit"]
             write = format_bytes if unit == "bytes" else "{:,.0f}".format
             amount = write(task.completed) + (f" of {write(task.total)}" if task.total is not None else "")
-            seconds = task.finished_time or task.elapsed  # the latter goes on when the stage has ended
+            seconds = task.finished_time or task.elapsed  # `elapsed` keeps increasing after the end
             rate = format_rate(task.completed, seconds, unit) if seconds and task.completed else ""
             return Text(f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}", no_wrap=True)
 

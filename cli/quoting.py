@@ -1,4 +1,4 @@
-"""Text and bytes in quotes, for people."""
+"""Quoted text and bytes for output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quoted(span: bytes) -> str:
-    """Write bytes in quotes, as `repr` does text; a byte that is no UTF-8 is `\\xNN`, and no other character is."""
+    """Return bytes in quotes, similar to `repr` of text. Only bytes that are not valid UTF-8 appear as `\\xNN`."""
     text = span.decode("utf-8", "surrogateescape")
     quote = '"' if "'" in text and '"' not in text else "'"
     return quote + "".join(_escaped(character, quote) for character in text) + quote

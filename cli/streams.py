@@ -1,4 +1,4 @@
-"""Standard input, output and error of a process that may have been started without some of them, as with `2>&-`."""
+"""Standard streams of a process that may have been started without some of them, as with `2>&-`."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from bpejit.errors import BpejitError, CorpusError, OutputError
 
 
 class _Lenient(io.FileIO):
-    """A file to which writing never fails: what cannot be written is dropped."""
+    """File that discards data that cannot be written, instead of raising an exception."""
 
     def write(self, data: Any) -> int:
-        """Write bytes, and return how many there were."""
+        """Write bytes, and return their number."""
         with suppress(OSError):
             super().write(data)
         return memoryview(data).nbytes
 
 
 class _Closed(io.RawIOBase):
-    """A stream that the process was started without: reading and writing raise an error."""
+    """Stream that was closed when the process started. Reading and writing raise an exception."""
 
     def __init__(self, number: int, error: BpejitError) -> None:
         self._number = number
         self._error = error
 
     def fileno(self) -> int:
-        """Return the number of the stream."""
+        """Return the file descriptor."""
         return self._number
 
     def readable(self) -> bool:
-        """Whether this is standard input."""
+        """Return True for standard input."""
         return self._number == 0
 
     def writable(self) -> bool:
-        """Whether this is standard output."""
+        """Return True for standard output."""
         return self._number == 1
 
     def readinto(self, _buffer: Any) -> NoReturn:
-        """Raise the error."""
+        """Raise the exception of the stream."""
         raise self._error
 
     def write(self, _data: Any) -> NoReturn:
-        """Raise the error."""
+        """Raise the exception of the stream."""
         raise self._error
 
 
 def prepare() -> None:
-    """Make the three streams exist, and drop messages that cannot be written.
+    """Open missing standard streams, and discard messages that cannot be written.
 
-    A file that is opened while a stream is closed gets the stream's number, and what is written to the stream then ends up in
-    the file. So the null device is opened in place of a closed stream.
+    A file that is opened while a stream is closed gets the descriptor of that stream, and messages would end up in the file.
+    The null device is therefore opened in place of closed streams.
     """
     for number in range(3):
         if not _is_open(number):

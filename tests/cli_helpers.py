@@ -1,4 +1,4 @@
-"""Running the command line in tests: in this process, or as a process of its own."""
+"""Helpers that run commands in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -14,29 +14,43 @@ from click.testing import CliRunner, Result
 from conftest import ROOT
 
 MODULE = "bpejit_cli" if importlib.util.find_spec("bpejit_cli") else "cli"
-"""The package of the commands: installed as `bpejit_cli`; in a checkout that is not installed it is the folder `cli`."""
+"""The package of the commands: `bpejit_cli` if the project is installed, and otherwise the folder `cli`."""
 
 program = importlib.import_module(f"{MODULE}.app").program
 
+
+def find_commands(group: Any = program, path: str = "") -> dict[str, Any]:
+    """Return all commands and groups below a group by their names, such as `cache info`."""
+    found = {}
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        found[f"{path}{name}"] = command
+        if hasattr(command, "list_commands"):
+            found |= find_commands(command, f"{path}{name} ")
+    return found
+
+
+COMMANDS = find_commands()
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
-"""The environment of subprocesses: they find the checkout from any folder."""
+"""Environment of subprocesses, which find the checkout from any folder."""
 
 COMMAND = [sys.executable, "-m", MODULE]
 
 
-# Before click 8.2, standard error is captured on its own on demand only.
+# Before click 8.2, standard error is captured separately only on request.
 SEPARATELY: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
 if SEPARATELY:
     Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[assignment, misc]
 
 
 def invoke(*arguments: str | Path) -> Result:
-    """Run the command in this process."""
+    """Run a command in this process."""
     return CliRunner(**SEPARATELY).invoke(program, [str(argument) for argument in arguments], prog_name="bpejit")
 
 
 def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run the command as a process; its output is captured as bytes."""
+    """Run a command in a new process, and capture its output as bytes."""
     options = {
         "env": ENVIRONMENT,
         "stdout": subprocess.PIPE,

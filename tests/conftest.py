@@ -1,4 +1,4 @@
-"""What all tests share: sizes that fit the run, the texts, and how hypothesis is set.
+"""Shared fixtures and helpers: sizes for each kind of run, texts, and the settings of hypothesis.
 
 Test files import the helpers by name (`from conftest import JIT, data_text, read_shared, small`).
 
@@ -7,7 +7,7 @@ Environment:
 - `NUMBA_DISABLE_JIT=1` runs the kernels as plain Python: tests marked `compiled` are skipped, `small` picks its second size;
 - `BPEJIT_EXAMPLES` is the number of hypothesis examples per test;
 - `BPEJIT_SHARED_DATA` is a folder of larger corpora and published vocabularies, by default `../shared/data` beside the
-  checkout. It is optional: the tests that want it are skipped with the reason where it is absent.
+  checkout. It is optional: the tests that need it are skipped if it is absent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
 DATA = ROOT / "tests" / "data"
-"""The real texts that the repository carries."""
+"""The folder of texts in the repository."""
 
 NEEDS_DATA = "needs the larger corpora and published vocabularies"
-"""The beginning of the reason of a test that is skipped for want of optional data."""
+"""The prefix of the skip reason of tests that lack optional data."""
 
 settings.register_profile(
     "bpejit",
@@ -49,7 +49,7 @@ settings.load_profile("bpejit")
 
 
 def small(jit: Size, nojit: Size) -> Size:
-    """Pick a size: the first for compiled kernels, the second where they run as plain Python, some 200 times slower."""
+    """Return the first size for compiled kernels, the second for plain Python, which is some 200 times slower."""
     return jit if JIT else nojit
 
 
@@ -76,7 +76,7 @@ def _shared_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The optional folder of larger corpora and published vocabularies; the test is skipped where it is absent."""
+    """Return the optional folder of larger corpora and published vocabularies; skip the test if it is absent."""
     return _shared_folder()
 
 
@@ -87,7 +87,7 @@ def _unpack(path: Path) -> bytes:
 
 
 def read_shared(name: str) -> bytes:
-    """Return the bytes of a file of the optional folder, unpacked, such as "corpora/english.txt"; skip where it is absent."""
+    """Return the bytes of an unpacked file of the optional folder, such as "corpora/english.txt"; skip the test if absent."""
     folder = _shared_folder()
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
@@ -96,7 +96,7 @@ def read_shared(name: str) -> bytes:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that need compiled kernels where there are none."""
+    """Skip the tests that need compiled kernels if these are disabled."""
     if JIT:
         return
     for item in items:
@@ -127,7 +127,7 @@ def summarize_skips(reasons: list[str]) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in a few lines what was skipped and why; `-rs` lists each test."""
+    """Summarize the skipped tests and the causes; `-rs` lists each test."""
     reasons = [
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", [])

@@ -1,28 +1,43 @@
-"""Small models for the tests of encoding, and the plainest encoder for them."""
+"""Small models for the tests of encoding, and a naive encoder."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import naive
+import numpy as np
 import regex
 from hypothesis import strategies as st
 
+from bpejit.arrays import PretokenTable
+from bpejit.kernels.common import keys
+from bpejit.kernels.encoding import boundary_filter, pretoken_cache
+from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
+from bpejit.kernels.encoding.span_encoding import RECENT_SPANS
+from bpejit.kernels.splitting.spans import STATE_SIZE
 from bpejit.model import Model
+from bpejit.splitting.presets import PRESETS
+from bpejit.training.merge_learner import learn_merges
 
 ALPHABET = [b"a", b"b", b" ", b"\xe3\x81\x82", b"0"]
-"""What the texts and tokens of small models are made of: few pieces, so that merges apply."""
+"""The pieces of texts and tokens of small models: few, so that merges apply."""
 
 WORDS = r"\p{L}+|\s"
-"""A pattern that leaves gaps: what it does not match is a pre-token too."""
+"""A pattern that leaves gaps: text that it does not match is a pre-token, too."""
 
 FALLBACK = r"(?<=a)b+|\p{L}+| "
-"""A pattern that the split compiler does not take, so that it runs through the `regex` package."""
+"""A pattern outside the dialect, which runs through the `regex` package."""
+
+PATTERNS = {"gpt2": PRESETS["gpt2"], "o200k": PRESETS["o200k"], WORDS: WORDS, FALLBACK: FALLBACK}
+SMALL = {"cache_bytes": 1 << 10, "cache_limit": 1 << 10, "text_bytes": 48}
+"""Sizes of a very small workspace, so that space runs out often."""
 
 texts = st.lists(st.sampled_from([*ALPHABET, b"aaaa", b"ab", b"\x81", b"\xff", b"\n"]), max_size=120).map(b"".join)
 
 
 @st.composite
 def merge_lists(draw: st.DrawFn, max_merges: int = 40) -> list[tuple[bytes, bytes]]:
-    """Merges over a small alphabet, in an order that no trainer would make as often as in one that it would."""
+    """Draw merges over a small alphabet, half of the time in an order that no trainer would produce."""
     tokens = [bytes([byte]) for byte in b"".join(ALPHABET)]
     merges: list[tuple[bytes, bytes]] = []
     for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=max_merges)):
@@ -36,7 +51,7 @@ def merge_lists(draw: st.DrawFn, max_merges: int = 40) -> list[tuple[bytes, byte
 def make_model(
     merges: list[tuple[bytes, bytes]], specials: list[str] | None = None, *, pattern: str = "gpt2", step: int = 1
 ) -> Model:
-    """A model whose ids go down from the end, with gaps if `step` is above 1, so that nothing hides behind an identity."""
+    """Make a model with descending ids, with gaps if `step` is above 1, so that no id equals its index."""
     tokens = list(dict.fromkeys([*(bytes([byte]) for byte in range(256)), *(left + right for left, right in merges)]))
     numbers = [number * step for number in reversed(range(len(tokens) + len(specials or [])))]
     return Model(
@@ -47,9 +62,37 @@ def make_model(
     )
 
 
+def learned_model(text: bytes, n_merges: int, pattern: str = "gpt2", specials: list[str] | None = None) -> Model:
+    """Train a model on a text."""
+    words = regex.findall(PATTERNS[pattern], text.decode("utf-8", "ignore"))
+    table = PretokenTable.from_counts(dict(Counter(word.encode() for word in words)))
+    merges = learn_merges(table, n_merges)
+    tokens = merges.token_bytes()
+    pairs = zip(merges.left.tolist(), merges.right.tolist(), strict=True)
+    return make_model([(tokens[left], tokens[right]) for left, right in pairs], specials, pattern=pattern)
+
+
+def make_workspace(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch: int = 4096) -> WorkspaceArrays:
+    """Make a small workspace; sizes are numbers of elements."""
+    return WorkspaceArrays(
+        slots=np.zeros(slots * pretoken_cache.SLOT_WORDS, np.uint64),
+        arena=np.full(arena, 0xEE, np.uint8),
+        seen_once=np.zeros(1 << 2, np.uint64),
+        character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
+        batch=np.zeros(keys.BATCH * keys.BATCH_WORDS, np.uint64),
+        scratch=np.zeros(scratch, np.uint32),
+        ends=np.zeros(ends, np.uint32),
+        recent_stops=np.zeros(RECENT_SPANS, np.uint64),
+        document_stops=np.zeros(0, np.int64),
+        id_stops=np.zeros(0, np.int64),
+        progress=np.zeros(pretoken_cache.PROGRESS_SIZE, np.int64),
+        split_state=np.full(STATE_SIZE, 99, np.int64),
+    )
+
+
 @st.composite
 def ranked_models(draw: st.DrawFn) -> Model:
-    """Models whose tokens merge by rank; some of them no merges can make, and some bytes have larger ids than these."""
+    """Draw ranked models; some tokens are unreachable by merges, and some bytes have larger ids than other tokens."""
     parts = st.sampled_from([b"a", b"b", b" ", b"\xe3", b"\x81", b"\x82", b"0"])
     longer = draw(st.sets(st.lists(parts, min_size=2, max_size=9).map(b"".join), max_size=25))
     tokens = draw(st.permutations([*(bytes([byte]) for byte in range(256)), *sorted(longer)]))
@@ -57,7 +100,7 @@ def ranked_models(draw: st.DrawFn) -> Model:
 
 
 def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
-    """Rules and ids of a model, as the twins take them."""
+    """Return rules and ids of a model, in the form of the twins."""
     numbers: dict[bytes, int] = {bytes([byte]): byte for byte in range(256)}
     if model.ranked:
         for _, token in sorted(model.tokens.items()):
@@ -75,7 +118,7 @@ def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
 
 
 def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
-    """Ids of a text by the plainest means; `pattern` is the regular expression that the model's pattern stands for."""
+    """Encode a text naively; `pattern` is the regular expression of the model's pattern."""
     rules, ids = naive_rules(model)
     specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
     whole = model.ids if model.ranked or model.ignore_merges else None

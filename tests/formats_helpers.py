@@ -1,4 +1,4 @@
-"""Random models, for what reads and writes them."""
+"""Random models for the tests of formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPECIAL_TEXT = st.one_of(
     ),
     st.text(min_size=1, max_size=5),
 )
-"""Special tokens that overlap, that look like byte characters, and others."""
+"""Special tokens that overlap or look like byte characters, and others."""
 
 TEXT = st.lists(
     st.one_of(
@@ -40,7 +40,7 @@ def models(draw: st.DrawFn, *, pattern: str | None = None, reachable: bool = Fal
     ----------
     pattern : str, optional
     reachable : bool
-        Leave out what only a model made by hand has: ordinary tokens that no merge makes.
+        If true, every ordinary token is produced by a merge; a hand-made model may have others.
     """
     tokens = [bytes([byte]) for byte in range(256)]
     merges: list[tuple[bytes, bytes]] = []
@@ -98,7 +98,7 @@ def id_layouts(draw: st.DrawFn, n_tokens: int, n_specials: int) -> list[int]:
 
 
 def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """Return a copy of nested dicts and lists in which one value is another, or missing if `new` is `...`."""
+    """Return a copy of nested dicts and lists with one value replaced, or removed if `new` is `...`."""
     copy = value.copy()
     key, *rest = path
     if rest:
@@ -122,7 +122,7 @@ PATTERN = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+
 def tekken(
     *, special_tokens: list[str] | None, n_specials: int, longer: list[bytes], unused: int, version: str
 ) -> dict[str, Any]:
-    """The content of a tekken.json, as mistral-common has it."""
+    """Return the content of a tekken.json, as in mistral-common."""
     tokens = [*(bytes([byte]) for byte in range(256)), *longer, *(b"unused%d" % number for number in range(unused))]
     vocab = [
         {
@@ -156,7 +156,7 @@ OLDER = tekken(special_tokens=None, n_specials=1000, longer=[b" a", b" ab"], unu
 
 @st.composite
 def grown_models(draw: st.DrawFn) -> Model:
-    """Ranked models whose longer tokens are made of shorter ones, in an order that is more or less that of their making."""
+    """Draw ranked models whose longer tokens combine shorter ones, roughly in the order of training."""
     tokens = [b"a", b"b", b" "]
     for left, right in draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=16)):
         token = tokens[left % len(tokens)] + tokens[right % len(tokens)]

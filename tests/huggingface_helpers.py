@@ -1,6 +1,6 @@
-"""Making pipelines of Hugging Face tokenizers for tests, as `tokenizer.json`."""
+"""Pipelines of Hugging Face tokenizers for tests, as `tokenizer.json`."""
 
-# ruff: noqa: RUF001 (look-alikes are wanted here)
+# ruff: noqa: RUF001 (look-alike characters are intended)
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.normalization.byte_characters import encode_byte_characters
 
 PAIRED = " ab1-\n.Asé<"
-"""Characters of which any two bytes side by side merge, so that ids show where text was split."""
+"""Characters whose adjacent bytes always merge, so that ids show where text was split."""
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT2_LEVEL = {**BYTE_LEVEL, "use_regex": True}
 
 
 def vocabulary() -> tuple[dict[str, int], list[list[str]]]:
-    """Vocabulary and merges: all bytes, and the pairs of some of them."""
-    vocab = {bytes_to_text(bytes([byte])): number for number, byte in enumerate(reversed(range(256)))}
+    """Return vocabulary and merges: all bytes, and the pairs of some of them."""
+    vocab = {encode_byte_characters(bytes([byte])): number for number, byte in enumerate(reversed(range(256)))}
     merges = []
     for left, right in product(sorted(set(PAIRED.encode())), repeat=2):
-        pair = [bytes_to_text(bytes([byte])) for byte in (left, right)]
+        pair = [encode_byte_characters(bytes([byte])) for byte in (left, right)]
         merges.append(pair)
         vocab["".join(pair)] = len(vocab)
     return vocab, merges
 
 
 def split(pattern: str, behavior: str = "Isolated", *, invert: bool = False, regex: bool = True) -> dict[str, Any]:
-    """A `Split` pre-tokenizer."""
+    """Return a `Split` pre-tokenizer."""
     return {
         "type": "Split",
         "pattern": {"Regex" if regex else "String": pattern},
@@ -41,12 +41,12 @@ def split(pattern: str, behavior: str = "Isolated", *, invert: bool = False, reg
 
 
 def sequence(*parts: dict[str, Any]) -> dict[str, Any]:
-    """A `Sequence` of pre-tokenizers."""
+    """Return a `Sequence` of pre-tokenizers."""
     return {"type": "Sequence", "pretokenizers": list(parts)}
 
 
 def added_token(content: str, **flags: bool) -> dict[str, Any]:
-    """An added token; its id is set by `tokenizer_json`."""
+    """Return an added token; `tokenizer_json` sets its id."""
     usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"id": 0, "content": content, **usual, **flags}
 
@@ -59,7 +59,7 @@ def tokenizer_json(
     post_processor: dict[str, Any] | None = None,
     **model: Any,
 ) -> dict[str, Any]:
-    """The content of a `tokenizer.json`."""
+    """Return the content of a `tokenizer.json`."""
     vocab, merges = vocabulary()
     following = len(vocab)
     tokens = []
@@ -92,7 +92,7 @@ def tokenizer_json(
 
 
 def dumped(content: dict[str, Any]) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     return json.dumps(content, ensure_ascii=False)
 
 
@@ -191,7 +191,7 @@ COMPONENTS: list[dict[str, Any]] = [
     {"type": "Replace", "pattern": {"String": "e"}, "content": "ﬁ"},
     {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
 ]
-"""Normalizers. None matches nothing at the start of a text: `tokenizers` writes the content of such a match twice."""
+"""Normalizers. None matches nothing at the start of a text: `tokenizers` would insert its content twice."""
 
 _CUTS: list[dict[str, Any]] = [
     {"type": "Digits", "individual_digits": True},
@@ -223,7 +223,7 @@ WORDS = [
         "\u0315",
     ),
 ]
-"""Text on which alignments go wrong: marks that combine and change places, jamo, ligatures, what becomes longer or nothing."""
+"""Edge cases of alignments: marks that combine or are reordered, jamo, ligatures, characters that expand or disappear."""
 
 words = st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
 
@@ -232,7 +232,7 @@ _flags = st.fixed_dictionaries({name: st.booleans() for name in ("single_word", 
 
 @st.composite
 def added_tokens(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
-    """Some added tokens with any flags."""
+    """Draw added tokens with any flags."""
     texts = draw(
         st.lists(st.sampled_from(["<a>", "<b>", "ab", "A", "éa", "e\u0301", " \n", "ﬁ", "각"]), max_size=4, unique=True)
     )
@@ -241,7 +241,7 @@ def added_tokens(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
 
 @st.composite
 def post_processors(draw: st.DrawFn) -> dict[str, Any] | None:
-    """Post-processors that trim offsets, or do not, and may stand around a text."""
+    """Draw post-processors that may trim offsets and may add tokens around a text."""
     trimming = {"trim_offsets": draw(st.booleans()), "add_prefix_space": draw(st.booleans())}
     level = {"type": "ByteLevel", "use_regex": True, **trimming}
     roberta = {"type": "RobertaProcessing", "sep": ["a", 1], "cls": ["b", 2], **trimming}
@@ -257,7 +257,7 @@ def post_processors(draw: st.DrawFn) -> dict[str, Any] | None:
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> dict[str, Any]:
-    """The content of a `tokenizer.json` with normalizers, pre-tokenizers, added tokens and a post-processor of any kind."""
+    """Draw the content of a `tokenizer.json` with any normalizers, pre-tokenizers, added tokens and post-processor."""
     normalizers = draw(st.lists(st.sampled_from(COMPONENTS), max_size=3))
     maps = draw(st.integers(0, 4)) == 0
     if maps:

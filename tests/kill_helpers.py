@@ -1,4 +1,4 @@
-"""Processes that are killed at each step of what they write to disk, without warning."""
+"""Helpers that kill processes at each step of writing to disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KILLED = 9
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 CHANGES = ("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate", "os.symlink")
-"""Audit events of what changes a folder; `open` is one too if it may create a file."""
+"""Audit events of changes to a folder; `open` is one if it may create a file."""
 
 
 def kill_at(step: int, folder: Path) -> list[int]:
@@ -47,7 +47,7 @@ def kill_at(step: int, folder: Path) -> list[int]:
 
 
 def run_killed(work: Callable[[], object], step: int, folder: Path) -> bool:
-    """Run `work` in a forked process that is killed before its `step`-th change of `folder`; return whether it was."""
+    """Run `work` in a forked process that is killed before its `step`-th change of `folder`; return True if it was."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -1,7 +1,7 @@
-"""Readable twins of the kernels: the same results in plain Python, with no thought for speed.
+"""Readable twins of the kernels: equal results in plain Python, written for clarity.
 
-Each kernel has a function of its own name here (`project/test_house_rules.py` sees to it). The twins take and return plain
-Python values where that reads better; the tests convert.
+Each kernel has a function of its own name here (`project/test_house_rules.py` checks this). Where it is clearer, the twins
+take and return plain Python values, and the tests convert them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bpejit.kernels.constants import SPECIAL_FLAG
 
 
 def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Where special tokens stand: leftmost first, the longest at one place."""
+    """Yield start and end of each special token: leftmost first, and the longest of those at one position."""
     position = 0
     while position < len(data):
         found = max((len(token) for token in special_tokens if data.startswith(token, position)), default=0)
@@ -30,13 +30,15 @@ def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[in
 
 
 def build_trie(tokens: list[bytes]) -> list[bytes]:
-    """The nodes of a trie: the beginnings of all tokens, in order of length."""
+    """Return the nodes of a trie: the prefixes of all tokens, sorted by length."""
     return sorted({token[:size] for token in tokens for size in range(1, len(token) + 1)}, key=lambda node: (len(node), node))
 
 
 def link_trie(tokens: list[bytes]) -> dict[bytes, tuple[list[tuple[int, int]], bytes, bytes, int]]:
-    """Of each node: the tokens that are certain when it does not go on, and the node that is left; its longest proper suffix
-    that is a node; the length of the longest token that it ends with.
+    """Return the links of each node of a trie.
+
+    These are the spans of the tokens that are final if the search leaves the trie at the node, and the remaining node; the
+    longest proper suffix that is a node; and the length of the longest token that is a suffix.
     """
     nodes = {b"", *build_trie(tokens)}
     links = {}
@@ -53,8 +55,9 @@ def link_trie(tokens: list[bytes]) -> dict[bytes, tuple[list[tuple[int, int]], b
 
 
 def reach_specials(data: bytes, first: int, last: int, tokens: list[bytes]) -> tuple[list[int], int]:
-    """The farthest ends of tokens by the places where they begin, of each end for the longest only; and where the first begins
-    that more text may complete.
+    """Return the last end of the tokens that start at each position, and the first start that further text may complete.
+
+    Of tokens with the same end, only the longest counts.
     """
     reach = [0] * (last - first)
     for end in range(first + 1, len(data) + 1):
@@ -70,7 +73,7 @@ def reach_specials(data: bytes, first: int, last: int, tokens: list[bytes]) -> t
 
 
 def split_piece(text: str, pattern: regex.Pattern[str]) -> Iterator[str]:
-    """Matches, and what lies between them."""
+    """Yield the matches of a pattern and the text between them."""
     position = 0
     for match in pattern.finditer(text):
         start, end = match.span()
@@ -82,7 +85,7 @@ def split_piece(text: str, pattern: regex.Pattern[str]) -> Iterator[str]:
 
 
 def split_ordinary(data: bytes, patterns: Iterable[regex.Pattern[str]]) -> Iterator[int]:
-    """Ends of the pre-tokens of a text without special tokens; each pattern splits the pieces of the one before."""
+    """Yield the ends of the pre-tokens of a text without special tokens; each pattern splits the pieces of the previous one."""
     pieces = [data.decode("utf-8", "surrogateescape")]
     for pattern in patterns:
         pieces = [part for piece in pieces for part in split_piece(piece, pattern)]
@@ -96,7 +99,7 @@ def split_ordinary(data: bytes, patterns: Iterable[regex.Pattern[str]]) -> Itera
 def split_spans(
     data: bytes, pattern: regex.Pattern[str] | Iterable[regex.Pattern[str]], special_tokens: list[bytes]
 ) -> list[int]:
-    """Ends of all spans of a whole text; those of special tokens have the flag."""
+    """Return the ends of all spans of a whole text; the ends of special tokens have the flag."""
     patterns = [pattern] if isinstance(pattern, regex.Pattern) else list(pattern)
     ends: list[int] = []
     position = 0
@@ -109,7 +112,7 @@ def split_spans(
 
 
 def shift_state(state: list[int], by: int) -> list[int]:
-    """All fields that are positions fall by `by`; those that were 0 have no meaning and stay 0."""
+    """Subtract `by` from all fields that are positions; fields that are 0 are unset and stay 0."""
     is_position = [True, False, True, True, True, True, True, False, False, True, False]
     return [max(value - by, 0) if moves else value for value, moves in zip(state, is_position, strict=True)]
 
@@ -117,30 +120,104 @@ def shift_state(state: list[int], by: int) -> list[int]:
 def find_cut(
     data: bytes, lo: int, hi: int, class_of: Sequence[int], safe: Callable[[int, int], bool], special_tokens: list[bytes]
 ) -> int:
-    """First place between a safe pair of characters that no special token spans, or may span when more text comes."""
+    """Return the first position between a safe pair of characters that no special token spans.
+
+    Special tokens that further text may complete count, too.
+    """
     longest = max(map(len, special_tokens), default=0)
-    place = max(0, lo - longest - 4)
-    while place < min(max(0, lo - longest - 4) + 3, len(data)) and 0x80 <= data[place] < 0xC0:
-        place += 1
+    position = max(0, lo - longest - 4)
+    while position < min(max(0, lo - longest - 4) + 3, len(data)) and 0x80 <= data[position] < 0xC0:
+        position += 1
     before = None
-    for character in data[place:].decode("utf-8", "surrogateescape"):
-        width = next(width for width, limit in ((1, 0xC2), (2, 0xE0), (3, 0xF0), (4, 0xF5), (1, 0x100)) if data[place] < limit)
-        if place > hi or place + width > len(data):
+    for character in data[position:].decode("utf-8", "surrogateescape"):
+        width = next(
+            width for width, limit in ((1, 0xC2), (2, 0xE0), (3, 0xF0), (4, 0xF5), (1, 0x100)) if data[position] < limit
+        )
+        if position > hi or position + width > len(data):
             break
         spanned = any(
-            start <= place < start + len(token) and token.startswith(data[start : start + len(token)])
+            start <= position < start + len(token) and token.startswith(data[start : start + len(token)])
             for token in special_tokens
-            for start in range(place + 1)
+            for start in range(position + 1)
         )
         after = class_of[ord(character)]
-        if place >= lo and before is not None and safe(before, after) and not spanned:
-            return place
-        place += len(character.encode("utf-8", "surrogateescape"))
+        if position >= lo and before is not None and safe(before, after) and not spanned:
+            return position
+        position += len(character.encode("utf-8", "surrogateescape"))
         before = after
     return -1
 
 
+# ---- characters and keys ---------------------------------------------------------------------------------------------
+
+
+def read_character(data: bytes, position: int, stop: int, final: bool) -> tuple[int, int]:
+    """Return code point and width of a character; -1 - byte and 1 for ASCII and invalid bytes; 0 and 0 if incomplete."""
+    byte = data[position]
+    width = next(width for width, limit in ((1, 0xC2), (2, 0xE0), (3, 0xF0), (4, 0xF5), (1, 0x100)) if byte < limit)
+    if position + width > stop and not final:
+        return 0, 0
+    try:
+        return (ord(data[position : min(position + width, stop)].decode()), width) if width > 1 else (-1 - byte, 1)
+    except UnicodeDecodeError:
+        return -1 - byte, 1
+
+
+MIX_LOW, MIX_HIGH = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+
+
+def fold_multiply(a: int, b: int) -> int:
+    """Multiply, and combine the two halves of the product."""
+    return (a * b ^ (a * b >> 64)) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def hash_key(low: int, high: int) -> int:
+    """Return the hash of the two words of a key."""
+    return fold_multiply(low ^ MIX_LOW, high ^ MIX_HIGH)
+
+
+def hash_bytes(data: bytes) -> int:
+    """Return the hash of bytes in blocks of 16. The last block overlaps the one before."""
+
+    def hash_block(block: bytes) -> int:
+        return hash_key(int.from_bytes(block[:8], "little") ^ mixed, int.from_bytes(block[8:], "little"))
+
+    mixed = fold_multiply(len(data), MIX_LOW)
+    value = hash_block(data[:16])
+    for start in range(16, len(data), 16):
+        value = fold_multiply(value ^ MIX_HIGH, MIX_LOW) ^ hash_block(data[min(start, len(data) - 16) :][:16])
+    return value
+
+
+def make_key(pretoken: bytes) -> tuple[int, int, int]:
+    """Return the two words of the key of a pre-token, and its hash."""
+    if len(pretoken) > 15:
+        return hash_bytes(pretoken), 0xFF << 56 | len(pretoken), hash_bytes(pretoken)
+    low, high = int.from_bytes(pretoken[:8], "little"), int.from_bytes(pretoken[8:], "little") | len(pretoken) << 56
+    return low, high, hash_key(low, high)
+
+
+def make_keys(data: bytes, start: int, ends: list[int], n_slots: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Return the key of each span and the first word of its slot, and the number of long keys."""
+    keys = []
+    n_long = 0
+    for end in ends:
+        stop = end & (SPECIAL_FLAG - 1)
+        low, high, hashed = (0, 0xFE << 56, 0) if end & SPECIAL_FLAG else make_key(data[start:stop])
+        keys.append((low, high, 4 * (hashed % n_slots)))
+        n_long += high >> 56 == 0xFF
+        start = stop
+    return keys, n_long
+
+
 # ---- counting --------------------------------------------------------------------------------------------------------
+
+
+def find_word(slots: list[bytes | None], pretoken: bytes, slot: int) -> int:
+    """Return the slot of a pre-token, or the free one to insert it, by linear probing from `slot`."""
+    while slots[slot] not in (None, pretoken):
+        slot = (slot + 1) % len(slots)
+    return slot
 
 
 def count_spans(text: bytes, first: int, ends: list[int], counts: dict[bytes, int]) -> None:
@@ -159,18 +236,22 @@ def add_pretokens(pretokens: list[bytes], added: list[int], counts: dict[bytes, 
         counts[pretoken] = counts.get(pretoken, 0) + count
 
 
-def rehash(counts: dict[bytes, int]) -> dict[bytes, int]:
-    """A larger table holds the same."""
-    return dict(counts)
+def rehash(slots: list[bytes | None], larger: int) -> list[bytes | None]:
+    """Return the slots of a larger table, into which the pre-tokens are inserted in the order of the slots."""
+    found: list[bytes | None] = [None] * larger
+    for pretoken in slots:
+        if pretoken is not None:
+            found[find_word(found, pretoken, make_key(pretoken)[2] % larger)] = pretoken
+    return found
 
 
 def measure_table(counts: dict[bytes, int]) -> tuple[int, int]:
-    """Number of distinct pre-tokens, and of their bytes."""
+    """Return the number of distinct pre-tokens, and of their bytes."""
     return len(counts), sum(len(pretoken) for pretoken in counts)
 
 
 def unpack_table(counts: dict[bytes, int]) -> tuple[bytes, list[int], list[int]]:
-    """Pool, starts and counts."""
+    """Return pool, starts and counts."""
     starts = [0]
     for pretoken in counts:
         starts.append(starts[-1] + len(pretoken))
@@ -178,43 +259,43 @@ def unpack_table(counts: dict[bytes, int]) -> tuple[bytes, list[int], list[int]]
 
 
 def make_prefixes(pretokens: list[bytes]) -> list[int]:
-    """The first 8 bytes of each, zero-filled, as a number that sorts as they do."""
+    """Return the first 8 bytes of each pre-token as a zero-padded big-endian number."""
     return [int.from_bytes(pretoken[:8].ljust(8, b"\0"), "big") for pretoken in pretokens]
 
 
 def sort_runs(pretokens: list[bytes]) -> list[int]:
-    """The order of the pre-tokens by their bytes."""
+    """Return the permutation that sorts the pre-tokens by bytes."""
     return sorted(range(len(pretokens)), key=lambda number: pretokens[number])
 
 
 def gather(pretokens: list[bytes], counts: list[int], order: list[int]) -> tuple[list[bytes], list[int]]:
-    """Pre-tokens and counts in another order."""
+    """Return pre-tokens and counts in another order."""
     return [pretokens[number] for number in order], [counts[number] for number in order]
 
 
 # ---- training --------------------------------------------------------------------------------------------------------
 
-# A cell is (weight, id); the border is (0, None). A pair is a tuple of two ids.
+# A cell is (weight, id); a boundary cell is (0, None). A pair is a tuple of two ids.
 
 Cell = tuple[int, int | None]
 Pair = tuple[int, int]
 
-BORDER: Cell = (0, None)
+BOUNDARY: Cell = (0, None)
 
 
 def fill_cells(pretokens: list[tuple[bytes, int]], byte_ids: list[int]) -> list[Cell]:
-    """A cell for each byte of each pre-token that occurs and has a pair, with borders around the pre-tokens."""
-    cells = [BORDER]
+    """Return a cell for each byte of each pre-token that occurs and has a pair, with boundaries around the pre-tokens."""
+    cells = [BOUNDARY]
     for pretoken, count in pretokens:
         if len(pretoken) > 1 and count > 0:
             cells += [(count, byte_ids[byte]) for byte in pretoken]
-            cells.append(BORDER)
+            cells.append(BOUNDARY)
     return cells
 
 
 def compact_cells(cells: list[Cell], widths: list[int]) -> list[Cell]:
-    """One cell for each token; pre-tokens of a single token are left out."""
-    compact = [BORDER]
+    """Return one cell for each token, without the pre-tokens of a single token."""
+    compact = [BOUNDARY]
     pretoken: list[Cell] = []
     at = 1
     while at < len(cells):
@@ -224,28 +305,28 @@ def compact_cells(cells: list[Cell], widths: list[int]) -> list[Cell]:
             at += widths[token]
         else:
             if len(pretoken) > 1:
-                compact += [*pretoken, BORDER]
+                compact += [*pretoken, BOUNDARY]
             pretoken = []
             at += 1
     return compact
 
 
-def places_of_pairs(cells: list[Cell]) -> Iterator[tuple[int, Pair, int]]:
-    """Position, pair and weight of each place where two tokens of one cell each are adjacent."""
+def positions_of_pairs(cells: list[Cell]) -> Iterator[tuple[int, Pair, int]]:
+    """Yield position, pair and weight for each two adjacent tokens of one cell each."""
     for at, ((weight, left), (_, right)) in enumerate(pairwise(cells)):
         if left is not None and right is not None:
             yield at, (left, right), weight
 
 
 def bound_counts(cells: list[Cell], hash_pair: Callable[[Pair], int]) -> dict[int, int]:
-    """The weights of pairs, summed by the hash of the pair, up to 2^32 - 1."""
+    """Sum the weights of pairs by the hash of the pair, up to 2^32 - 1."""
     sums: dict[int, int] = {}
-    for _, pair, weight in places_of_pairs(cells):
+    for _, pair, weight in positions_of_pairs(cells):
         sums[hash_pair(pair)] = min(sums.get(hash_pair(pair), 0) + weight, 2**32 - 1)
     return sums
 
 
-def select_places(
+def select_positions(
     cells: list[Cell],
     sums: dict[int, int],
     hash_pair: Callable[[Pair], int],
@@ -253,48 +334,48 @@ def select_places(
     threshold: int,
     max_bytes: int,
 ) -> list[int]:
-    """The places of pairs of at most `max_bytes` bytes whose sum reaches the threshold."""
+    """Return the positions of pairs of at most `max_bytes` bytes whose sum reaches the threshold."""
     return [
         at
-        for at, pair, _ in places_of_pairs(cells)
+        for at, pair, _ in positions_of_pairs(cells)
         if sums[hash_pair(pair)] >= min(threshold, 2**32 - 1) and lengths[pair[0]] + lengths[pair[1]] <= max_bytes
     ]
 
 
-def count_pairs(cells: list[Cell], places: list[int]) -> dict[Pair, tuple[int, int]]:
-    """Count, and number of places, of each pair that stands at one of the places."""
+def count_pairs(cells: list[Cell], positions: list[int]) -> dict[Pair, tuple[int, int]]:
+    """Return the count and the number of positions of each pair at one of the positions."""
     counts: dict[Pair, tuple[int, int]] = {}
-    for at, pair, weight in places_of_pairs(cells):
-        if at in places:
+    for at, pair, weight in positions_of_pairs(cells):
+        if at in positions:
             count, number = counts.get(pair, (0, 0))
             counts[pair] = count + weight, number + 1
     return counts
 
 
 def copy_pairs(counts: dict[Pair, int], least: int) -> dict[Pair, int]:
-    """The pairs that occur at least `least` times."""
+    """Return the pairs that occur at least `least` times."""
     return {pair: count for pair, count in counts.items() if count >= least}
 
 
 def plan_postings(numbers: list[int]) -> tuple[list[int], int, int]:
-    """Where each list starts, the room for all, and the length of the longest."""
+    """Return the start of each list, their total length, and the length of the longest list."""
     starts = [0]
     for number in numbers:
         starts.append(starts[-1] + number)
     return starts[:-1], starts[-1], max(numbers, default=0)
 
 
-def write_postings(cells: list[Cell], places: list[int], pairs: set[Pair]) -> dict[Pair, list[int]]:
-    """Those of the places where each of the pairs stands."""
+def write_postings(cells: list[Cell], positions: list[int], pairs: set[Pair]) -> dict[Pair, list[int]]:
+    """Return the positions of each pair, out of the given ones."""
     found: dict[Pair, list[int]] = {pair: [] for pair in pairs}
-    for at, pair, _ in places_of_pairs(cells):
-        if at in places and pair in found:
+    for at, pair, _ in positions_of_pairs(cells):
+        if at in positions and pair in found:
             found[pair].append(at)
     return found
 
 
 def bucket_of(count: int) -> int:
-    """Counts in ascending order share a bucket when they have the same 8 leading bits and the same length."""
+    """Return the bucket of a count. Counts with the same length and the same 8 leading bits share one."""
     buckets = 0
     exponent = 0
     while count >> exponent >= 256:
@@ -303,8 +384,8 @@ def bucket_of(count: int) -> int:
     return buckets + (count >> exponent)
 
 
-def file_pairs(counts: dict[Pair, int], threshold: int) -> dict[int, set[Pair]]:
-    """The pairs that reach the threshold, by bucket."""
+def bucket_pairs(counts: dict[Pair, int], threshold: int) -> dict[int, set[Pair]]:
+    """Return the pairs that reach the threshold, by bucket."""
     buckets: dict[int, set[Pair]] = {}
     for pair, count in counts.items():
         if count >= threshold:
@@ -313,7 +394,7 @@ def file_pairs(counts: dict[Pair, int], threshold: int) -> dict[int, set[Pair]]:
 
 
 def count_adjacent(words: list[tuple[list[int], int]]) -> dict[Pair, int]:
-    """How often each pair of ids occurs; overlapping places all count."""
+    """Count the occurrences of each pair of ids, including overlapping ones."""
     counts: dict[Pair, int] = {}
     for word, weight in words:
         for pair in pairwise(word):
@@ -321,20 +402,33 @@ def count_adjacent(words: list[tuple[list[int], int]]) -> dict[Pair, int]:
     return counts
 
 
-def tie_key(pair: Pair, tokens: list[bytes], rule: str) -> tuple[Any, Any]:
-    """Of equally frequent pairs, the one with the greatest key is merged first."""
-    if rule == "greatest-bytes":
-        return tokens[pair[0]], tokens[pair[1]]
-    if rule == "smallest-ids":
-        return -pair[0], -pair[1]
-    # hf: 188 bytes that GPT-2 shows as themselves, the 68 others, then merged tokens as they were made
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    order = [*shown, *(byte for byte in range(256) if byte not in shown), *range(256, len(tokens))]
-    return -order.index(pair[0]), -order.index(pair[1])
+def ascending(token: bytes) -> list[int]:
+    """Return a key by which the smallest token is the greatest; a prefix comes before its continuations."""
+    return [*(-byte for byte in token), 1]
+
+
+SHOWN_BYTES = [*range(33, 127), *range(161, 173), *range(174, 256)]
+"""The bytes that GPT-2's files represent by the character of the same number; the other bytes follow them."""
+
+HF_ORDER = [*SHOWN_BYTES, *(byte for byte in range(256) if byte not in SHOWN_BYTES)]
+
+TIE_KEYS: dict[str, Callable[[Pair, list[bytes]], Any]] = {
+    "greatest-bytes": lambda pair, tokens: (tokens[pair[0]], tokens[pair[1]]),
+    "smallest-bytes": lambda pair, tokens: (ascending(tokens[pair[0]]), ascending(tokens[pair[1]])),
+    "greatest-ids": lambda pair, tokens: pair,
+    "smallest-ids": lambda pair, tokens: (-pair[0], -pair[1]),
+    "hf": lambda pair, tokens: tuple(-HF_ORDER.index(token) if token < 256 else -token for token in pair),
+}
+"""For each comparison and tie rule, the key of a pair. Of equally frequent pairs, the one with the greatest key is merged."""
+
+
+def tie_key(pair: Pair, tokens: list[bytes], rule: str) -> Any:
+    """Return the key of a pair by a comparison or tie rule."""
+    return TIE_KEYS[rule](pair, tokens)
 
 
 def replace_pair(word: list[int], pair: Pair, merged: int) -> list[int]:
-    """Merge each place of the pair, from the left."""
+    """Merge each occurrence of the pair, from the left."""
     replaced: list[int] = []
     at = 0
     while at < len(word):
@@ -352,9 +446,9 @@ def merge_some(
     threshold: int = 1,
     max_bytes: int | None = None,
 ) -> list[tuple[int, int, int]]:
-    """Merge the best pair in all words until there are `n_tokens` tokens or no pair is left; changes words and tokens.
+    """Merge the best pair in all words until there are `n_tokens` tokens or no pair is left. Modifies words and tokens.
 
-    Everything is counted anew in each step. Returns left id, right id and count of each merge.
+    All pairs are counted again for each merge. Returns left id, right id and count of each merge.
     """
     merges = []
     while len(tokens) < n_tokens:
@@ -380,26 +474,69 @@ def learn_merges(
     min_frequency: int = 1,
     max_token_bytes: int | None = None,
 ) -> list[tuple[int, int, int]]:
-    """The whole trainer."""
+    """Learn merges from the counts of pre-tokens."""
     words = [(list(pretoken), count) for pretoken, count in counts.items() if count > 0]
     tokens = [bytes([byte]) for byte in range(256)]
-    return merge_some(words, tokens, 256 + n_merges, tie_break, max(1, min_frequency), max_token_bytes)
+    return merge_some(words, tokens, 256 + n_merges, tie_break, min_frequency, max_token_bytes)
 
 
 # ---- encoding --------------------------------------------------------------------------------------------------------
 
 
-def move_slots(cache: dict[bytes, list[int]]) -> dict[bytes, list[int]]:
-    """A larger cache holds the same."""
+class PretokenCache:
+    """The cache of pre-tokens as a dict: when its slots are cleared, and which records are overwritten.
+
+    `n_slots`, `ring_bytes`, `written`, `used` and `clears` correspond to the arrays and to the progress of a workspace.
+    """
+
+    def __init__(self, n_slots: int, ring_bytes: int, slack: int) -> None:
+        self.n_slots, self.ring_bytes, self.slack = n_slots, ring_bytes, slack
+        self.clear()
+
+    def clear(self) -> None:
+        """Return to the initial state."""
+        self.entries: dict[bytes, tuple[list[int], int | None]] = {}
+        self.written = self.clears = 0
+
+    @property
+    def used(self) -> int:
+        """Number of used slots, including those whose record was overwritten."""
+        return len(self.entries)
+
+    def find(self, pretoken: bytes) -> list[int] | None:
+        """Return the ids of a pre-token, or None if it is not in the cache."""
+        ids, record = self.entries.get(pretoken, (None, None))
+        return None if record is not None and record + self.ring_bytes < self.written else ids
+
+    def insert(self, pretoken: bytes, ids: list[int]) -> None:
+        """Insert a pre-token that `find` does not find."""
+        n_bytes = len(pretoken) if len(pretoken) > 15 else 0
+        in_arena = n_bytes > 0 or len(ids) > 4
+        if in_arena and 4 * (n_bytes + 4 * len(ids)) > self.ring_bytes + self.slack:
+            return
+        if 4 * self.used >= 3 * self.n_slots:
+            self.entries.clear()
+            self.clears += 1
+        record = None
+        if in_arena:
+            size = n_bytes + 4 * (len(ids) + len(ids) % 2)
+            offset = self.written % self.ring_bytes
+            record = self.written + (self.ring_bytes - offset if offset + size > self.ring_bytes else 0)
+            self.written = record + size
+        self.entries[pretoken] = list(ids), record
+
+
+def move_slots(cache: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the contents of a larger cache: the same."""
     return dict(cache)
 
 
 Rules = dict[Pair, tuple[int, int]]
-"""Rank of each pair of tokens, and the token that it makes."""
+"""The rank of each pair of tokens, and the token that it is merged into."""
 
 
 def build_pairs(rules: list[tuple[int, int, int, int]]) -> Rules:
-    """Rules from rows of (left, right, token, rank); where a pair is given twice, the lower rank holds."""
+    """Build rules from rows of (left, right, token, rank); of duplicate pairs, the one with the lowest rank counts."""
     table: Rules = {}
     for left, right, token, rank in rules:
         table[left, right] = min((rank, token), table.get((left, right), (rank, token)))
@@ -407,7 +544,7 @@ def build_pairs(rules: list[tuple[int, int, int, int]]) -> Rules:
 
 
 def list_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
-    """Every way to divide each token into two others: the numbers of the parts and of the token."""
+    """Return every split of each token into two others: the numbers of both parts and of the token."""
     numbers = {token: number for number, token in enumerate(tokens)}
     return [
         (numbers[token[:middle]], numbers[token[middle:]], number)
@@ -418,7 +555,7 @@ def list_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
 
 
 def characters(data: bytes) -> list[bytes]:
-    """The characters of a text; a byte that belongs to none stands alone."""
+    """Return the characters of a text; an invalid byte is a character of its own."""
     pieces: list[bytes] = []
     while data:
         length = {0: 1, 0xC: 2, 0xD: 2, 0xE: 3, 0xF: 4}.get(data[0] >> 4 if data[0] >= 0x80 else 0, 1)
@@ -428,25 +565,25 @@ def characters(data: bytes) -> list[bytes]:
     return pieces
 
 
-def build_joints(tokens: list[bytes]) -> set[tuple[bytes, bytes] | tuple[int, int]]:
-    """The places within tokens at which a byte above 127 stands: the two characters, or else the two bytes around it."""
-    joints: set[tuple[bytes, bytes] | tuple[int, int]] = set()
+def build_inner_pairs(tokens: list[bytes]) -> set[tuple[bytes, bytes] | tuple[int, int]]:
+    """Return the adjacent characters within tokens that are not both ASCII; next to invalid bytes, the adjacent bytes."""
+    inner_pairs: set[tuple[bytes, bytes] | tuple[int, int]] = set()
     for token in tokens:
         for before, after in pairwise(characters(token)):
             if before[-1] >= 0x80 or after[0] >= 0x80:
                 broken = (before[0] >= 0x80 and len(before) == 1) or (after[0] >= 0x80 and len(after) == 1)
-                joints.add((before[-1], after[0]) if broken else (before, after))
-    return joints
+                inner_pairs.add((before[-1], after[0]) if broken else (before, after))
+    return inner_pairs
 
 
 def recover_splits(tokens: list[bytes]) -> list[tuple[int, int]]:
-    """For each token the two parts that the ranks below its own make of it, or (-1, -1); tokens are in order of rank."""
+    """Return the two parts that each token is merged from by lower ranks, or (-1, -1); tokens are in order of rank."""
     ranks = {token: number for number, token in enumerate(tokens) if number >= 256}
     found = []
     for number, token in enumerate(tokens):
-        parts = [token[place : place + 1] for place in range(len(token))]
+        parts = [token[position : position + 1] for position in range(len(token))]
         while len(parts) > 2:
-            best = min(range(len(parts) - 1), key=lambda place: ranks.get(parts[place] + parts[place + 1], number))
+            best = min(range(len(parts) - 1), key=lambda position: ranks.get(parts[position] + parts[position + 1], number))
             if ranks.get(parts[best] + parts[best + 1], number) >= number:
                 break
             parts[best : best + 2] = [parts[best] + parts[best + 1]]
@@ -455,20 +592,20 @@ def recover_splits(tokens: list[bytes]) -> list[tuple[int, int]]:
 
 
 def merge_window(data: bytes, rules: Rules) -> list[int]:
-    """Merge the pair of lowest rank, the leftmost of equals, until none is left."""
+    """Merge the leftmost pair of the lowest rank until no pair is left."""
     tokens = list(data)
     while True:
-        found = [(*rules[pair], place) for place, pair in enumerate(pairwise(tokens)) if pair in rules]
+        found = [(*rules[pair], position) for position, pair in enumerate(pairwise(tokens)) if pair in rules]
         if not found:
             return tokens
-        _, token, place = min(found, key=lambda entry: (entry[0], entry[2]))
-        tokens[place : place + 2] = [token]
+        _, token, position = min(found, key=lambda entry: (entry[0], entry[2]))
+        tokens[position : position + 2] = [token]
 
 
-def merge_sweeps(data: bytes, rules: Rules, ids: list[int], most: int = 64) -> list[int] | None:
-    """Ids of a pre-token, merging all pairs of the lowest rank at once, from the left.
+def merge_runs(data: bytes, rules: Rules, ids: list[int], most: int = 64) -> list[int] | None:
+    """Encode a pre-token by merging all pairs of the lowest rank at once, from the left.
 
-    None if one of these merges makes a pair of a lower rank than its own, or if something may be left after `most` sweeps.
+    Return None if a merge makes a pair of lower rank than its own, or if pairs may be left after `most` sweeps.
     """
     tokens = list(data)
     for _ in range(most):
@@ -488,37 +625,36 @@ def merge_sweeps(data: bytes, rules: Rules, ids: list[int], most: int = 64) -> l
     return None
 
 
+def build_minima(ranks: list[int], fanout: int = 16) -> list[list[int]]:
+    """Return the levels of a tree in which each node is the minimum of its children, from the leaves to the root's children."""
+    levels = [ranks]
+    while len(levels[-1]) > fanout:
+        below = levels[-1]
+        levels.append([min(below[start : start + fanout]) for start in range(0, len(below), fanout)])
+    return levels
+
+
+def encode_interleaved(pretokens: list[bytes], cache: PretokenCache, rules: Rules, ids: list[int], most: int = 32) -> None:
+    """Insert the ids of the first `most` short ASCII pre-tokens that are not in the cache."""
+    misses = [pretoken for pretoken in pretokens if len(pretoken) <= 15 and pretoken.isascii() and cache.find(pretoken) is None]
+    for pretoken in dict.fromkeys(misses[:most]):
+        if cache.find(pretoken) is None:
+            cache.insert(pretoken, encode_pretoken(pretoken, rules, ids))
+
+
 def merge_long(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
-    """Ids of a pre-token: windows change nothing."""
+    """Return the ids of a pre-token, which do not depend on windows."""
     return [ids[token] for token in merge_window(data, rules)]
 
 
 def encode_pretoken(data: bytes, rules: Rules, ids: list[int]) -> list[int]:
-    """Ids of a pre-token."""
+    """Return the ids of a pre-token."""
     return [ids[token] for token in merge_window(data, rules)]
 
 
 def hash_strings(strings: list[bytes]) -> list[int]:
-    """The 64-bit hash of each string: sixteen bytes at a time, the last sixteen wherever they begin."""
-
-    def fold(a: int, b: int) -> int:
-        return (a * b ^ (a * b >> 64)) & 0xFFFF_FFFF_FFFF_FFFF
-
-    def hash_sixteen(part: bytes, mixed: int) -> int:
-        return fold(int.from_bytes(part[:8], "little") ^ mixed ^ low, int.from_bytes(part[8:], "little") ^ high)
-
-    low, high = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
-    hashes = []
-    for string in strings:
-        mixed = fold(len(string), low)
-        parts = [string[start : start + 16] for start in range(0, max(len(string) - 16, 1), 16)]
-        if len(string) > 16:
-            parts.append(string[-16:])
-        value, *others = (hash_sixteen(part, mixed) for part in parts)
-        for other in others:
-            value = fold(value ^ high, low) ^ other
-        hashes.append(value)
-    return hashes
+    """Return the hash of each string."""
+    return [hash_bytes(string) for string in strings]
 
 
 def encode_spans(
@@ -529,9 +665,9 @@ def encode_spans(
     specials: dict[bytes, int],
     whole: dict[bytes, int] | None = None,
 ) -> list[int]:
-    """Ids of the spans of a text; there is no cache here, so nothing can be wrong with it.
+    """Return the ids of the spans of a text, without a cache.
 
-    `whole` has the tokens that a span becomes whatever the rules say.
+    `whole` maps the spans that are tokens regardless of the rules to their ids.
     """
     encoded = []
     start = 0
@@ -556,12 +692,12 @@ def encode_text(
     specials: dict[bytes, int],
     whole: dict[bytes, int] | None = None,
 ) -> list[int]:
-    """Ids of a text."""
+    """Return the ids of a text."""
     return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials, whole)
 
 
 def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:
-    """How many bytes ids stand for, or -1 - the position of the first that is no token."""
+    """Return the number of bytes that ids decode to, or -1 - the position of the first invalid id."""
     for position, number in enumerate(ids):
         if number not in tokens:
             return -1 - position
@@ -569,7 +705,7 @@ def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:
 
 
 def decode_ids(ids: list[int], tokens: dict[int, bytes]) -> bytes:
-    """The bytes of ids."""
+    """Return the bytes of ids."""
     return b"".join(tokens[number] for number in ids)
 
 
@@ -579,22 +715,22 @@ ESCAPE_CHARACTERS = set("\\_u;0123456789")
 
 
 def is_word_character(character: str) -> bool:
-    """Letters and digits, as Python's Unicode tables have them."""
+    """Return True for letters and digits, as Python's Unicode tables define them."""
     return unicodedata.category(character)[0] in "LN"
 
 
 def split_words(text: str) -> list[str]:
-    """All runs of letters and digits, and of everything else."""
+    """Split a text into runs of letters and digits and runs of other characters."""
     return ["".join(run) for _, run in groupby(text, key=is_word_character)]
 
 
 def drop_spaces(words: list[str]) -> list[str]:
-    """Leave out single spaces between two words; they are put back where two words meet."""
+    """Drop single spaces between two words. `join_words` restores them."""
     return [word for i, word in enumerate(words) if word != " " or i in (0, len(words) - 1)]
 
 
 def join_words(tokens: list[str]) -> str:
-    """The inverse of both."""
+    """Invert `split_words` and `drop_spaces`."""
     text = ""
     for before, token in pairwise(["", *tokens]):
         if before and is_word_character(before[0]) and is_word_character(token[0]):
@@ -604,7 +740,7 @@ def join_words(tokens: list[str]) -> str:
 
 
 def escape_tokens(tokens: list[str], alphabet: set[str]) -> list[str]:
-    """Only characters of the alphabet, no line break, and an underscore at the end and nowhere else."""
+    """Escape characters outside the alphabet, newlines and underscores, and append an underscore."""
     escaped = []
     for token in tokens:
         token = token.replace("\\", "\\\\").replace("_", "\\u")
@@ -613,7 +749,7 @@ def escape_tokens(tokens: list[str], alphabet: set[str]) -> list[str]:
 
 
 def unescape_token(escaped: str) -> str:
-    """The inverse for one token; a number that is no code point becomes U+3013."""
+    """Unescape one token. A number that is not a code point becomes U+3013."""
 
     def unescape(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -627,7 +763,7 @@ def unescape_token(escaped: str) -> str:
 
 
 def segment(escaped: str, subtokens: Container[str], longest: int) -> list[str]:
-    """Greedy longest match from the left."""
+    """Split an escaped token by greedy longest match from the left."""
     pieces = []
     start = 0
     while start < len(escaped):
@@ -644,7 +780,7 @@ def segment(escaped: str, subtokens: Container[str], longest: int) -> list[str]:
 def segment_tokens(
     tokens: dict[str, int], subtokens: Container[str], longest: int, max_subtoken_length: int | None = None
 ) -> dict[str, int]:
-    """Counts of all substrings that start where a subtoken does. A bound is exclusive, as it was published."""
+    """Count all substrings that start at a subtoken boundary. `max_subtoken_length` is exclusive, as in the published code."""
     counts: dict[str, int] = {}
     for escaped, count in tokens.items():
         start = 0
@@ -659,34 +795,34 @@ def segment_tokens(
     return counts
 
 
-def prune_tree(counts: dict[str, int], least: int) -> dict[str, int]:
-    """Keep what is frequent enough, longest first; take its count away from its prefixes. Changes `counts`."""
-    kept = {}
+def prune_tree(counts: dict[str, int], min_count: int) -> dict[str, int]:
+    """Select frequent strings, longest first, and subtract their counts from their prefixes. Modifies `counts`."""
+    selected = {}
     by_length: dict[int, list[str]] = {}
     for string in counts:
         by_length.setdefault(len(string), []).append(string)
     for length in sorted(by_length, reverse=True):
         for string in by_length[length]:
             count = counts[string]
-            if count >= least:
-                kept[string] = count
+            if count >= min_count:
+                selected[string] = count
                 for end in range(1, length):
                     counts[string[:end]] -= count
-    return kept
+    return selected
 
 
 def common(a: str, b: str) -> str:
-    """What both strings begin with."""
+    """Return the longest common prefix."""
     return a[: next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))]
 
 
 def common_prefixes(suffixes: list[str]) -> list[int]:
-    """Length of the common prefix of each and the one before it."""
+    """Return the length of the common prefix of each suffix and its predecessor."""
     return [len(common(*pair)) for pair in pairwise(["", *suffixes])]
 
 
 def build_tree(suffixes: list[str], longest: int) -> set[str]:
-    """The strings that need a node: first characters, suffixes, and common prefixes of two of them."""
+    """Return the strings that need a node: first characters, suffixes, and common prefixes of two suffixes."""
     cut = sorted(suffix[:longest] for suffix in suffixes)
     return {suffix[0] for suffix in cut} | set(cut) | {common(*pair) for pair in pairwise(cut)} - {""}
 
@@ -698,7 +834,7 @@ def build_subtokens(
     reserved: list[str],
     max_subtoken_length: int | None = None,
 ) -> list[str]:
-    """The vocabulary in order of id. Without an iteration the order of the alphabet was never settled: here it falls."""
+    """Return the vocabulary in order of id. Without iterations, the alphabet is in descending order."""
     alphabet = {character for token in [*token_counts, *reserved] for character in token} | ESCAPE_CHARACTERS
     escaped = dict(zip(escape_tokens(list(token_counts), alphabet), token_counts.values(), strict=True))
     subtokens = sorted(alphabet, reverse=True)
@@ -706,8 +842,8 @@ def build_subtokens(
     for _ in range(num_iterations):
         known = set(subtokens)
         counts = segment_tokens(escaped, known, max(map(len, known)), max_subtoken_length)
-        kept = prune_tree(counts, max(min_count, 1))
-        entries = [(count, string) for string, count in kept.items() if string not in alphabet]
+        selected = prune_tree(counts, max(min_count, 1))
+        entries = [(count, string) for string, count in selected.items() if string not in alphabet]
         entries += [(counts.get(character, 0), character) for character in alphabet]
         subtokens = vocabulary = [*reserved, *(string for _, string in sorted(entries, reverse=True))]
     return vocabulary
@@ -722,7 +858,7 @@ def bisect_subtokens(
     max_subtoken_length: int | None = None,
     num_iterations: int = 4,
 ) -> list[str]:
-    """The vocabulary whose size comes closest to the target."""
+    """Return the vocabulary whose size is closest to the target."""
     middle = (low + high) // 2
     found = build_subtokens(token_counts, middle, num_iterations, reserved, max_subtoken_length)
     if abs(len(found) - target) * 100 < target or low >= high or middle < 2:
@@ -733,12 +869,12 @@ def bisect_subtokens(
 
 
 def build_edges(vocabulary: list[str]) -> dict[str, int]:
-    """The id of each subtoken; of equal ones the last."""
+    """Return the id of each subtoken; of equal ones, the last."""
     return {string: number for number, string in enumerate(vocabulary) if string}
 
 
 def encode_words(text: str, vocabulary: list[str], alphabet: set[str], cache: dict[str, list[int]] | None = None) -> list[int]:
-    """The ids of a text; `cache`, which changes no result, remembers those of its tokens."""
+    """Return the ids of a text; `cache`, which does not affect results, stores the ids of tokens."""
     numbers = build_edges(vocabulary)
     return encode_split(drop_spaces(split_words(text)), numbers, max(map(len, numbers)), alphabet, cache)
 
@@ -746,7 +882,7 @@ def encode_words(text: str, vocabulary: list[str], alphabet: set[str], cache: di
 def encode_split(
     tokens: list[str], numbers: dict[str, int], longest: int, alphabet: set[str], cache: dict[str, list[int]] | None
 ) -> list[int]:
-    """The ids of tokens."""
+    """Return the ids of tokens."""
     ids = []
     for token in tokens:
         found = None if cache is None else cache.get(token)
@@ -760,6 +896,6 @@ def encode_split(
 
 
 def decode_words(ids: list[int], vocabulary: list[str]) -> str:
-    """The text of ids."""
+    """Return the text of ids."""
     escaped = "".join(vocabulary[number] for number in ids).split("_")
     return join_words([token for piece in escaped if piece and (token := unescape_token(piece + "_"))])

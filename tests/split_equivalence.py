@@ -1,11 +1,10 @@
-"""A proof that two split patterns divide every text alike, or a text that they divide differently.
+"""Prove that two split patterns are equivalent, or find a text that they split differently.
 
-Both patterns become transducers over the same classes of characters, so what remains to be compared are finite automata.
-`find_difference` walks over all pairs of states that one text can lead to. A state of a transducer leaves open which of the
-pending ends will be emitted, and one transducer may emit an end later than the other. So besides the two states a
-configuration has the places of the pending ends of each side, and the ends that one side has emitted and the other has not
-yet. Places are numbered by their order only, which makes the number of configurations finite: pending ends are few.
-The patterns divide every text alike if no reachable configuration emits two different ends.
+Both patterns become transducers over the same classes, so two finite automata have to be compared. `find_difference` visits all
+pairs of states that a text can lead to. Pending ends may be emitted later or never, and one transducer may emit an end later
+than the other. So a configuration has the two states, the positions of the pending ends of each side, and the ends that only
+one side has emitted so far. Positions are replaced by their order, so the number of configurations is finite. The patterns are
+equivalent if no reachable configuration emits two different ends.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from bpejit.splitting.automaton import make_dfa, sets_of
 from bpejit.splitting.character_classes import END_CLASS, Classes, partition
+from bpejit.splitting.dfa import make_dfa
 from bpejit.splitting.gaps import fill_gaps
-from bpejit.splitting.pattern import _compose
 from bpejit.splitting.presets import Pattern, pattern_source
-from bpejit.splitting.regex_syntax import Node, parse_with_marks
+from bpejit.splitting.regex_syntax import Node, parse_with_marks, sets_of
+from bpejit.splitting.split_pattern import compose
 from bpejit.splitting.transducer import Transducer
 
 MOST_CONFIGURATIONS = 500_000
 
 Configuration = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""States of both, pending places of both, and the places that only the first or only the second has emitted."""
+"""States of both, pending positions of both, and the positions that only the first or only the second has emitted."""
 
 
 def _trees(pattern: Pattern) -> list[Node]:
@@ -34,7 +33,7 @@ def _trees(pattern: Pattern) -> list[Node]:
 
 
 def find_difference(first: Pattern, second: Pattern, *, unicode: str | None = None) -> str | None:
-    """Return a shortest text that two patterns divide differently; None if there is none.
+    """Return a shortest text that two patterns split differently, or None if there is none.
 
     Parameters
     ----------
@@ -45,12 +44,12 @@ def find_difference(first: Pattern, second: Pattern, *, unicode: str | None = No
     """
     trees = [_trees(first), _trees(second)]
     classes = partition((chars for side in trees for tree in side for chars in sets_of(tree)), unicode)
-    one, two = (_compose([fill_gaps(make_dfa(tree, classes)) for tree in side]) for side in trees)
+    one, two = (compose([fill_gaps(make_dfa(tree, classes)) for tree in side]) for side in trees)
     start: Configuration = (0, 0, (), (), (), ())
     came_from: dict[Configuration, tuple[Configuration, int] | None] = {start: None}
     order = [start]
     for now in order:
-        # The end of the text comes last: any other character shows no less.
+        # The end of the text is tried last, so that the text is a shortest one.
         for column in [*range(1, classes.n + 1), END_CLASS]:
             following = _follow(one, two, now, column)
             if following is None:
@@ -64,10 +63,10 @@ def find_difference(first: Pattern, second: Pattern, *, unicode: str | None = No
 
 def _follow(one: Transducer, two: Transducer, now: Configuration, column: int) -> Configuration | None:
     """Return the configuration after a character; None if the two sides have emitted different ends."""
-    place = 1 + max((label for part in now[2:] for label in part), default=0)
+    next_label = 1 + max((label for part in now[2:] for label in part), default=0)
     moves, pendings, waitings = [], [], []
     for transducer, state, pending, waiting in zip((one, two), now[:2], now[2:4], now[4:], strict=True):
-        ends = [*pending[: transducer.kept[state, column]], place]
+        ends = [*pending[: transducer.kept[state, column]], next_label]
         emitted = int(transducer.emitted[state, column])
         moves.append(int(transducer.moves[state, column]))
         waitings.append([*waiting, *ends[:emitted]])

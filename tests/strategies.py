@@ -1,6 +1,6 @@
-"""Hypothesis strategies that all tests share: text and bytes on which splitting and merging go wrong first."""
+"""Hypothesis strategies that all tests share: text and bytes with edge cases of splitting and merging."""
 
-# ruff: noqa: RUF001 (look-alikes are wanted here)
+# ruff: noqa: RUF001 (look-alike characters are intended)
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ INVALID = [
 
 
 def awkward_text(max_pieces: int = 30) -> st.SearchStrategy[str]:
-    """Text of characters whose class, case, width or neighbours are special; no surrogates."""
+    """Generate text of characters with special classes, cases, widths or neighbors, without surrogates."""
     piece = st.one_of(st.sampled_from(PIECES), st.text(max_size=3))
     return st.lists(piece, max_size=max_pieces).map("".join)
 
 
 def awkward_bytes(max_pieces: int = 30) -> st.SearchStrategy[bytes]:
-    """The same, with bytes that are not UTF-8 of every kind among them."""
+    """Generate such text as bytes, mixed with all kinds of invalid UTF-8."""
     piece = st.one_of(
         st.sampled_from(PIECES).map(str.encode),
         st.sampled_from(PIECES).map(str.encode),
@@ -84,12 +84,12 @@ SPECIAL_TOKENS = [
 
 
 def special_tokens(max_size: int = 4) -> st.SearchStrategy[list[bytes]]:
-    """Special tokens that overlap, are prefixes of one another, and begin or end within characters."""
+    """Generate special tokens that overlap, are prefixes of one another, and start or end within characters."""
     return st.lists(st.sampled_from(SPECIAL_TOKENS), max_size=max_size, unique=True)
 
 
 PATTERN_ALPHABET = "aAbsſ 1\n'é中."
-"""Characters that the sets of `split_patterns` tell apart."""
+"""Characters that the sets of `split_patterns` distinguish."""
 
 _SETS = [
     *("a", "b", "s", " ", "1", "'", "\\n", "\\.", "é", "\\u4e2d", "\\x61", "."),
@@ -100,7 +100,7 @@ _QUANTIFIERS = ["?", "*", "+", "{2}", "{1,2}", "{2,}", "{,2}", "??", "*?", "+?",
 
 
 def split_patterns() -> st.SearchStrategy[str]:
-    """Regular expressions of the dialect of split patterns, over PATTERN_ALPHABET; some cannot become an automaton."""
+    """Generate split patterns of the dialect over PATTERN_ALPHABET; for some there is no automaton."""
     one = st.sampled_from(_SETS)
     condition = st.one_of(
         st.just("$"), st.just("\\Z"), st.builds("(?{}{})".format, st.sampled_from("=!"), st.sampled_from(_SETS))
@@ -116,10 +116,10 @@ def split_patterns() -> st.SearchStrategy[str]:
         )
 
     part = st.recursive(one, extend, max_leaves=6)
-    # A part alone may match the empty string, which sends the pattern to the `regex` package.
+    # A part may match the empty string, in which case the pattern runs through the `regex` package.
     part = st.one_of(part, st.builds("{}{}".format, part, one), st.builds("{}{}".format, one, part))
     alternatives = st.lists(part, min_size=1, max_size=4).map("|".join)
-    # With `|[\s\S]` every text is matched: such patterns get a transducer more often.
+    # With `|[\s\S]` there are no gaps: such patterns have a transducer more often.
     return st.builds(
         "{}{}{}".format, st.sampled_from(["", "", "(?i)"]), alternatives, st.sampled_from(["", "|[\\s\\S]", "|[\\s\\S]"])
     )

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are refused, in one style, by every public function."""
+"""Tests of argument checks: every public function refuses invalid arguments with messages of one style."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = "low lower lowest, new newer newest. " * 20
 
 
 class World:
-    """What the calls below work on."""
+    """Objects that the calls below use."""
 
     def __init__(self, folder: Path) -> None:
         self.corpus = folder / "corpus.txt"
@@ -131,7 +131,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_a_wrong_type_is_refused(call: Any, message: str, world: World) -> None:
+def test_wrong_types_are_refused(call: Any, message: str, world: World) -> None:
     with pytest.raises(bpejit.ArgumentTypeError, match=re.escape(message)) as caught:
         call(world)
     assert isinstance(caught.value, TypeError)
@@ -152,23 +152,23 @@ def test_a_wrong_type_is_refused(call: Any, message: str, world: World) -> None:
         (lambda w: bpejit.verify(w.tokenizer, w.corpus, against="x"), bpejit.OptionError, "against is 'x'; expected one of"),
     ],
 )
-def test_a_wrong_value_is_refused(call: Any, error: type[Exception], message: str, world: World) -> None:
+def test_wrong_values_are_refused(call: Any, error: type[Exception], message: str, world: World) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(world)
 
 
 @pytest.mark.parametrize("text", ["It was a dark night.\nThe end.", "How are you today?", "word " * 2000, "one two three four"])
-def test_text_in_place_of_a_path_is_recognised(text: str) -> None:
+def test_text_instead_of_path_is_recognized(text: str) -> None:
     with pytest.raises(bpejit.CorpusError, match="write the text to a file, and give its path"):
         bpejit.train(text, vocab_size=300)
 
 
-def test_num_processes_is_workers(world: World) -> None:
+def test_num_processes_is_alias_of_workers(world: World) -> None:
     with pytest.raises(bpejit.ArgumentTypeError, match="use workers="):
         world.train_bpe(270, [], num_processes=4)
 
 
-def test_numbers_of_numpy_are_numbers(world: World) -> None:
+def test_numpy_integers_are_accepted(world: World) -> None:
     found = world.train(vocab_size=np.int64(265), min_frequency=np.uint8(1), normalize_newlines=np.bool_(False))
     assert found.vocab == world.train(vocab_size=265).vocab
     assert world.tokenizer.decode(np.array([104, 105], dtype=np.uint64)) == "hi"
@@ -186,7 +186,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pattern", ["gpt2", r"(?<=l)o|.+?"], ids=["automaton", "regex"])
-def test_every_method_takes_bytes_of_every_kind(kind: str, pattern: str, world: World) -> None:
+def test_every_method_accepts_bytes_like_objects(kind: str, pattern: str, world: World) -> None:
     tokenizer = world.train(pattern=pattern)
     data = "low <|endoftext|> é ".encode() + b"\xff new"
     given = KINDS[kind](data)

@@ -1,4 +1,4 @@
-"""Ids equal to those of `tiktoken` and `tokenizers`, for GPT-2's vocabulary on the shared corpora."""
+"""Comparison of ids with `tiktoken` and `tokenizers`, for GPT-2's vocabulary on the shared corpora."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = small(2_000_000, 1_000)
 
 @pytest.fixture(scope="module")
 def gpt2(shared_data: Path) -> Encoder:
-    """GPT-2, read here by hand, so that a fault in our own reader cannot hide one in the encoder."""
+    """Load GPT-2 without bpejit's reader, so that an error in the reader cannot hide one in the encoder."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     byte_of = {chr(byte): byte for byte in printable} | {chr(256 + number): byte for number, byte in enumerate(others)}
@@ -37,7 +37,7 @@ def gpt2(shared_data: Path) -> Encoder:
 
 
 def sample(name: str) -> str:
-    """The beginning and the end of a corpus, as text."""
+    """Return the first and the last part of a corpus, as text."""
     data = read_shared(name)
     return (data[:SIZE] + data[-SIZE // 4 :]).decode("utf-8", "ignore")
 
@@ -66,6 +66,6 @@ def test_tokenizers(gpt2, shared_data, tmp_path, name):
 
 
 @pytest.mark.compiled
-def test_bytes_that_are_no_text(gpt2):
+def test_invalid_utf8(gpt2):
     data = read_shared("corpora/hard_bytes.bin")
     assert gpt2.decode(gpt2.encode(data)) == data

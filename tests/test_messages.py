@@ -1,4 +1,4 @@
-"""Messages stay short whatever they quote, name what to give instead, and speak the language of their reader."""
+"""Tests of messages: they are short, say what to do, and name options in commands and parameters in Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 with_option_names = __import__(f"{MODULE}.option_names", fromlist=["with_option_names"]).with_option_names
 
 MOST = 2000
-"""Characters of a message, at most."""
+"""The maximum length of a message in characters."""
 
 LONG = "(word and \\ quote ' " * 250
 HUGE: list[Any] = [
@@ -43,7 +43,7 @@ class World:
         self.corpus = folder / "corpus.txt"
         self.corpus.write_text("low lower lowest " * 20, encoding="utf-8")
         self.tokenizer = bpejit.train(self.corpus, vocab_size=270)
-        self.face = self.tokenizer.as_hf(pad_token="<|endoftext|>")
+        self.hf = self.tokenizer.as_hf(pad_token="<|endoftext|>")
         self.subwords = SubwordTextEncoder.build_from_generator(["low lower"], 40)
 
 
@@ -92,9 +92,9 @@ CALLS: dict[str, Any] = {
     "verify": lambda w, value: bpejit.verify(w.tokenizer, value, against="tokenizers"),
     "verify against": lambda w, value: bpejit.verify(w.tokenizer, w.corpus, against=value),
     "as_hf": lambda w, value: w.tokenizer.as_hf(pad_token=value),
-    "face": lambda w, value: w.face(value),
-    "face padding": lambda w, value: w.face("a", padding=value if isinstance(value, str) else "x"),
-    "face decode": lambda w, value: w.face.decode([value] if not isinstance(value, (list, tuple)) else value),
+    "hf": lambda w, value: w.hf(value),
+    "hf padding": lambda w, value: w.hf("a", padding=value if isinstance(value, str) else "x"),
+    "hf decode": lambda w, value: w.hf.decode([value] if not isinstance(value, (list, tuple)) else value),
     "tiktoken token": lambda w, value: w.tokenizer.as_tiktoken().encode_single_token(value),
     "tiktoken decode": lambda w, value: w.tokenizer.as_tiktoken().decode([value]),
     "subword encode": lambda w, value: w.subwords.encode(value),
@@ -106,7 +106,7 @@ CALLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_messages_are_short_whatever_they_quote(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_shorten_quoted_values(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.folder)
     errors: list[Exception] = []
     for value in HUGE:
@@ -116,23 +116,23 @@ def test_messages_are_short_whatever_they_quote(name: str, world: World, monkeyp
             errors.append(error)
     assert errors
     assert max(len(str(error)) for error in errors) < MOST
-    if name not in ("face decode", "face", "tiktoken token"):
+    if name not in ("hf decode", "hf", "tiktoken token"):
         assert [error for error in errors if not isinstance(error, bpejit.BpejitError)] == []
 
 
-JSON_PLACES = (
+JSON_FIELDS = (
     *("version", "model.type", "model.vocab.x", "model.merges.0", "model.unk_token", "added_tokens.0.content"),
     *("added_tokens.0.id", "added_tokens.0.lstrip", "pre_tokenizer.type", "normalizer", "post_processor.type", "decoder"),
 )
 
 
-@pytest.mark.parametrize("place", JSON_PLACES)
-def test_messages_about_tokenizer_json_are_short(place: str, world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", JSON_FIELDS)
+def test_messages_about_tokenizer_json_are_short(field: str, world: World, tmp_path: Path) -> None:
     world.tokenizer.save(tmp_path / "saved")
     for value in (LONG, {"type": LONG}, {"type": "Sequence", LONG: LONG}, [LONG, LONG], 10**4000, [[LONG, LONG]]):
         message = ""
         content = json.loads((tmp_path / "saved" / "tokenizer.json").read_text(encoding="utf-8"))
-        *path, last = place.split(".")
+        *path, last = field.split(".")
         target = content
         for key in path:
             target = target[int(key)] if key.isdigit() else (target[key] or target.setdefault(key, {}) or {})
@@ -149,11 +149,11 @@ def test_messages_about_tokenizer_json_are_short(place: str, world: World, tmp_p
         assert len(message) < MOST + len(str(file))
 
 
-def test_a_count_of_thousands_of_digits_is_an_error(tmp_path: Path) -> None:
+def test_count_with_thousands_of_digits_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     for count in ("9" * 5000, "1" + "0" * 15, "x"):
         path.write_text(f"low\t3\nlower\t{count}\n", encoding="utf-8")
-        with pytest.raises(bpejit.CorpusError, match=r"counts.tsv`, line 2: .* is no count below 10\^15"):
+        with pytest.raises(bpejit.CorpusError, match=r"counts.tsv`, line 2: .* with a count below 10\^15"):
             count_tokens(path)
     path.write_text(f"low\t{'9' * 15}\nlower\t{'0' * 5000}7\n", encoding="utf-8")
     assert count_tokens(path) == {"low": 10**15 - 1, "lower": 7}
@@ -166,24 +166,24 @@ def test_info_quotes_special_tokens(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
-        ("cl100k_base", "give that of its rank file, `cl100k_base.tiktoken`"),
+        ("cl100k_base", "pass the path of its rank file, `cl100k_base.tiktoken`"),
         ("gpt-4o", "a model with the vocabulary o200k_base of tiktoken"),
         ("gpt2", "or `hf:openai-community/gpt2` for the Hugging Face Hub"),
-        ("llama3", "`llama3` is the name of a split pattern, and no file"),
-        ("meta-llama/Llama-3.1-8B", "for the Hugging Face Hub give `hf:meta-llama/Llama-3.1-8B`"),
+        ("llama3", "`llama3` is the name of a split pattern, not a file"),
+        ("meta-llama/Llama-3.1-8B", "for the Hugging Face Hub pass `hf:meta-llama/Llama-3.1-8B`"),
     ],
 )
-def test_names_that_are_no_files(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_not_files(name: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_bytes(b"text")
-    with pytest.raises(bpejit.TokenizerFormatError, match=re.escape(said)):
+    with pytest.raises(bpejit.TokenizerFormatError, match=re.escape(expected)):
         bpejit.load(name)
     for command in (["encode", "text", "--out", "x", "--tokenizer", name], ["info", name]):
         result = invoke(*command)
         assert result.exit_code == 1
-        assert said in result.stderr
+        assert expected in result.stderr
 
 
 def test_tokenizer_files_compressed_with_gzip(world: World, tmp_path: Path) -> None:
@@ -194,12 +194,12 @@ def test_tokenizer_files_compressed_with_gzip(world: World, tmp_path: Path) -> N
     (tmp_path / "mine.tiktoken.gz").write_bytes(gzip.compress(ranks[:1000]) + gzip.compress(ranks[1000:]))
     (tmp_path / "some").write_bytes(gzip.compress(ranks))
     (tmp_path / "tokenizer.json.gz").write_bytes(gzip.compress((tmp_path / "folder" / "tokenizer.json").read_bytes()))
-    assert bpejit.load(tmp_path / "mine.tiktoken.gz").encode("low lower <|endoftext|>") == expected  # with its sidecar
+    assert bpejit.load(tmp_path / "mine.tiktoken.gz").encode("low lower <|endoftext|>") == expected  # its sidecar, too
     found = bpejit.load(tmp_path / "some", pattern="gpt2", special_tokens=world.tokenizer.special_tokens)
     assert found.encode("low lower <|endoftext|>") == expected
     assert bpejit.load(tmp_path / "tokenizer.json.gz").encode("low lower <|endoftext|>") == expected
     (tmp_path / "cut.tiktoken.gz").write_bytes(gzip.compress(ranks)[:-9])
-    with pytest.raises(bpejit.TokenizerFormatError, match="is compressed with gzip and broken: it ends too early"):
+    with pytest.raises(bpejit.TokenizerFormatError, match="is compressed with gzip and broken: it is truncated"):
         bpejit.load(tmp_path / "cut.tiktoken.gz", pattern="gpt2")
     (tmp_path / "bad.tiktoken.gz").write_bytes(b"\x1f\x8b" + bytes(50))
     with pytest.raises(bpejit.TokenizerFormatError, match="is compressed with gzip and broken"):
@@ -207,15 +207,17 @@ def test_tokenizer_files_compressed_with_gzip(world: World, tmp_path: Path) -> N
 
 
 def test_messages_of_commands_name_options() -> None:
-    command = click.Command("train", params=[click.Option(["--vocab-size"]), click.Option(["--special", "special_tokens"])])
+    command = click.Command(
+        "train", params=[click.Option(["--vocab-size"]), click.Option(["--special-token", "special_tokens"])]
+    )
     for python, shown in {
         "vocab_size is 3; expected more": "--vocab-size is 3; expected more",
-        "special_tokens[0] is b'x', bytes": "--special[0] is b'x', bytes",
-        "say `special_tokens=`, or `vocab_size=`": "say `--special`, or `--vocab-size`",
+        "special_tokens[0] is b'x', bytes": "--special-token[0] is b'x', bytes",
+        "give `special_tokens=`, or `vocab_size=`": "give `--special-token`, or `--vocab-size`",
         'give `vocab_size="auto"`': "give `--vocab-size auto`",
         "give `vocab_size=True`": "give `--vocab-size`",
         "no `colour=` here": "no `colour=` here",
         "the vocab_size is left": "the vocab_size is left",
     }.items():
         assert with_option_names(python, command) == shown
-    assert with_option_names("say `dtype=`", None) == "say `dtype=`"
+    assert with_option_names("give `dtype=`", None) == "give `dtype=`"

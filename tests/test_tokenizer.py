@@ -1,4 +1,4 @@
-"""The face of the library: training, the tokenizer's methods, and what it says of bad input."""
+"""Tests of the public interface: training, methods of tokenizers, and errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
-from bpejit.formats.recognise import load_model
+from bpejit.formats.recognize import load_model
 from bpejit.model import Model
-from bpejit.normalization.byte_characters import text_to_bytes as unmap
+from bpejit.normalization.byte_characters import decode_byte_characters as unmap
 
 END = "<|endoftext|>"
 
@@ -44,7 +44,7 @@ def write(folder: Path, data: bytes, name: str = "text.txt") -> Path:
 # ---- training ----------------------------------------------------------------------------------------------------------
 
 
-def test_train__numbers_bytes_then_merges_then_special_tokens(tmp_path: Path) -> None:
+def test_train__assigns_ids_to_bytes_then_merges_then_special_tokens(tmp_path: Path) -> None:
     tokenizer = bpejit.train(write(tmp_path, b"aaabdaaabac" * 2), vocab_size=260, special_tokens=["<s>"])
     assert tokenizer.vocab[97] == b"a"
     assert tokenizer.merges[0] == (b"a", b"a")
@@ -62,14 +62,14 @@ def test_train__special_tokens_first(corpus: Path, tokenizer: bpejit.Tokenizer) 
     assert first.encode(text) == [number + 2 for number in tokenizer.encode(text)[:-1]] + [0]
 
 
-def test_train__special_tokens_are_cut_out_and_nothing_merges_across_them(tmp_path: Path) -> None:
+def test_train__no_merges_across_special_tokens(tmp_path: Path) -> None:
     path = write(tmp_path, ("ab" + END).encode() * 50 + b"a" + END.encode() + b"b")
     tokenizer = bpejit.train(path, vocab_size=300)
-    assert tokenizer.merges == [(b"a", b"b")]
-    assert tokenizer.model.merge_counts == [50]
+    assert tokenizer.merges == ((b"a", b"b"),)
+    assert tokenizer.model.merge_counts == (50,)
 
 
-def test_train__stops_where_nothing_is_left_to_merge(tmp_path: Path) -> None:
+def test_train__stops_without_pairs(tmp_path: Path) -> None:
     tokenizer = bpejit.train(write(tmp_path, b"abab cd"), vocab_size=1000)
     assert tokenizer.vocab_size < 270
     assert tokenizer.encode("abab cd") == [tokenizer.model.ids[b"abab"], tokenizer.model.ids[b" cd"]]
@@ -93,14 +93,14 @@ def test_train__normalize_newlines(tmp_path: Path) -> None:
     assert bpejit.train(other, vocab_size=270).merges != bpejit.train(unix, vocab_size=270).merges
 
 
-def test_train__records_where_the_data_came_from(corpus: Path, tokenizer: bpejit.Tokenizer) -> None:
+def test_train__records_its_inputs(corpus: Path, tokenizer: bpejit.Tokenizer) -> None:
     notes = tokenizer.model.training
     assert notes["inputs"] == [{"path": str(corpus), "bytes": corpus.stat().st_size}]
     assert notes["bytes"] == corpus.stat().st_size
     assert notes["distinct_pretokens"] <= notes["pretokens"]
 
 
-def test_train__a_pattern_without_automaton(tmp_path: Path) -> None:
+def test_train__pattern_without_automaton(tmp_path: Path) -> None:
     path = write(tmp_path, b"foo bar foo baz" * 30)
     tokenizer = bpejit.train(path, vocab_size=262, pattern=r"(?<=\s)\w+|\w+|\W")
     assert tokenizer.decode(tokenizer.encode("foo bar")) == "foo bar"
@@ -109,14 +109,14 @@ def test_train__a_pattern_without_automaton(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tie_break", ["greatest-bytes", "smallest-ids", "hf"])
 def test_train__tie_rules(tie_break: str, tmp_path: Path) -> None:
-    # Three pairs, all equally frequent; the space comes late in Hugging Face's order of bytes.
+    # Three pairs, all equally frequent; the space is late in the byte order of Hugging Face.
     tokenizer = bpejit.train(write(tmp_path, b"ab.zy. q"), vocab_size=258, special_tokens=[], tie_break=tie_break)
     first = {"greatest-bytes": (b"z", b"y"), "smallest-ids": (b" ", b"q"), "hf": (b"a", b"b")}[tie_break]
     assert tokenizer.merges[0] == first
     assert tokenizer.model.tie_break == tie_break
 
 
-def test_train_bpe__is_the_course_reference(shared_data: Path) -> None:
+def test_train_bpe__matches_cs336_reference(shared_data: Path) -> None:
     vocab, merges = bpejit.train_bpe(shared_data / "cs336" / "corpus.en", 500, [END])
     lines = read_shared("cs336/train-bpe-reference-merges.txt").decode().splitlines()
     assert merges == [tuple(unmap(part) for part in line.split(" ")) for line in lines]
@@ -124,7 +124,7 @@ def test_train_bpe__is_the_course_reference(shared_data: Path) -> None:
     assert set(vocab.values()) == {bytes([byte]) for byte in range(256)} | {a + b for a, b in merges} | {END.encode()}
 
 
-def test_train_bpe__special_tokens_never_reach_the_vocabulary(shared_data: Path) -> None:
+def test_train_bpe__special_tokens_are_not_merged_into_tokens(shared_data: Path) -> None:
     vocab, _ = bpejit.train_bpe(shared_data / "cs336" / "tinystories_sample.txt", 1000, [END])
     assert [token for token in vocab.values() if b"<|" in token] == [END.encode()]
 
@@ -133,12 +133,12 @@ def test_train_bpe__special_tokens_never_reach_the_vocabulary(shared_data: Path)
 
 
 @given(data=st.binary(max_size=200))
-def test_any_bytes_come_back(data: bytes, tokenizer: bpejit.Tokenizer) -> None:
+def test_round_trip_of_any_bytes(data: bytes, tokenizer: bpejit.Tokenizer) -> None:
     assert tokenizer.decode_bytes(tokenizer.encode_array(data)) == data
 
 
 @given(text=st.text(max_size=100))
-def test_any_text_comes_back(text: str, tokenizer: bpejit.Tokenizer) -> None:
+def test_round_trip_of_any_text(text: str, tokenizer: bpejit.Tokenizer) -> None:
     ids = tokenizer.encode(text)
     assert all(type(number) is int for number in ids)
     assert tokenizer.decode(ids) == text
@@ -146,11 +146,11 @@ def test_any_text_comes_back(text: str, tokenizer: bpejit.Tokenizer) -> None:
 
 
 @given(pieces=st.lists(st.sampled_from(["one", " ", "  ", "\n", END, "<|end", "of", "text|>", "é", "don't "]), max_size=30))
-def test_encode_iterable__is_the_whole_text(pieces: list[str], tokenizer: bpejit.Tokenizer) -> None:
+def test_encode_iterable__matches_whole_text(pieces: list[str], tokenizer: bpejit.Tokenizer) -> None:
     assert list(tokenizer.encode_iterable(pieces)) == tokenizer.encode("".join(pieces))
 
 
-def test_encode_iterable__two_at_once(tokenizer: bpejit.Tokenizer) -> None:
+def test_encode_iterable__two_interleaved(tokenizer: bpejit.Tokenizer) -> None:
     lines = data_text("prose.txt")[:3000].decode(errors="ignore").splitlines(keepends=True)
     expected = tokenizer.encode("".join(lines))
     a, b = tokenizer.encode_iterable(lines), tokenizer.encode_iterable(lines)
@@ -166,7 +166,7 @@ def test_encode_batch(tokenizer: bpejit.Tokenizer) -> None:
     assert len(tokenizer.encode_batch([])) == 0
 
 
-def test_decode__replaces_what_is_not_utf8(tokenizer: bpejit.Tokenizer) -> None:
+def test_decode__replaces_invalid_utf8(tokenizer: bpejit.Tokenizer) -> None:
     ids = tokenizer.encode_array(b"a\xffb")
     assert tokenizer.decode(ids) == "a�b"
     with pytest.raises(UnicodeDecodeError):
@@ -174,12 +174,12 @@ def test_decode__replaces_what_is_not_utf8(tokenizer: bpejit.Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 10**6, 2**40])
-def test_decode__names_an_unknown_id(bad: int, tokenizer: bpejit.Tokenizer) -> None:
+def test_decode__reports_unknown_id(bad: int, tokenizer: bpejit.Tokenizer) -> None:
     with pytest.raises(bpejit.TokenIdError, match=rf"no token with id {bad} \(at position 2\); expected ids from 0 to"):
         tokenizer.decode([1, 2, bad])
 
 
-def test_threads_may_share_a_tokenizer(tokenizer: bpejit.Tokenizer) -> None:
+def test_threads_can_share_a_tokenizer(tokenizer: bpejit.Tokenizer) -> None:
     text = data_text("prose.txt")[: small(50_000, 2_000)].decode(errors="ignore")
     expected = tokenizer.encode(text)
     with ThreadPoolExecutor(4) as pool:
@@ -197,7 +197,7 @@ def test_pickle(tokenizer: bpejit.Tokenizer) -> None:
 BYTES = {number: bytes([number]) for number in range(256)}
 
 
-def test_constructor__appends_a_missing_special_token_and_keeps_a_known_one() -> None:
+def test_constructor__appends_missing_special_tokens() -> None:
     vocab = {**BYTES, 256: b"<s>", 300: b"ab"}
     tokenizer = bpejit.Tokenizer(vocab, [(b"a", b"b")], ["<s>", "<new>"])
     assert tokenizer.special_tokens == {"<s>": 256, "<new>": 301}
@@ -205,18 +205,18 @@ def test_constructor__appends_a_missing_special_token_and_keeps_a_known_one() ->
     assert len(vocab) == 258, "the caller's dict stays as it was"
 
 
-def test_constructor__without_special_tokens_their_text_is_ordinary() -> None:
+def test_constructor__without_special_tokens() -> None:
     tokenizer = bpejit.Tokenizer(dict(BYTES), [])
     assert tokenizer.encode(END) == list(END.encode())
 
 
-def test_constructor__the_longest_of_overlapping_special_tokens_wins() -> None:
+def test_constructor__longest_special_token_wins() -> None:
     tokenizer = bpejit.Tokenizer(dict(BYTES), [], [END, END + END])
     double = tokenizer.special_tokens[END + END]
     assert tokenizer.encode(f"a{END}{END}b{END}") == [97, double, 98, tokenizer.special_tokens[END]]
 
 
-def test_constructor__refuses_a_vocabulary_without_all_bytes() -> None:
+def test_constructor__vocabulary_without_all_bytes_is_refused() -> None:
     with pytest.raises(bpejit.TokenizerFormatError, match=r"lacks 1 of the 256 single bytes \(0x41\)"):
         bpejit.Tokenizer({number: token for number, token in BYTES.items() if token != b"A"}, [])
 
@@ -250,18 +250,18 @@ def test_encode_and_decode_files(corpus: Path, tokenizer: bpejit.Tokenizer, tmp_
     assert stream.getvalue() == corpus.read_bytes()
 
 
-def test_encode_files__inputs_do_not_run_together(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+def test_encode_files__does_not_merge_across_inputs(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
     a, b = write(tmp_path, b"hello  ", "a.txt"), write(tmp_path, b" there", "b.txt")
     tokenizer.encode_files([a, b], tmp_path / "tokens.bin")
     assert bpejit.open_tokens(tmp_path / "tokens.bin").ids.tolist() == tokenizer.encode("hello  ") + tokenizer.encode(" there")
 
 
-def test_encode_files__an_empty_input_makes_an_empty_file(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+def test_encode_files__empty_input_produces_empty_file(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
     assert tokenizer.encode_files(write(tmp_path, b""), tmp_path / "tokens.bin").tokens == 0
     assert tokenizer.decode_file(tmp_path / "tokens.bin", tmp_path / "back.txt") == 0
 
 
-def test_decode_file__a_bad_id_leaves_the_old_output(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+def test_decode_file__invalid_id_preserves_old_output(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
     np.array([65, 60000], "<u2").tofile(tmp_path / "tokens.bin")
     old = write(tmp_path, b"old", "back.txt")
     with pytest.raises(bpejit.TokenIdError, match=r"id 60000 \(at position 1\)"):
@@ -269,7 +269,7 @@ def test_decode_file__a_bad_id_leaves_the_old_output(tokenizer: bpejit.Tokenizer
     assert old.read_bytes() == b"old"
 
 
-def test_decode_file__refuses_the_tokens_of_another_tokenizer(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+def test_decode_file__tokens_of_another_tokenizer_are_refused(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
     other = bpejit.Tokenizer(dict(BYTES), [])
     other.encode_files(write(tmp_path, b"abc"), tmp_path / "tokens.bin")
     with pytest.raises(bpejit.TokenFileError, match=other.sha256[:8]):
@@ -277,7 +277,7 @@ def test_decode_file__refuses_the_tokens_of_another_tokenizer(tokenizer: bpejit.
     assert not (tmp_path / "back.txt").exists()
 
 
-# ---- bad settings ------------------------------------------------------------------------------------------------------
+# ---- invalid settings ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_decode_file__refuses_the_tokens_of_another_tokenizer(tokenizer: bpejit.
         (
             {"vocab_size": 256},
             bpejit.TrainingError,
-            r"vocab_size is 256; expected a whole number from 257 up \(room for the 256 bytes and 1 special token\)",
+            r"vocab_size is 256; expected a whole number from 257 up \(space for the 256 bytes and 1 special token\)",
         ),
         (
             {"tie_break": "random"},
@@ -302,18 +302,18 @@ def test_decode_file__refuses_the_tokens_of_another_tokenizer(tokenizer: bpejit.
         ({"inputs": "missing.txt"}, bpejit.CorpusError, "cannot read the input `missing.txt`"),
     ],
 )
-def test_train__refuses(options: dict[str, object], error: type[Exception], message: str, corpus: Path) -> None:
+def test_train__invalid_options(options: dict[str, object], error: type[Exception], message: str, corpus: Path) -> None:
     with pytest.raises(error, match=message):
         bpejit.train(**{"inputs": corpus, "vocab_size": 300, **options})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("data", [b"", END.encode() * 3], ids=["empty", "special-tokens-only"])
-def test_train__refuses_a_corpus_without_text(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(bpejit.CorpusError, match="holds no text to learn from"):
+def test_train__empty_corpus_is_refused(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(bpejit.CorpusError, match="contains no text to learn from"):
         bpejit.train(write(tmp_path, data), vocab_size=300)
 
 
-def test_load__says_what_is_missing(tmp_path: Path) -> None:
+def test_load__reports_missing_files(tmp_path: Path) -> None:
     with pytest.raises(bpejit.TokenizerFormatError, match="nothing-here"):
         bpejit.load(tmp_path / "nothing-here")
 
@@ -341,7 +341,7 @@ def test_load__pauses_the_garbage_collector(was_on: bool, tmp_path: Path, monkey
     assert seen == [False, False]
 
 
-def test_a_trained_tokenizer_is_ready_when_it_is_used(tmp_path):
+def test_trained_tokenizer_encodes_without_compiling(tmp_path):
     (tmp_path / "text.txt").write_text("low lower lowest " * 50, encoding="utf-8")
     trained = bpejit.train([tmp_path / "text.txt"], vocab_size=270)
     assert "_encoder" not in vars(trained)

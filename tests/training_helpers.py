@@ -1,4 +1,4 @@
-"""What the tests of the training kernels share: tables of pre-tokens, their cells, and keys of pairs."""
+"""Helpers of the tests of the training kernels: tables of pre-tokens, their cells, and keys of pairs."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from hypothesis import strategies as st
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.training import cells, pairs
 
-BORDER = np.uint64(1000)
+BOUNDARY = np.uint64(1000)
 
-# Counts on both sides of what fits into half a cell, and some that mean "does not occur".
+# Counts around the largest that fits into half a cell, and some that mean "does not occur".
 counts = st.one_of(st.integers(-1, 5), st.sampled_from([2**31 - 1, 2**31, 2**32, 2**40]))
 tables = st.dictionaries(st.text("abc", max_size=8).map(str.encode), counts, max_size=8)
 
 
 def filled(table: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The cells of a table, the heavy weights, and the byte ids: every byte's id is the byte plus one."""
+    """Return the cells of a table, the heavy weights, and the byte ids, which are one more than the byte."""
     arrays = PretokenTable.from_counts(table)
     array = np.zeros(arrays.pool.size + len(arrays) + 1, np.uint64)
     heavy = np.zeros(1 + np.count_nonzero(arrays.counts >= 2**31), np.uint64)
     byte_ids = np.arange(1, 257, dtype=np.uint64)
-    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BORDER, array, heavy)
+    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, array, heavy)
     return array[:n], heavy, byte_ids
 
 
-def as_twin(array: np.ndarray, heavy: np.ndarray, border: int = int(BORDER)) -> list[naive.Cell]:
-    """Cells as the twins have them."""
+def as_twin(array: np.ndarray, heavy: np.ndarray, boundary: int = int(BOUNDARY)) -> list[naive.Cell]:
+    """Return cells in the form of the twins."""
     found: list[naive.Cell] = []
     for cell in array:
         token = int(cell & cells.LOW_HALF)
         weight = int(cells.weight_of(cell, heavy))
-        found.append((weight, None if token == border else token))
+        found.append((weight, None if token == boundary else token))
     return found
 
 
@@ -41,5 +41,5 @@ def key(pair: naive.Pair) -> np.uint64:
 
 
 def pair_of(value: np.uint64) -> naive.Pair:
-    """The pair that has a key."""
+    """Return the pair with a key."""
     return divmod(int(value) - 1, 1 << 32)

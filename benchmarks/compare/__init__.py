@@ -1,7 +1,7 @@
-"""bpejit beside other tokenizers, on the same text, in fresh processes: `python -m benchmarks.compare`.
+"""Benchmarks of bpejit and other tokenizers on the same inputs, in fresh processes: `python -m benchmarks.compare`.
 
-- `__main__` reads the options and runs the works in order;
-- `corpora` and `vocabularies` make the inputs, `tools` wraps each tokenizer in one file;
-- `work_*` say what is measured; each measurement is a job of `worker`, a process of its own, started by `processes`;
-- `results` keeps what was measured as JSON lines, `report` turns them into tables and plots.
+- `works` has one file for each thing that is measured, `tools` one file for each tokenizer;
+- `corpora` and `vocabularies` create the inputs;
+- `measure` compares results with bpejit's, then times the tools; each run is a process of `worker`, started by `processes`;
+- `results` stores the figures as JSON lines, and `report` renders them as tables.
 """

@@ -3,183 +3,121 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
-from . import (
-    machine,
-    report,
-    results,
-    work_baseline,
-    work_calls,
-    work_encode,
-    work_encode_file,
-    work_scaling,
-    work_split,
-    work_start,
-    work_train,
-)
-from .context import Context
+from . import machine, report, results
 from .corpora import Corpora, MissingInputError
+from .measure import Context, measure
 from .processes import run_job
-from .tools import TOOLS
+from .settings import SIZES, Settings
+from .tools import TOOLS, get_tool
 from .vocabularies import Vocabularies
-
-WORKS: dict[str, Callable[[Context], None]] = {
-    "train": work_train.run,
-    "encode": work_encode.run,
-    "encode-file": work_encode_file.run,
-    "split": work_split.run,
-    "long": work_calls.run_long,
-    "short": work_calls.run_short,
-    "start": work_start.run,
-    "baseline": work_baseline.run,
-    "scaling": work_scaling.run,
-}
-
-QUICK = {
-    "rounds": 1,
-    "limit": 1_000_000,
-    "vocab_size": 4_000,
-    "file_bytes": 16_000_000,
-    "long_sizes": [10_000, 100_000],
-    "first_runs": 0,
-    "baseline_bytes": 100_000,
-    "baseline_merges": 100,
-    "scaling_sizes": [100_000, 1_000_000],
-    "scaling_vocabularies": [1_000, 4_000],
-}
-"""Settings of --quick, for those that are not named."""
-
-FULL = {
-    "rounds": 5,
-    "limit": None,
-    "vocab_size": 32_000,
-    "file_bytes": 400_000_000,
-    "long_sizes": [100_000, 1_000_000, 10_000_000],
-    "first_runs": 1,
-    "baseline_bytes": 1_000_000,
-    "baseline_merges": 1_000,
-    "scaling_sizes": [1_000_000, 10_000_000, 100_000_000],
-    "scaling_vocabularies": [1_000, 4_000, 16_000, 64_000, 128_000],
-}
+from .works import WORKS, get_work
 
 
 def pair(text: str) -> tuple[str, str]:
+    """Parse NAME=FILE."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE, got {text!r}")
     return name, value
 
 
-def numbers(text: str) -> list[int]:
-    return [int(one) for one in text.split(",")]
-
-
 def words(allowed: tuple[str, ...] | None = None) -> Callable[[str], list[str]]:
+    """Return a parser of comma-separated words."""
+
     def parse(text: str) -> list[str]:
         found = [one for one in text.split(",") if one]
         for one in found:
             if allowed and one not in allowed:
-                raise argparse.ArgumentTypeError(f"{one!r} is not one of {', '.join(allowed)}")
+                raise argparse.ArgumentTypeError(f"expected one of {', '.join(allowed)}, got {one!r}")
         return found
 
     return parse
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.compare",
-        description="Compare bpejit with the other tokenizers that are installed (pip install -e '.[bench]').",
-        epilog="Works: " + ", ".join(WORKS) + ". `--report` alone renders the tables of what was measured before.",
+        description="Compare bpejit with the other tokenizers that are installed; `make bench` installs them.",
+        epilog=f"Works: {', '.join(WORKS)}. Tools: {', '.join(TOOLS)}.",
     )
     add = made.add_argument
-    add("--work", type=words(tuple(WORKS)), default=list(WORKS), help="works, with commas between (default: all)")
-    add("--tools", type=words(tuple(TOOLS)), default=[], help="tools besides bpejit (default: all that are installed)")
-    add("--corpora", type=words(), default=[], help="names of texts, such as english,code,chinese,japanese,hard,prose,cjk")
+    add("--work", type=words(tuple(WORKS)), default=list(WORKS), help="comma-separated works (default: all)")
+    add("--tools", type=words(tuple(TOOLS)), default=[], help="comma-separated tools (default: all that are installed)")
+    add("--size", choices=SIZES, default="full", help="full; quick, to see that everything works; toy, for the tests")
+    add("--corpora", type=words(), help="comma-separated texts, such as english,code,chinese,japanese,hard,prose,cjk")
     add("--corpus", type=pair, action="append", default=[], metavar="NAME=FILE", help="a text of your own; may be repeated")
-    add("--vocabularies", type=words(), default=[], help="gpt2,cl100k,o200k,trained")
-    add(
-        "--vocabulary",
-        type=pair,
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="a rank file, or vocab.json,merges.txt",
-    )
-    add("--quick", action="store_true", help="small inputs, one run: to see that everything works; results are not kept")
-    add("--rounds", type=int, help="fresh processes per measurement")
-    add("--limit", type=int, help="use only so many bytes of each text")
-    add("--vocab-size", type=int, help="of the vocabularies to train")
-    add("--workers", type=int, default=machine.cores(), help="workers and threads, where there are several")
-    add("--timeout", type=float, default=90.0, help="seconds after which a run is stopped")
-    add("--file-bytes", type=int, help="size of the text of encode-file")
-    add("--long-sizes", type=numbers, help="sizes of the one pre-token, with commas between")
-    add("--first-runs", type=int, help="how often to compile everything anew")
-    add("--baseline-bytes", type=int)
-    add("--baseline-merges", type=int)
-    add("--scaling-sizes", type=numbers)
-    add("--scaling-vocabularies", type=numbers)
-    add("--results", type=Path, help="folder of the JSON lines (default: benchmarks/results; with --quick, none)")
-    add("--report", action="store_true", help="measure nothing, render README.md and benchmarks/README.md")
+    add("--vocabularies", type=words(), help="comma-separated vocabularies: gpt2,cl100k,o200k,trained")
+    vocabulary_help = "a rank file, or vocab.json,merges.txt; may be repeated"
+    add("--vocabulary", type=pair, action="append", default=[], metavar="NAME=FILE", help=vocabulary_help)
+    add("--rounds", type=int, help="fresh processes for each figure")
+    add("--workers", type=int, help="processes or threads, where a work has several")
+    add("--limit", type=int, help="bytes of each text")
+    add("--timeout", type=float, help="seconds after which a process is stopped")
+    results_help = "folder of the JSON lines (default: benchmarks/results; without --size full, none)"
+    add("--results", type=Path, help=results_help)
+    add("--report", action="store_true", help="measure nothing: render README.md and benchmarks/README.md from the results")
     return made
 
 
-def neutral_command(arguments: list[str]) -> str:
-    """The command without the folders of this machine."""
-    shown = []
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if equals and os.sep in value:
-            argument = name + "=" + ",".join(Path(one).name for one in value.split(","))
-        elif os.sep in argument:
-            argument = Path(argument).name
-        shown.append(argument)
-    return " ".join(["python -m benchmarks.compare", *shown])
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Return the settings: those of the size, replaced by the options that are given."""
+    given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
+    return Settings(**{**SIZES[options.size], **{name: value for name, value in given.items() if value is not None}})
+
+
+def prepare(context: Context) -> None:
+    """Compile the kernels, so that no job compiles them."""
+    for name in context.tools:
+        tool = get_tool(name)
+        if tool.package == "bpejit" and not tool.is_reference:
+            command = [tool.interpreter, "-m", "benchmarks.compare.worker"]
+            run_job(command, {"work": "", "tool": name, "params": {}, "save": None}, environment=tool.environment)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    options = parser().parse_args(given)
-    for name, value in (QUICK if options.quick else FULL).items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
-    folder = options.results or results.RESULTS
+    """Run the command and return its exit code."""
+    options = parser().parse_args(arguments)
     if options.report:
-        report.render_files(folder)
+        report.render_files(options.results or results.RESULTS)
         return 0
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="bpejit-benchmarks-") as work_folder:
-        corpora = Corpora(Path(work_folder), {name: Path(path) for name, path in options.corpus}, limit=options.limit)
-        vocabularies = Vocabularies(Path(work_folder), dict(options.vocabulary))
-        context = Context(options, Path(work_folder), corpora, vocabularies)
-        missing = [name for name in TOOLS if name not in context.versions]
-        if missing:
-            context.say(f"not installed, and so not compared: {', '.join(missing)}")
-        prepared = run_job("prepare", {})
-        if prepared["compiled"]:
-            context.say(f"compiled bpejit's kernels in {prepared['seconds']:.0f} s")
+    with tempfile.TemporaryDirectory(prefix="bpejit-benchmarks-") as name:
+        folder, settings = Path(name), settings_of(options)
+        corpora = Corpora(folder, {name: Path(path) for name, path in options.corpus}, limit=settings.limit)
+        vocabularies = Vocabularies(folder, dict(options.vocabulary))
+        context = Context(settings, folder, corpora, vocabularies, options.tools)
+        if missing := [name for name in TOOLS if name not in context.versions]:
+            context.say(f"not available: {', '.join(missing)}")
+        prepare(context)
+        described = machine.machine()
+        path = (options.results or results.RESULTS) / machine.file_name(described)
+        stores = options.results is not None or options.size == "full"
         try:
             for name in options.work:
                 started = time.perf_counter()
-                WORKS[name](context)
+                work = get_work(name)
+                for case in work.cases(context):
+                    measure(context, work, case)
+                    if stores:  # after each case, so that an interrupted run loses only one
+                        results.write(path, described, context.results)
                 context.say(f"{name}: {time.perf_counter() - started:.0f} s")
         except MissingInputError as error:
             context.say(f"error: {error}")
             return 1
-        run = context.run_record(neutral_command(given))
-    if options.results or not options.quick:
-        path = folder / f"{machine.machine_kind()}.jsonl"
-        results.write(path, run, context.results)
+    if stores:
         context.say(f"wrote {path.name}")
         if not options.results:
-            report.render_files(folder)
-    else:
-        print(report.tables([run, *context.results]))
+            report.render_files()
+    elif context.results:
+        print(report.tables_block(report.Measured([described, *context.results])))
     context.say(f"{time.perf_counter() - begun:.0f} s in all")
     return 0
 

@@ -1,7 +1,7 @@
-"""The texts: those of tests/data, those of the optional data folder, and any file that is named.
+"""Texts from tests/data, from the optional data folder, or from any file.
 
-A text is unpacked into the run's own folder, so that every tool reads the same plain file. Results name a text by name,
-size and SHA-256, never by where it lay.
+A text is unpacked into a temporary folder, so that every tool reads the same plain file. Results identify a text by name,
+size and SHA-256, not by path.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ OPTIONAL = ("english", "code", "multilingual", "hard")
 """Files corpora/NAME.txt or NAME.txt.gz of the optional data folder."""
 
 BY_SCRIPT = ("chinese", "japanese")
-"""Documents of `multilingual`, picked out by script."""
+"""Documents of `multilingual`, selected by script."""
+
+LARGE = ("chinese-large", "japanese-large")
+"""Files large/LANGUAGE.txt.zst of the optional data folder."""
 
 OWN = ("prose", "code", "cjk")
 """Files NAME.txt of tests/data."""
 
 
 class MissingInputError(Exception):
-    """An input that is not on this machine; the message says how to get it."""
+    """An input is not available; the message says how to provide it."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in a file.
-
-    `made` says how it came about, in words for the report.
-    """
+    """A text in a file; `made` describes its origin."""
 
     name: str
     path: Path
@@ -51,14 +51,14 @@ class Corpus:
 
 
 def data_folder() -> Path | None:
-    """The optional folder of larger corpora and published vocabularies."""
+    """Return the optional folder of larger corpora and published vocabularies, or None."""
     named = os.environ.get("BPEJIT_SHARED_DATA")
     folder = Path(named) if named else ROOT.parent / "shared" / "data"
     return folder if folder.is_dir() else None
 
 
 def read_optional(name: str) -> bytes:
-    """Bytes of a file of the optional folder, unpacked."""
+    """Return the unpacked bytes of a file of the optional folder."""
     folder = data_folder()
     if folder is None:
         raise MissingInputError(f"{name} is in the optional data folder: set BPEJIT_SHARED_DATA to it, or name a file")
@@ -69,7 +69,7 @@ def read_optional(name: str) -> bytes:
 
 
 def script_of(document: str) -> str | None:
-    """`japanese` if at least a twentieth of the characters is kana, `chinese` if there is none and half are Han."""
+    """Return `japanese` if at least 5% of the characters are kana, `chinese` if none are and half are Han, or None."""
     kana = sum("\u3041" <= character <= "\u30ff" for character in document)
     han = sum("\u4e00" <= character <= "\u9fff" for character in document)
     if kana * 20 >= max(len(document), 1):
@@ -77,8 +77,22 @@ def script_of(document: str) -> str | None:
     return "chinese" if not kana and han * 2 >= max(len(document), 1) else None
 
 
+def read_large(language: str) -> bytes:
+    """Return the bytes of large/LANGUAGE.txt.zst."""
+    folder = data_folder()
+    path = folder and folder / "large" / f"{language}.txt.zst"
+    if path is None or not path.is_file():
+        raise MissingInputError(f"{language}-large is large/{language}.txt.zst of the optional data folder, which is absent")
+    try:
+        import zstandard
+    except ImportError as error:
+        raise MissingInputError(f"{language}-large needs the zstandard package: pip install zstandard") from error
+    with path.open("rb") as file:
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file).read()
+
+
 class Corpora:
-    """Makes texts in a folder, each once."""
+    """Create texts in a folder, each once."""
 
     def __init__(self, folder: Path, given: dict[str, Path] | None = None, *, limit: int | None = None) -> None:
         self.folder = folder
@@ -87,7 +101,7 @@ class Corpora:
         self._made: dict[str, Corpus] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The texts that a run takes if none are named."""
+        """Return the default texts of a run."""
         if self.given:
             return tuple(self.given)
         return ("english", "code", "chinese", "japanese") if data_folder() else OWN
@@ -113,31 +127,41 @@ class Corpora:
             documents = read_optional("corpora/multilingual.txt").decode().split(END_OF_TEXT)
             picked = [document for document in documents if script_of(document) == name]
             return (END_OF_TEXT.join(picked) + END_OF_TEXT).encode(), "optional data folder, multilingual by script"
+        if name in LARGE:
+            return read_large(name.partition("-")[0]), "optional data folder"
         if name in OWN:
             return (ROOT / "tests" / "data" / f"{name}.txt").read_bytes(), "tests/data"
+        optional = ", ".join(OPTIONAL + BY_SCRIPT + LARGE)
         raise MissingInputError(
-            f"there is no corpus {name!r} here; expected one of {', '.join(OPTIONAL + BY_SCRIPT)} of the optional data folder, "
+            f"there is no corpus {name!r}; expected one of {optional} of the optional data folder, "
             f"{', '.join(OWN)} of tests/data, or --corpus {name}=FILE"
         )
 
-    def _write(self, name: str, data: bytes, made: str) -> Corpus:
-        path = self.folder / f"{name}.txt"
+    def _write(self, file: str, data: bytes, made: str, name: str | None = None) -> Corpus:
+        path = self.folder / f"{file}.txt"
         path.write_bytes(data)
-        return Corpus(name, path, len(data), hashlib.sha256(data).hexdigest(), made)
+        return Corpus(name or file, path, len(data), hashlib.sha256(data).hexdigest(), made)
+
+    def prefix(self, name: str, n_bytes: int) -> Corpus:
+        """Return the first `n_bytes` of a text, or all of it if it is shorter."""
+        whole = self.get(name)
+        if whole.n_bytes <= n_bytes:
+            return whole
+        made = f"{whole.made}, the first {n_bytes:,} bytes"
+        return self._write(f"{name}-{label(n_bytes)}", cut(whole.read(), n_bytes), made, name)
 
     def repeated(self, name: str, n_bytes: int) -> Corpus:
-        """A text again and again, until it has so many bytes."""
+        """Return a text repeated until it has at least `n_bytes`."""
         one = self.get(name)
         times = max(1, -(-n_bytes // one.n_bytes))
         data = one.read() * times
-        return self._write(f"{name}-{len(data) // 1_000_000}MB", data, f"{one.made}; {name} {times} times")
+        return self._write(f"{name}-{label(len(data))}", data, f"{one.made}, {times} times", name)
 
     def mixed(self, sizes: list[int], named: list[str] | None = None) -> list[Corpus]:
-        """Texts of the given sizes, each the beginning of the next, made of all there is, or of the named ones.
+        """Return mixed texts of the given sizes, each a prefix of the next.
 
-        All texts are cut into blocks of about 64 KB at document or line ends, and the blocks are dealt out in proportion,
-        so that the beginning has the same mixture as the whole. If there is less than the largest size, the whole is
-        repeated, and the description says so.
+        The texts are cut into blocks of about 64 KB at document or line ends and interleaved in proportion to their sizes,
+        so that every prefix has the same mixture. If there is too little text it is repeated, and the description says so.
         """
         names = named or tuple(self.given) or (OPTIONAL if data_folder() else OWN)
         parts = [(name, self.get(name).read()) for name in names]
@@ -151,7 +175,7 @@ class Corpora:
             blocks = list(blocks_of(data))
             dealt += [((number + 0.5) / len(blocks), name, block) for number, block in enumerate(blocks)]
         distinct = b"".join(block for _, _, block in sorted(dealt))
-        made += f", dealt out in proportion; {len(distinct) / 1e6:.0f} MB of distinct text"
+        made += f", interleaved; {len(distinct) / 1e6:.0f} MB of distinct text"
         corpora = []
         for size in sizes:
             data = cut(distinct * -(-size // len(distinct)), size)
@@ -165,7 +189,7 @@ def label(size: int) -> str:
 
 
 def standard_library() -> bytes:
-    """The sources of the Python that runs this, without its installed packages: different from machine to machine."""
+    """Return the sources of the running Python's standard library, which differ between machines."""
     folder = Path(os.__file__).parent
     files = [path for path in sorted(folder.rglob("*.py")) if "site-packages" not in path.parts]
     texts = []
@@ -180,33 +204,33 @@ def standard_library() -> bytes:
 def blocks_of(data: bytes, size: int = 1 << 16):
     start = 0
     while start < len(data):
-        end = cut_place(data, start + size)
+        end = cut_position(data, start + size)
         if end <= start:
             end = len(data)
         yield data[start:end]
         start = end
 
 
-def cut_place(data: bytes, place: int) -> int:
-    """The end of a document at or before `place`, or else of a line, or else of a character."""
-    if place >= len(data):
+def cut_position(data: bytes, position: int) -> int:
+    """Return the last end of a document, or else of a line, or else of a character, at or before `position`."""
+    if position >= len(data):
         return len(data)
-    floor = max(0, place - (1 << 16))
-    found = data.rfind(SEPARATOR, floor, place)
+    floor = max(0, position - (1 << 16))
+    found = data.rfind(SEPARATOR, floor, position)
     if found > floor:
         return found + len(SEPARATOR)
-    found = data.rfind(b"\n", floor, place)
+    found = data.rfind(b"\n", floor, position)
     if found > floor:
         return found + 1
-    while place and data[place] & 0xC0 == 0x80:
-        place -= 1
-    return place
+    while position and data[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
 
 
 def cut(data: bytes, size: int) -> bytes:
-    return data[: cut_place(data, size)]
+    return data[: cut_position(data, size)]
 
 
 def documents_of(data: bytes) -> list[str]:
-    """The documents as strings, for tools that take them one by one; the separator is left out."""
+    """Return the documents as strings, without the separators."""
     return [document for document in data.decode().split(END_OF_TEXT) if document]

@@ -1,8 +1,7 @@
-"""Jobs in fresh processes, with the memory that all their processes hold together.
+"""Run jobs in fresh processes, and sample the memory of all their processes together.
 
-Memory is the proportional set size: pages that several processes share count once in all. It is sampled from outside, which
-takes time from the job; so it is asked for in a run of its own, whose time does not count. It is sampled up to the end of the
-work: what a job does afterwards, to compare its result, is not the tool's.
+Memory is the proportional set size: pages that several processes share are counted once in all. Sampling slows a job down, so
+it is done in the run that checks results, whose time is not recorded. It ends when the job calls `timing.stop_sampling`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,42 +16,51 @@ from pathlib import Path
 from typing import Any
 
 from .corpora import ROOT
+from .timing import STOP_SAMPLING
 
 ONE_PROCESSOR = "BENCHMARK_ONE_PROCESSOR"
-"""Environment variable: a job runs on one processor, whatever number of threads its tool starts."""
+"""Environment variable: pin the job to one processor, however many threads its tool starts."""
+
+
+def thread_limits(threads: int) -> dict[str, str]:
+    """Return environment variables that limit the threads of rayon and OpenMP; one thread also means one processor."""
+    limits = {"RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    return limits | ({ONE_PROCESSOR: "1"} if threads == 1 else {})
 
 
 class JobError(Exception):
-    """A job that failed or took too long."""
-
-
-class JobTimeoutError(JobError):
-    """A job that took too long."""
+    """A job failed or was stopped after its time limit."""
 
 
 def run_job(
-    job: str,
-    params: dict[str, Any],
+    command: list[str],
+    job: dict[str, Any],
     *,
     environment: dict[str, str] | None = None,
     memory: bool = False,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Run a job of `worker` in a fresh process and return what it returns.
+    """Run a job of `worker` in a fresh process and return its answer, with `process_seconds` and, if asked for, `peak_mb`.
 
-    `process_seconds` is added, the time from start to end, and `peak_mb` if the memory was asked for. The answer goes through
-    a file, because some tools print as they work.
+    The answer is passed through a file, because some tools print while they work.
     """
     with tempfile.TemporaryDirectory() as folder:
-        answer, worked = Path(folder) / "answer.json", Path(folder) / "worked"
-        given = json.dumps({**params, "worked": str(worked)})
-        command = [sys.executable, "-m", "benchmarks.compare.worker", job, given, str(answer)]
-        result = run_command(command, environment=environment, memory=memory, until=worked, timeout=timeout)
+        answer, stop = Path(folder) / "answer.json", Path(folder) / "stop"
+        given = Path(folder) / "job.json"
+        given.write_text(json.dumps(job))
+        environment = {**(environment or {}), STOP_SAMPLING: str(stop)}
+        result = run_command(
+            [*command, str(given), str(answer)], environment=environment, memory=memory, until=stop, timeout=timeout
+        )
         if not answer.is_file():
-            raise JobError(f"{job} failed with exit code {result['exit_code']}:\n{result['stderr'][-2000:]}")
+            raise JobError(last_line(result["stderr"]) or f"exit code {result['exit_code']}")
         found: dict[str, Any] = json.loads(answer.read_text())
-    del result["stderr"]
-    return {**result, **found}
+    return {"process_seconds": result["process_seconds"], "peak_mb": result.get("peak_mb"), **found}
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a traceback, which names the error."""
+    return next((line[:200] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def run_command(
@@ -65,19 +72,19 @@ def run_command(
     timeout: float | None = None,
     cwd: Path = ROOT,
 ) -> dict[str, Any]:
-    """Run a command; its output is dropped, its standard error kept. Memory is sampled until the file `until` is there."""
+    """Run a command and return its standard output and error, exit code and time; sample memory until `until` exists."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         begun = time.perf_counter()
         process = subprocess.Popen(
             command,
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path, **(environment or {})},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             stderr=errors,
         )
-        # Not the timeout of wait(), which looks only every 50 ms.
+        # Not the timeout of wait(), which polls every 50 ms.
         stop = threading.Timer(timeout or 3600, process.kill)
         stop.start()
         try:
@@ -90,11 +97,13 @@ def run_command(
                 process.kill()
                 process.wait()
         if timeout and seconds >= timeout:
-            raise JobTimeoutError(f"stopped after {timeout:.0f} s")
+            raise JobError(f"stopped after {timeout:.0f} s")
+        output.seek(0)
         errors.seek(0)
         result: dict[str, Any] = {
             "process_seconds": seconds,
             "exit_code": process.returncode,
+            "stdout": output.read().decode("utf-8", "replace"),
             "stderr": errors.read().decode("utf-8", "replace"),
         }
     if peak is not None:
@@ -103,35 +112,36 @@ def run_command(
 
 
 def watch_memory(process: subprocess.Popen[bytes], until: Path | None) -> int | None:
-    """Highest sum of the memory of a process and its descendants, in bytes; None where the system does not tell it."""
+    """Return the peak of the memory of a process and its descendants in bytes, or None where /proc does not report it."""
     if not Path("/proc/self/smaps_rollup").exists():
         return None
     peak = 0
     while process.poll() is None and not (until and until.exists()):
         sampled = time.perf_counter()
-        peak = max(peak, sum(held_memory(one) for one in family(process.pid)))
-        # Reading walks the page tables: a tenth of the time at most.
+        peak = max(peak, sum(proportional_set_size(one) for one in family(process.pid)))
+        # Reading walks the page tables: spend a tenth of the time on it at most.
         time.sleep(max(0.005, 9 * (time.perf_counter() - sampled)))
     return peak
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return the ids of a process and its descendants."""
     found = [pid]
     for one in found:
         try:
             for task in Path(f"/proc/{one}/task").iterdir():
                 found += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     return found
 
 
-def held_memory(pid: int) -> int:
+def proportional_set_size(pid: int) -> int:
+    """Return the memory of a process in bytes, 0 if it has ended."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass  # it has ended
+        pass  # the process has ended
     return 0

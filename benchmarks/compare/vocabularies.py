@@ -1,7 +1,7 @@
-"""Vocabularies to encode with: published rank files, GPT-2's pair of files, or one trained here.
+"""Vocabularies: published rank files, GPT-2's pair of files, or trained by bpejit.
 
-Every vocabulary is put into a folder as each tool wants it: `ranks.tiktoken` for those that read ranks, `tokenizer/`,
-saved by bpejit, for bpejit and for those that read Hugging Face's `tokenizer.json`.
+Each vocabulary is written to a folder in every form that a tool reads: a `.tiktoken` file of ranks, and a folder saved by
+bpejit, which contains Hugging Face's `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import gzip
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .corpora import END_OF_TEXT, MissingInputError, data_folder
 
@@ -24,7 +25,7 @@ SPECIALS = {
     },
     "o200k": {END_OF_TEXT: 199999, "<|endofprompt|>": 200018},
 }
-"""Special tokens of the published vocabularies, as tiktoken has them; a rank file does not hold them."""
+"""Special tokens of the published vocabularies, as in tiktoken; rank files do not contain them."""
 
 RANK_FILES = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "o200k": "o200k_base"}
 """Files vocabs/NAME.tiktoken.gz of the optional data folder."""
@@ -40,15 +41,27 @@ class Vocabulary:
     special_tokens: dict[str, int]
     n_tokens: int
     unreachable: int
-    """Tokens that no merges make: they are never met in encoded text."""
+    """Number of tokens that no merges produce: they never occur in encoded text."""
+    published: bool = False
 
     @property
     def ranks(self) -> Path:
-        return Path(self.folder) / "ranks.tiktoken"
+        name = RANK_FILES[self.name] if self.published else "ranks"
+        return Path(self.folder) / f"{name}.tiktoken"
 
     @property
     def saved(self) -> Path:
         return Path(self.folder) / "tokenizer"
+
+    @property
+    def path(self) -> Path:
+        """The file or folder that a user of bpejit would load."""
+        return self.ranks if self.published else self.saved
+
+    @property
+    def dtype(self) -> str:
+        """The type of its ids in a token file."""
+        return "uint16" if self.n_tokens + len(self.special_tokens) <= 1 << 16 else "uint32"
 
     def params(self) -> dict[str, object]:
         return asdict(self)
@@ -64,10 +77,10 @@ def write_ranks(ranks: dict[bytes, int], path: Path) -> None:
 
 
 def merges_from_ranks(ranks: dict[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """Return the merges, in order, that a vocabulary of ranks stands for, and the tokens that no merges make.
+    """Return the merges, in order, that are equivalent to a vocabulary of ranks, and the tokens that no merges produce.
 
-    A token is made by the merge of the two parts that remain when its bytes are merged with the ranks below its own. Where
-    more than two remain, the token is unreachable: text with these bytes never becomes it.
+    A token is produced by the merge of the two parts that remain when its bytes are merged with the ranks below its own.
+    If more than two remain, the token is unreachable: its bytes are never encoded as this token.
     """
     merges, unreachable = [], []
     for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
@@ -75,14 +88,14 @@ def merges_from_ranks(ranks: dict[bytes, int]) -> tuple[list[tuple[bytes, bytes]
             continue
         parts = [token[i : i + 1] for i in range(len(token))]
         while len(parts) > 2:
-            lowest, place = rank, -1
+            lowest, position = rank, -1
             for i in range(len(parts) - 1):
                 found = ranks.get(parts[i] + parts[i + 1], rank)
                 if found < lowest:
-                    lowest, place = found, i
-            if place < 0:
+                    lowest, position = found, i
+            if position < 0:
                 break
-            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+            parts[position : position + 2] = [parts[position] + parts[position + 1]]
         if len(parts) == 2:
             merges.append((parts[0], parts[1]))
         else:
@@ -91,7 +104,7 @@ def merges_from_ranks(ranks: dict[bytes, int]) -> tuple[list[tuple[bytes, bytes]
 
 
 class Vocabularies:
-    """Makes vocabularies in a folder, each once."""
+    """Create vocabularies in a folder, each once."""
 
     def __init__(self, folder: Path, given: dict[str, str] | None = None) -> None:
         self.folder = folder
@@ -99,13 +112,13 @@ class Vocabularies:
         self._made: dict[str, Vocabulary] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The vocabularies that a run takes if none are named."""
+        """Return the default vocabularies of a run."""
         if self.given:
             return tuple(self.given)
         return tuple(RANK_FILES) if data_folder() else ("trained",)
 
     def get(self, name: str, *, corpus: Path | None = None, vocab_size: int = 32_000) -> Vocabulary:
-        """The vocabulary of that name; `trained` is trained by bpejit on the corpus."""
+        """Return the vocabulary of that name; one that is neither given nor published is trained by bpejit on the corpus."""
         if name not in self._made:
             self._made[name] = self._make(name, corpus, vocab_size)
         return self._made[name]
@@ -115,9 +128,7 @@ class Vocabularies:
         from bpejit.model import Model
 
         pattern = name if name in RANK_FILES else "gpt2"
-        if name == "trained":
-            if corpus is None:
-                raise MissingInputError("the vocabulary `trained` needs a corpus to be trained on")
+        if name not in RANK_FILES and name not in self.given and corpus is not None:
             tokenizer = train([corpus], vocab_size=vocab_size, special_tokens=[END_OF_TEXT], tie_break="smallest-ids")
             return self._write(name, tokenizer.model, unreachable=0)
         source = self.given.get(name)
@@ -129,7 +140,7 @@ class Vocabularies:
         merges, unreachable = merges_from_ranks(ranks)
         tokens = {rank: token for token, rank in ranks.items()}
         model = Model(tokens, merges, specials or {END_OF_TEXT: max(tokens) + 1}, pattern)
-        return self._write(name, model, unreachable=len(unreachable))
+        return self._write(name, model, unreachable=len(unreachable), published=name in RANK_FILES and not source)
 
     def _read(self, name: str, source: str | None) -> bytes:
         folder = data_folder()
@@ -141,17 +152,19 @@ class Vocabularies:
             path = None
         if path is None or not path.is_file():
             raise MissingInputError(
-                f"there is no vocabulary {name!r} here: name its rank file, or vocab.json and merges.txt with a comma between, "
-                f"as in --vocabulary {name}=FILE"
+                f"the vocabulary {name!r} is not available: give its rank file, or vocab.json and merges.txt "
+                f"separated by a comma, with --vocabulary {name}=FILE"
             )
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
 
-    def _write(self, name, model, *, unreachable: int) -> Vocabulary:
+    def _write(self, name: str, model: Any, *, unreachable: int, published: bool = False) -> Vocabulary:
         from bpejit import Tokenizer
 
         folder = self.folder / "vocabularies" / name
         folder.mkdir(parents=True)
-        write_ranks({token: number for number, token in model.tokens.items()}, folder / "ranks.tiktoken")
-        Tokenizer.from_model(model).save(folder / "tokenizer")
-        return Vocabulary(name, str(folder), model.pattern, dict(model.special_tokens), len(model.tokens), unreachable)
+        tokens = len(model.tokens)
+        made = Vocabulary(name, str(folder), model.pattern, dict(model.special_tokens), tokens, unreachable, published)
+        write_ranks({token: number for number, token in model.tokens.items()}, made.ranks)
+        Tokenizer.from_model(model).save(made.saved)
+        return made

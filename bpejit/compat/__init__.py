@@ -1,7 +1,7 @@
-"""A tokenizer with the methods that another package's users know.
+"""Tokenizers with the interfaces of other packages.
 
-- `tiktoken`: those of `tiktoken.Encoding`
-- `huggingface`: those that training loops use of `transformers.PreTrainedTokenizerFast`
+- `tiktoken`: the methods of `tiktoken.Encoding`
+- `huggingface`: the methods of `transformers.PreTrainedTokenizerFast` that training and inference code uses
 
-Neither imports the package that it stands for.
+Neither imports the package whose interface it has.
 """

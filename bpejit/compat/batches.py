@@ -1,9 +1,9 @@
-"""Rows of ids for a model: cut to a length, padded to one, and made into arrays."""
+"""Truncation and padding of rows of ids, and their conversion to arrays."""
 
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,13 +17,13 @@ Truncation: TypeAlias = "bool | str | None"
 """True or `longest_first`, `only_first`, `only_second`, False or None or `do_not_truncate`."""
 
 UNLIMITED = int(1e30)
-"""The `model_max_length` of a tokenizer that knows of none."""
+"""The `model_max_length` of a tokenizer without a limit."""
 
 _UNLIMITED_FROM = int(1e20)
 
 
 class BatchEncoding(UserDict[str, Any]):
-    """What calling a tokenizer returns: a dict whose values are attributes too."""
+    """The result of calling a tokenizer: a dict whose values are also attributes."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "data" or name not in self.data:
@@ -31,22 +31,22 @@ class BatchEncoding(UserDict[str, Any]):
         return self.data[name]
 
 
-class Plan(NamedTuple):
-    """How long rows become.
+class LengthPlan(NamedTuple):
+    """How rows are truncated and padded.
 
     Parameters
     ----------
-    pad : "longest", "max_length" or None
-    cut : "longest_first", "only_first", "only_second" or None
+    padding : "longest", "max_length" or None
+    truncation : "longest_first", "only_first", "only_second" or None
     max_length : int, optional
     multiple : int, optional
-        What the length of padded rows is rounded up to.
+        The length of padded rows is rounded up to a multiple of this.
     side : str
-        `left` or `right`: where padding stands.
+        `left` or `right`: the side that is padded.
     """
 
-    pad: str | None
-    cut: str | None
+    padding: str | None
+    truncation: str | None
     max_length: int | None
     multiple: int | None
     side: str
@@ -61,8 +61,8 @@ def make_plan(
     *,
     model_max_length: int,
     pad_token: str | None,
-) -> Plan:
-    """Return what the options of a call mean together, by the rules of `transformers`."""
+) -> LengthPlan:
+    """Combine the options of a call by the rules of `transformers`."""
     if max_length is not None and padding is False and truncation is None:
         truncation = "longest_first"
     pad = _choice("padding", padding, {True: "longest", False: None, "do_not_pad": None}, ("longest", "max_length"))
@@ -76,15 +76,15 @@ def make_plan(
             max_length = model_max_length
     if pad and pad_token is None:
         raise OptionError(
-            "padding needs a padding token, and this tokenizer has none; expected a pad_token: "
+            "padding needs a padding token, and the tokenizer has none; expected a pad_token: "
             "set `tokenizer.pad_token = tokenizer.eos_token`, or pass pad_token to as_hf"
         )
     if pad and cut and multiple and max_length is not None and max_length % multiple:
         raise OptionError(
-            f"max_length is {max_length} and pad_to_multiple_of {multiple}; rows that are cut and padded need a max_length "
-            "that is a multiple of it: choose another"
+            f"max_length is {max_length} and pad_to_multiple_of {multiple}; expected a max_length that is a multiple "
+            "of it, since rows are truncated and padded: choose another"
         )
-    return Plan(pad, cut, max_length, multiple, side)
+    return LengthPlan(pad, cut, max_length, multiple, side)
 
 
 def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tuple[str, ...]) -> str | None:
@@ -97,33 +97,33 @@ def _choice(option: str, value: Any, meanings: dict[Any, str | None], known: tup
     raise OptionError(f"{option} is {shorten(value)}; expected one of {names}: choose one of these")
 
 
-def cut_lengths(first: int, second: int | None, room: int, strategy: str) -> tuple[int, int]:
-    """Return how many tokens of one text or two are kept so that they fit, by the rules of `tokenizers`.
+def truncated_lengths(first: int, second: int | None, capacity: int, strategy: str) -> tuple[int, int]:
+    """Return the lengths to which one text or two are truncated, by the rules of `tokenizers`.
 
     Parameters
     ----------
     first, second : int
-        Tokens of the texts; `second` is None for one text.
-    room : int
-        Tokens that fit.
+        Numbers of tokens of the texts; `second` is None for a single text.
+    capacity : int
+        The maximum number of tokens of both.
     strategy : str
         `longest_first`, `only_first` or `only_second`.
     """
-    surplus = first + (second or 0) - room
+    surplus = first + (second or 0) - capacity
     if surplus <= 0:
         return first, second or 0
-    if room == 0:
+    if capacity == 0:
         return 0, 0
     if strategy == "longest_first":
         if second is None:
-            return room, 0
+            return capacity, 0
         short, long = sorted((first, second))
-        long = short if short > room else max(short, room - short)
-        if short + long > room:
-            short, long = room // 2, room - room // 2
+        long = short if short > capacity else max(short, capacity - short)
+        if short + long > capacity:
+            short, long = capacity // 2, capacity - capacity // 2
         return (short, long) if first <= second else (long, short)
     if strategy == "only_second" and second is None:
-        raise OptionError("truncation is 'only_second', and there is one text; expected a text_pair: choose another strategy")
+        raise OptionError("truncation is 'only_second' without a text_pair; expected a pair of texts: choose another strategy")
     length = first if strategy == "only_first" else second or 0
     if length <= surplus:
         raise OptionError(
@@ -133,26 +133,27 @@ def cut_lengths(first: int, second: int | None, room: int, strategy: str) -> tup
     return (first - surplus, second or 0) if strategy == "only_first" else (first, (second or 0) - surplus)
 
 
-def kept(length: int, count: int, side: str) -> slice:
-    """Return which tokens stay where `count` of `length` do: the first, or the last if the left side is cut."""
+def truncation_slice(length: int, count: int, side: str) -> slice:
+    """Return the slice of the `count` tokens out of `length` that remain if `side` is truncated."""
     return slice(0, count) if side == "right" else slice(length - count, length)
 
 
-def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: Plan, fills: Mapping[str, Any]) -> None:
-    """Make the rows of some columns equally long, or each a multiple long, in place.
+def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: LengthPlan, fills: Mapping[str, Any]) -> None:
+    """Pad the rows of columns to one length, in place.
 
     Parameters
     ----------
     columns : dict of str to list of lists
-        A column for each name, with a list for each row; `fills` says which columns are padded and with what.
+        The rows of each column.
     lengths : list of int
-        Tokens in each row.
-    plan : Plan
+        The number of tokens in each row.
+    plan : LengthPlan
     fills : dict
+        The padding value of each column; other columns are not padded.
     """
-    if plan.pad is None or not lengths:
+    if plan.padding is None or not lengths:
         return
-    target = max(lengths) if plan.pad == "longest" else plan.max_length or 0
+    target = max(lengths) if plan.padding == "longest" else plan.max_length or 0
     if plan.multiple and target % plan.multiple:
         target += plan.multiple - target % plan.multiple
     for name in columns.keys() & fills.keys():
@@ -166,10 +167,12 @@ def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: P
 def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
     """Return columns as a batch: lists as they are, or int64 arrays of NumPy or tensors of PyTorch.
 
+    Rows of several lengths become an array of arrays, as in transformers.
+
     Raises
     ------
     OptionError
-        If rows differ in length.
+        If rows of several lengths are to become a tensor of PyTorch.
     UnsupportedError
         If `kind` is another package's, or torch is not installed.
     """
@@ -177,10 +180,8 @@ def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
     if kind is None:
         return BatchEncoding(columns)
     if kind not in ("np", "pt"):
-        raise UnsupportedError(
-            f"return_tensors is {shorten(kind)}; this face makes 'np' and 'pt': choose one, or convert the lists"
-        )
-    arrays = {name: _as_array(name, values) for name, values in columns.items()}
+        raise UnsupportedError(f"return_tensors is {shorten(kind)}; expected 'np' or 'pt': choose one, or convert the lists")
+    arrays = {name: _as_array(name, values, ragged=kind == "np") for name, values in columns.items()}
     if kind == "np":
         return BatchEncoding(arrays)
     try:
@@ -190,13 +191,18 @@ def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
     return BatchEncoding({name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
-def _as_array(name: str, values: Iterable[Any]) -> Any:
-    try:
-        array = np.asarray(values)
-    except ValueError as cause:
-        lengths = sorted({len(row) for row in values})
-        raise OptionError(
-            f"the rows of {shorten(name)} have from {lengths[0]} to {lengths[-1]} tokens and make no array; "
-            "expected rows of one length: pass padding=True, and truncation=True with a max_length"
-        ) from cause
+def _as_array(name: str, values: Any, *, ragged: bool) -> Any:
+    """Return a column as an array; rows of several lengths as an array of arrays if `ragged` is set."""
+    lengths = {len(row) for row in values if isinstance(row, (list, tuple))}
+    if len(lengths) > 1:
+        if not ragged:
+            raise OptionError(
+                f"the rows of {shorten(name)} have from {min(lengths)} to {max(lengths)} tokens, and a tensor has one length; "
+                "expected rows of one length: pass padding=True, and truncation=True with a max_length"
+            )
+        values = [np.asarray(row) for row in values]
+        rows = np.empty(len(values), dtype=object)
+        rows[:] = values
+        return rows
+    array = np.asarray(values)
     return array.astype(np.int64) if not array.size else array

@@ -1,34 +1,37 @@
-"""A tokenizer with what training loops use of `transformers.PreTrainedTokenizerFast`."""
+"""A tokenizer with the interface of `transformers.PreTrainedTokenizerFast`."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
+from bpejit import arguments
 from bpejit.compat.batches import (
     UNLIMITED,
     BatchEncoding,
+    LengthPlan,
     Padding,
-    Plan,
     Truncation,
     as_tensors,
-    cut_lengths,
-    kept,
     make_plan,
     pad_columns,
+    truncated_lengths,
+    truncation_slice,
 )
-from bpejit.compat.named_tokens import NamedTokens
-from bpejit.compat.template_rows import Row, added_ids, apply_template, surround
+from bpejit.compat.chat_templates import render_chats
+from bpejit.compat.named_tokens import NAMED, NamedTokens
+from bpejit.compat.template_rows import Row, added_ids, apply_template, bos_eos_template
+from bpejit.compat.token_addition import AddedToken, add_tokens, added_tokens, as_added_token
 from bpejit.compat.trimming import Located, count_blanks, trims
+from bpejit.encoding.codec import Codec
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
+from bpejit.formats.export import save_model
 from bpejit.normalization.post_processor import Template
 from bpejit.storage.files import replacing
-
-if TYPE_CHECKING:
-    from bpejit.tokenizer import Tokenizer
 
 CONFIG_FILE = "tokenizer_config.json"
 
@@ -36,31 +39,34 @@ _FILLS = {"token_type_ids": 0, "attention_mask": 0, "special_tokens_mask": 1}
 
 
 class HuggingFaceTokenizer(NamedTokens):
-    """A tokenizer with the methods of `PreTrainedTokenizerFast`; made by `Tokenizer.as_hf`.
+    """A tokenizer with the interface of `PreTrainedTokenizerFast`; created by `Tokenizer.as_hf`.
 
-    Options and results are those of transformers 5 for the folder that `save` writes. What is not supported raises
-    UnsupportedError, or is no attribute: adding tokens, pre-tokenized input, overflowing tokens, chat templates, training.
-    Otherwise than there, an id without a token is an error in `decode`, and padding never warns.
+    Options and results are the same as in transformers 5 for the folder that `save` writes. Pre-tokenized input, overflowing
+    tokens and `backend_tokenizer` raise UnsupportedError; methods for training do not exist. Unlike in transformers, an id
+    without a token is an error in `decode`, and padding never warns.
 
     Parameters
     ----------
-    tokenizer : bpejit.Tokenizer
+    codec : Codec
+        Encodes and decodes; shared with the tokenizer.
     bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token : str, optional
-        Tokens of the vocabulary that play these parts; by default those of `Model.config`. `eos_token` is otherwise
-        `<|endoftext|>`, where there is such a token.
+        Tokens of the vocabulary with these roles; by default those of `Model.config`. `eos_token` falls back to
+        `<|endoftext|>`, if there is such a token.
     extra_special_tokens : list of str
-        Further ones that `all_special_tokens` names.
+        Further tokens in `all_special_tokens`.
     add_bos_token, add_eos_token : bool
-        Whether `bos_token` and `eos_token` are put around each text, unless a call says `add_special_tokens=False`.
+        Whether `bos_token` and `eos_token` are added to each text, unless a call has `add_special_tokens=False`.
     template : Template, optional
-        What is put around texts, where it is not these two; by default `Model.template`.
+        The special tokens added to each text, if not these two; by default `Model.template`.
     model_max_length : int
-        The length that `truncation=True` and `padding="max_length"` mean.
+        The length for `truncation=True` and `padding="max_length"`.
     padding_side, truncation_side : str
         `right` or `left`.
     split_special_tokens : bool
-        Whether the text of special tokens is ordinary.
+        Whether special tokens are encoded as ordinary text.
     name_or_path : str
+    chat_template : str or dict of str to str, optional
+        A Jinja template, or several by name; by default the one of `Model.config`.
     """
 
     is_fast = True
@@ -69,7 +75,7 @@ class HuggingFaceTokenizer(NamedTokens):
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        codec: Codec,
         *,
         bos_token: str | None = None,
         eos_token: str | None = None,
@@ -87,19 +93,20 @@ class HuggingFaceTokenizer(NamedTokens):
         truncation_side: str = "right",
         split_special_tokens: bool = False,
         name_or_path: str = "",
+        chat_template: str | dict[str, str] | None = None,
     ) -> None:
-        super().__init__(tokenizer.model)
-        self._tokenizer = tokenizer
-        config = tokenizer.model.config
+        super().__init__(codec.model)
+        self._codec = codec
+        config = codec.model.config
         bos_token = config.bos_token if bos_token is None else bos_token
         eos_token = config.eos_token if eos_token is None else eos_token
         pad_token = config.pad_token if pad_token is None else pad_token
         model_max_length = config.model_max_length if model_max_length is None else model_max_length
-        if eos_token is None and "<|endoftext|>" in tokenizer.special_tokens:
+        if eos_token is None and "<|endoftext|>" in codec.model.special_tokens:
             eos_token = "<|endoftext|>"
         self.bos_token, self.eos_token, self.unk_token, self.sep_token = bos_token, eos_token, unk_token, sep_token
         self.pad_token, self.cls_token, self.mask_token = pad_token, cls_token, mask_token
-        self.extra_special_tokens = [self._known(token, "an extra special token") for token in extra_special_tokens]
+        self.extra_special_tokens = list(extra_special_tokens)
         self._template = template
         self.add_bos_token, self.add_eos_token = add_bos_token, add_eos_token
         if template and (add_bos_token or add_eos_token):
@@ -109,6 +116,7 @@ class HuggingFaceTokenizer(NamedTokens):
         self.truncation_side = truncation_side
         self.split_special_tokens = split_special_tokens
         self.name_or_path = name_or_path
+        self.chat_template = config.chat_template if chat_template is None else chat_template
         self.model_input_names = ["input_ids", "attention_mask"]
 
     def __repr__(self) -> str:
@@ -117,18 +125,81 @@ class HuggingFaceTokenizer(NamedTokens):
             f"padding_side={self.padding_side!r}, special_tokens={self.special_tokens_map}>"
         )
 
+    @property
+    def backend_tokenizer(self) -> NoReturn:
+        """Raise UnsupportedError: there is no `tokenizers.Tokenizer`."""
+        raise UnsupportedError(
+            "there is no backend_tokenizer, since bpejit encodes; expected the methods of this object, or those of "
+            "bpejit.Tokenizer: for a tokenizers.Tokenizer, save the tokenizer and load its `tokenizer.json`"
+        )
+
+    # ---- added tokens ------------------------------------------------------------------------------------------------
+
+    @property
+    def added_tokens_decoder(self) -> dict[int, AddedToken]:
+        """The added tokens by id."""
+        return added_tokens(self._codec.model)
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        """The ids of the added tokens by text, in order of ids."""
+        return self.get_added_vocab()
+
+    def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        """Add tokens to this object, with the ids after the last one; return how many were added or changed.
+
+        The `bpejit.Tokenizer` from which the object was created is unchanged.
+
+        Parameters
+        ----------
+        new_tokens : str, AddedToken, or list of these
+        special_tokens : bool
+            Whether the tokens are special: left out by `decode(..., skip_special_tokens=True)`.
+        """
+        if not new_tokens:
+            return 0
+        given = new_tokens if isinstance(new_tokens, (list, tuple)) else [new_tokens]
+        model, count = add_tokens(self._codec.model, [as_added_token(token, special=special_tokens) for token in given])
+        if count:
+            self._codec = Codec(model)
+            self.update_model(model)
+        return count
+
+    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True) -> int:
+        """Name special tokens, as in `{"pad_token": "<|pad|>"}`; return how many of them were added to the vocabulary."""
+        named = dict(special_tokens_dict)
+        if "additional_special_tokens" in named and not named.get("extra_special_tokens"):
+            named["extra_special_tokens"] = named.pop("additional_special_tokens")
+        for name in named:
+            if name not in (*NAMED, "extra_special_tokens"):
+                raise OptionError(
+                    f"there is no special token named {shorten(name)}; expected one of {', '.join(NAMED)}, "
+                    "extra_special_tokens: choose one"
+                )
+        extra = list(named.get("extra_special_tokens", ()))
+        if not replace_extra_special_tokens:
+            extra = [token for token in extra if str(token) not in self.extra_special_tokens]
+        named_tokens = [token for name, token in named.items() if name in NAMED]
+        count = self.add_tokens([*named_tokens, *extra], special_tokens=True)
+        for name, value in named.items():
+            if name in NAMED:
+                setattr(self, name, value)
+        if extra:
+            self.extra_special_tokens = extra if replace_extra_special_tokens else [*self.extra_special_tokens, *extra]
+        return count
+
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
     @property
     def template(self) -> Template:
-        """What is put around texts."""
+        """The special tokens added to each text."""
         if self.add_bos_token or self.add_eos_token:
             bos = self.bos_token_id if self.add_bos_token else None
-            return surround(bos=bos, eos=self.eos_token_id if self.add_eos_token else None)
-        return self._template or self._model.template or Template()
+            return bos_eos_template(bos=bos, eos=self.eos_token_id if self.add_eos_token else None)
+        return self._template or self._codec.model.template or Template()
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """Return how many tokens the template adds to a text, or to a pair."""
+        """Return the number of tokens that the template adds to a text, or to a pair."""
         return len(added_ids(self.template, pair=pair))
 
     def __call__(
@@ -152,19 +223,19 @@ class HuggingFaceTokenizer(NamedTokens):
         return_special_tokens_mask: bool = False,
         return_offsets_mapping: bool = False,
         return_length: bool = False,
-        verbose: bool = True,  # noqa: ARG002 - a part of the signature; there is nothing to be said
+        verbose: bool = True,  # noqa: ARG002 - part of the signature
         split_special_tokens: bool | None = None,
     ) -> BatchEncoding:
-        """Return the ids of a text or of several, with what a model needs besides.
+        """Return the ids of a text, or of several texts, and the other inputs of a model.
 
-        The options are those of `PreTrainedTokenizerFast.__call__`; see the documentation of `transformers`.
+        The options are the same as for `PreTrainedTokenizerFast.__call__`; see the documentation of `transformers`.
 
         Raises
         ------
         OptionError
-            If options contradict each other, or padding is asked for without a padding token.
+            If options contradict each other, or padding is requested without a padding token.
         UnsupportedError
-            For `is_split_into_words`, `stride` and `return_overflowing_tokens`, and tensors of other packages.
+            For `is_split_into_words`, `stride`, `return_overflowing_tokens`, and tensors of other packages.
         """
         _refuse(is_split_into_words=is_split_into_words, stride=stride, return_overflowing_tokens=return_overflowing_tokens)
         plan = self._plan(padding, truncation, max_length, pad_to_multiple_of, padding_side)
@@ -185,14 +256,14 @@ class HuggingFaceTokenizer(NamedTokens):
                     columns = {name: value[0] if name != "length" else value for name, value in columns.items()}
                 results.append(as_tensors(columns, return_tensors))
         if not results:
-            raise OptionError("there is no text; expected `text` or `text_target`: pass one")
+            raise OptionError("neither text nor text_target is given; expected at least one: pass it")
         if len(results) == 2:
             results[0]["labels"] = results[1]["input_ids"]
         return results[0]
 
     def _plan(
         self, padding: Padding, truncation: Truncation, max_length: int | None, multiple: int | None, side: str | None
-    ) -> Plan:
+    ) -> LengthPlan:
         return make_plan(
             padding,
             truncation,
@@ -204,27 +275,33 @@ class HuggingFaceTokenizer(NamedTokens):
         )
 
     def _rows(
-        self, texts: str | Sequence[str], pairs: str | Sequence[str] | None, plan: Plan, add: bool, offsets: bool, split: bool
+        self,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None,
+        plan: LengthPlan,
+        add: bool,
+        offsets: bool,
+        split: bool,
     ) -> list[Row]:
-        """Encode texts, or pairs of texts, cut them, and put the template around them."""
+        """Encode texts, or pairs of texts, truncate them, and apply the template."""
         firsts, seconds = _pair_up(texts, pairs)
         encoded = self._encode(firsts, offsets, split)
         others: Sequence[Located | None] = [None] * len(firsts) if seconds is None else self._encode(seconds, offsets, split)
         template = self.template if add else Template()
         if seconds is not None and template.pair is None:
-            raise OptionError("the template has no form for a pair of texts; expected one text: leave text_pair out")
-        room = None
-        if plan.cut and plan.max_length is not None:
-            room = plan.max_length - len(added_ids(template, pair=seconds is not None))
-            if room < 0:
+            raise OptionError("the template does not support pairs of texts; expected a single text: leave text_pair out")
+        capacity = None
+        if plan.truncation and plan.max_length is not None:
+            capacity = plan.max_length - len(added_ids(template, pair=seconds is not None))
+            if capacity < 0:
                 raise OptionError(
-                    f"max_length is {plan.max_length}, and {plan.max_length - room} special tokens are added to each row; "
-                    "expected room for them: choose a greater one, or add_special_tokens=False"
+                    f"max_length is {plan.max_length}, and {plan.max_length - capacity} special tokens are added to each row; "
+                    "expected a max_length of at least that: choose a greater one, or add_special_tokens=False"
                 )
         rows = []
         for first, second in zip(encoded, others, strict=True):
-            if room is not None and plan.cut:
-                first, second = self._cut(first, second, room, plan.cut)
+            if capacity is not None and plan.truncation:
+                first, second = self._truncate(first, second, capacity, plan.truncation)
             for prefix in self._trims if offsets else ():
                 first, second = first.trimmed(prefix), second and second.trimmed(prefix)
             rows.append(apply_template(template, first[:2], second and second[:2]))
@@ -232,38 +309,38 @@ class HuggingFaceTokenizer(NamedTokens):
 
     @property
     def _trims(self) -> tuple[bool, ...]:
-        """How the model's post-processor trims offsets; another one stands in its place where bos or eos are added."""
+        """The `add_prefix_space` of each post-processor that trims offsets; none if bos or eos are added."""
         if self.add_bos_token or self.add_eos_token:
             return ()
-        return trims(json.loads(self._model.post_processor))
+        return trims(json.loads(self._codec.model.post_processor))
 
     def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> list[Located]:
-        special = {number: text for text, number in self._model.special_tokens.items()}
+        special = {number: text for text, number in self._codec.model.special_tokens.items()}
         choice: dict[str, Any] = {}
         if split:
-            flags = self._model.token_flags
+            flags = self._codec.model.token_flags
             special = {number: text for number, text in special.items() if text in flags and not flags[text].special}
             choice = {"allowed_special": set(special.values()), "disallowed_special": ()}
         if not offsets:
-            return [Located(ids.tolist(), [], []) for ids in self._tokenizer.encode_batch(texts, **choice)]
+            return [Located(ids, [], []) for ids in self._codec.encode_batch(texts, **choice).tolist()]
         rows = []
         for text in texts:
-            found, prepared = self._tokenizer._locate(text, *choice.values()) if split else self._tokenizer._locate(text)
+            found, prepared = self._codec.locate(text, **choice)
             ids = found.ids.tolist()
-            blanks = count_blanks(ids, self._model.vocab, special, prepared) if self._trims else []
+            blanks = count_blanks(ids, self._codec.model.vocab, special, prepared) if self._trims else []
             rows.append(Located(ids, list(zip(found.char_starts.tolist(), found.char_ends.tolist(), strict=True)), blanks))
         return rows
 
-    def _cut(self, first: Located, second: Located | None, room: int, strategy: str) -> tuple[Located, Located | None]:
-        counts = cut_lengths(len(first.ids), None if second is None else len(second.ids), room, strategy)
+    def _truncate(self, first: Located, second: Located | None, capacity: int, strategy: str) -> tuple[Located, Located | None]:
+        counts = truncated_lengths(len(first.ids), None if second is None else len(second.ids), capacity, strategy)
         parts = [
-            None if one is None else one.kept(kept(len(one.ids), count, self.truncation_side))
+            None if one is None else one.select(truncation_slice(len(one.ids), count, self.truncation_side))
             for one, count in zip((first, second), counts, strict=True)
         ]
         assert parts[0] is not None
         return parts[0], parts[1]
 
-    def _columns(self, rows: list[Row], plan: Plan, chosen: dict[str, bool]) -> dict[str, list[Any]]:
+    def _columns(self, rows: list[Row], plan: LengthPlan, chosen: dict[str, bool]) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {
             "input_ids": [row.ids for row in rows],
             "token_type_ids": [row.types for row in rows],
@@ -299,22 +376,22 @@ class HuggingFaceTokenizer(NamedTokens):
         padding_side: str | None = None,
         return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
-        verbose: bool = True,  # noqa: ARG002 - a part of the signature; there is nothing to be said
+        verbose: bool = True,  # noqa: ARG002 - part of the signature
     ) -> BatchEncoding:
-        """Make encoded rows equally long: what data collators call.
+        """Pad encoded rows to one length; data collators call this.
 
         Parameters
         ----------
         encoded_inputs : dict of lists, or list of dicts
-            One row or several, with `input_ids`. `attention_mask`, `token_type_ids` and `special_tokens_mask` are padded with
-            it, and the rest is left as it is; so is a mask with `return_attention_mask=False`.
+            One row or several, with `input_ids`. `attention_mask`, `token_type_ids` and `special_tokens_mask` are padded too;
+            other columns, and a mask with `return_attention_mask=False`, are not.
         padding, max_length, pad_to_multiple_of, padding_side, return_attention_mask, return_tensors
             As in a call.
         """
         columns, tensors = _as_columns(encoded_inputs)
         if "input_ids" not in columns:
             raise OptionError(
-                f"there is no 'input_ids' among {', '.join(columns)}; expected encoded rows: pass what a call returns"
+                f"the columns {', '.join(columns)} lack 'input_ids'; expected encoded rows: pass the result of a call"
             )
         rows = columns["input_ids"]
         single = not rows or not isinstance(rows[0], (list, tuple))
@@ -323,7 +400,7 @@ class HuggingFaceTokenizer(NamedTokens):
         uneven = [name for name, column in columns.items() if len(column) != len(columns["input_ids"])]
         if uneven:
             raise OptionError(
-                f"{shorten(uneven[0])} has another number of rows than 'input_ids'; expected one for each: check the rows"
+                f"{shorten(uneven[0])} and 'input_ids' differ in the number of rows; expected equal numbers: check the rows"
             )
         fills = self._fills
         if not _or("attention_mask" in self.model_input_names, return_attention_mask):
@@ -336,6 +413,110 @@ class HuggingFaceTokenizer(NamedTokens):
             columns = {name: column[0] for name, column in columns.items()}
         return as_tensors(columns, return_tensors or tensors)
 
+    # ---- chat templates ----------------------------------------------------------------------------------------------
+
+    def get_chat_template(self, chat_template: str | None = None, tools: Sequence[Any] | None = None) -> str:
+        """Return the template that `apply_chat_template` uses for these arguments."""
+        templates = self.chat_template
+        if not isinstance(templates, dict):
+            found = templates if chat_template is None else chat_template
+            if found is None:
+                raise OptionError(
+                    "there is no chat template; expected one: set `tokenizer.chat_template`, or pass chat_template"
+                )
+            return found
+        if chat_template is not None:
+            return templates.get(chat_template, chat_template)
+        name = "tool_use" if tools is not None and "tool_use" in templates else "default"
+        if name not in templates:
+            raise OptionError(
+                f"there are chat templates {', '.join(sorted(templates))}, and none is named 'default'; "
+                "expected the name of one: pass it as chat_template"
+            )
+        return templates[name]
+
+    def apply_chat_template(
+        self,
+        conversation: Any,
+        tools: Sequence[dict[str, Any]] | None = None,
+        documents: Sequence[dict[str, str]] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool | str = False,
+        tokenize: bool = True,
+        sanitize_control_tokens: bool = False,
+        padding: Padding = False,
+        truncation: Truncation = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the ids, or the text, of a conversation, or of several.
+
+        The options and the result are the same as in transformers 5: special tokens are found in the whole text, also in the
+        contents of messages. For contents that are not trusted, encode with `bpejit.Tokenizer.encode_segments`.
+
+        Parameters
+        ----------
+        conversation : list of dict, or list of such lists
+            Messages with `role` and `content`.
+        tools, documents, add_generation_prompt, **kwargs
+            Passed to the template, with the tokens of `special_tokens_map`.
+        chat_template : str, optional
+            The template, or its name if there are several; by default the attribute `chat_template`.
+        continue_final_message : bool or str
+            Whether the text ends with the content of the last message; a string is the key of the message to continue with.
+        tokenize : bool
+            If False, the result is text.
+        padding, truncation, max_length, return_tensors, tokenizer_kwargs
+            As in a call.
+        return_dict : bool
+            If False, the result is `input_ids` only.
+
+        Raises
+        ------
+        OptionError
+            If there is no template, or it does not accept the conversation.
+        UnsupportedError
+            If Jinja2 is not installed; for `sanitize_control_tokens`, `return_assistant_tokens_mask`, and functions as tools.
+        """
+        _refuse(sanitize_control_tokens=sanitize_control_tokens, return_assistant_tokens_mask=return_assistant_tokens_mask)
+        if isinstance(conversation, (list, tuple)) and not conversation:
+            raise OptionError("the conversation is empty; expected at least one message: pass one")
+        if continue_final_message and add_generation_prompt:
+            raise OptionError(
+                "both continue_final_message and add_generation_prompt are given; expected one of them: "
+                "continue the last message, or begin a new one"
+            )
+        batched = isinstance(conversation, (list, tuple)) and (
+            isinstance(conversation[0], (list, tuple)) or hasattr(conversation[0], "messages")
+        )
+        rendered = render_chats(
+            self.get_chat_template(chat_template, tools),
+            conversation if batched else [conversation],
+            tools=tools,
+            documents=documents,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            variables={**self.special_tokens_map, **kwargs},
+        )
+        texts = rendered if batched else rendered[0]
+        if not tokenize:
+            return texts
+        batch = self(
+            texts,
+            padding=padding,
+            truncation=truncation,
+            max_length=max_length,
+            add_special_tokens=False,
+            return_tensors=return_tensors,
+            **(tokenizer_kwargs or {}),
+        )
+        return batch if return_dict else batch["input_ids"]
+
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
     def decode(
@@ -344,19 +525,19 @@ class HuggingFaceTokenizer(NamedTokens):
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,  # noqa: ARG002 - transformers ignores it for BPE as well
     ) -> Any:
-        """Return the text of ids (a number, a list, an array or a tensor), or a list of texts for a list of such.
+        """Return the text of ids (an int, a list, an array or a tensor), or the texts of a list of these.
 
         Raises
         ------
         TokenIdError
-            If an id is not in the vocabulary; `transformers` leaves such out.
+            If an id is not in the vocabulary; `transformers` skips such ids.
         """
         numbers = _as_lists(token_ids["input_ids"] if isinstance(token_ids, Mapping) else token_ids)
         if isinstance(numbers, int):
             numbers = [numbers]
         if numbers and isinstance(numbers[0], (list, tuple)):
             return [self.decode(row, skip_special_tokens) for row in numbers]
-        return self._tokenizer.decode(numbers, skip_special_tokens=skip_special_tokens)
+        return self._codec.decode(numbers, skip_special_tokens=skip_special_tokens)
 
     def batch_decode(
         self, sequences: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
@@ -368,27 +549,31 @@ class HuggingFaceTokenizer(NamedTokens):
     # ---- saving ------------------------------------------------------------------------------------------------------
 
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Save as a folder that `transformers.AutoTokenizer` reads, with the named tokens; return its files.
+        """Save as a folder that `transformers.AutoTokenizer` reads; return the paths of its files.
 
-        As with transformers, the files of a tokenizer that is there already are replaced; other files are not touched.
+        As in transformers, the files of an existing tokenizer are replaced; other files are not touched.
 
         Raises
         ------
         OutputError
-            If other tools cannot read the folder, since the split pattern cannot be said in their dialect.
+            If other tools cannot read the folder, because the split pattern has no equivalent in their dialect.
         """
         added = added_ids(self.template)
-        if added and self.template != self._model.template:
+        if added and self.template != self._codec.model.template:
             shown = ", ".join(self.convert_ids_to_tokens(added))
             raise UnsupportedError(
-                f"the template adds {shown} to each text, which the saved folder does not say; "
-                "expected none: save without it, and give transformers add_bos_token=True or add_eos_token=True"
+                f"the template adds {shown} to each text, which cannot be saved; "
+                "expected no such template: save without it, and pass add_bos_token=True or add_eos_token=True to transformers"
             )
-        obstacle = self._tokenizer.save(save_directory, overwrite=True)
+        folder = arguments.path("save_directory", save_directory, error=OutputError)
+        model = self._codec.model
+        if isinstance(self.chat_template, str):
+            model = replace(model, config=replace(model.config, chat_template=self.chat_template))
+        obstacle = save_model(model, folder, overwrite=True)
         path = Path(save_directory) / CONFIG_FILE
         if obstacle:
             raise OutputError(
-                f"transformers cannot read `{save_directory}`: {obstacle}; expected a pattern that it has: "
+                f"transformers cannot read `{save_directory}`: {obstacle}; expected a pattern that it supports: "
                 "load the folder with bpejit.load, or train with another pattern"
             )
         config = json.loads(path.read_bytes()) | self.special_tokens_map
@@ -411,20 +596,22 @@ def _or(default: bool, value: bool | None) -> bool:
 def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value:
-            raise UnsupportedError(f"{name}={shorten(value)} is not supported by this face; leave it out, or use transformers")
+            raise UnsupportedError(
+                f"{name}={shorten(value)} is not supported; expected no {name}: leave it out, or use transformers"
+            )
 
 
 def _pair_up(texts: str | Sequence[str], pairs: str | Sequence[str] | None) -> tuple[list[str], list[str] | None]:
-    """Return the texts of a call as a list, and the second ones of pairs, checked."""
+    """Return the texts, and the second texts of pairs, as lists; raise if they do not match."""
     firsts = [texts] if isinstance(texts, str) else list(texts)
     if isinstance(texts, str) and not pairs:
-        pairs = None  # an empty second text is none, as in transformers
+        pairs = None  # as in transformers, an empty second text is ignored
     seconds = None if pairs is None else [pairs] if isinstance(pairs, str) else list(pairs)
     _check_texts("text", firsts)
     _check_texts("text_pair", seconds or [])
     if seconds is not None and (isinstance(texts, str) != isinstance(pairs, str) or len(seconds) != len(firsts)):
         raise OptionError(
-            f"there are {len(firsts)} texts, and {len(seconds)} in text_pair; expected a second text for each: "
+            f"text has {len(firsts)} texts, and text_pair {len(seconds)}; expected a second text for each: "
             "pass two strings, or two lists of one length"
         )
     return firsts, seconds
@@ -440,7 +627,7 @@ def _check_texts(name: str, texts: Sequence[Any]) -> None:
 
 
 def _as_lists(values: Any) -> Any:
-    """Return arrays and tensors, and lists of such, as lists of numbers."""
+    """Convert arrays and tensors, and lists of these, to lists of numbers."""
     if hasattr(values, "tolist"):
         return values.tolist()
     if isinstance(values, (list, tuple)):
@@ -449,7 +636,7 @@ def _as_lists(values: Any) -> Any:
 
 
 def _as_columns(rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], str | None]:
-    """Return rows as columns of lists, and of what kind their arrays are, if they are arrays: `np` or `pt`."""
+    """Return rows as columns of lists, and the type of their arrays: `np`, `pt`, or None for lists."""
     if not isinstance(rows, Mapping):
         rows = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
     values = rows.get("input_ids", [])

@@ -1,56 +1,56 @@
-"""The vocabulary as `transformers` shows it: tokens as text, and special tokens that have a part to play."""
+"""The vocabulary as in `transformers`: tokens as text, and special tokens with a role."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from bpejit import arguments
-from bpejit.errors import OptionError, SpecialTokenError, UnsupportedError, shorten
+from bpejit.errors import SpecialTokenError, UnsupportedError, shorten
 from bpejit.model import Model
-from bpejit.normalization.byte_characters import bytes_to_text, text_to_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-"""The special tokens that have a name of their own in `transformers`, in its order."""
+"""The attributes for special tokens in `transformers`, in its order."""
 
 
 class _Named:
-    """A special token with a name, such as `pad_token`: its text, or None."""
+    """An attribute such as `pad_token`: the text of a special token, or None."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, face: NamedTokens | None, owner: type) -> str | None:
-        if face is None:
-            raise AttributeError(f"{self._name} is that of a tokenizer, not of its class")
-        return face._named[self._name]
+    def __get__(self, tokens: NamedTokens | None, owner: type) -> str | None:
+        if tokens is None:
+            raise AttributeError(f"{self._name} is an attribute of tokenizers, not of the class")
+        return tokens._named[self._name]
 
-    def __set__(self, face: NamedTokens, value: Any) -> None:
-        face._named[self._name] = None if value is None else face._known(value, self._name)
+    def __set__(self, tokens: NamedTokens, value: Any) -> None:
+        tokens._named[self._name] = None if value is None else tokens._checked_token(value, self._name)
 
 
 class _NamedId:
-    """The id of a special token with a name, such as `pad_token_id`: a number, or None."""
+    """An attribute such as `pad_token_id`: the id of a special token, or None."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name.removesuffix("_id")
 
-    def __get__(self, face: NamedTokens | None, owner: type) -> int | None:
-        if face is None:
-            raise AttributeError(f"{self._name}_id is that of a tokenizer, not of its class")
-        token = face._named[self._name]
-        return None if token is None else face._ids[token]
+    def __get__(self, tokens: NamedTokens | None, owner: type) -> int | None:
+        if tokens is None:
+            raise AttributeError(f"{self._name}_id is an attribute of tokenizers, not of the class")
+        token = tokens._named[self._name]
+        return None if token is None else tokens._ids[token]
 
-    def __set__(self, face: NamedTokens, value: int | None) -> None:
-        token = None if value is None else face._texts.get(value)
+    def __set__(self, tokens: NamedTokens, value: int | None) -> None:
+        token = None if value is None else tokens._texts.get(value)
         if value is not None and token is None:
             raise SpecialTokenError(f"{self._name}_id is {value}; expected an id of the vocabulary: choose another")
-        face._named[self._name] = token
+        tokens._named[self._name] = token
 
 
 class NamedTokens:
-    """The tokens of a model, and which of them is `eos_token`, `pad_token` and so on.
+    """The tokens of a model, and its `eos_token`, `pad_token` and so on.
 
     Parameters
     ----------
@@ -65,43 +65,52 @@ class NamedTokens:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._named: dict[str, str | None] = dict.fromkeys(NAMED)
-        self.extra_special_tokens: list[str] = []
+        self._extra: list[str] = []
+        sections = model.file_sections
+        self._vocab_size = None if sections is None else sections.vocab_size
+
+    def update_model(self, model: Model) -> None:
+        """Replace the model by one with further added tokens; `vocab_size` does not count these."""
+        self._vocab_size = self.vocab_size
+        self._model = model
+        for name in ("_texts", "_ids"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """Each token as `tokenizer.json` writes it, by id."""
+        """The text of each token, as `tokenizer.json` writes it, by id."""
         model = self._model
-        ordinary = {number: bytes_to_text(token) for number, token in model.tokens.items()}
-        return dict(sorted({**ordinary, **{number: text for text, number in model.special_tokens.items()}}.items()))
+        ordinary = {token_id: encode_byte_characters(token) for token_id, token in model.tokens.items()}
+        return dict(sorted({**ordinary, **{token_id: text for text, token_id in model.special_tokens.items()}}.items()))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        return {text: number for number, text in self._texts.items()} | self._model.special_tokens
+        return {text: token_id for token_id, text in self._texts.items()} | dict(self._model.special_tokens)
 
-    def _known(self, token: Any, what: str) -> str:
+    def _checked_token(self, token: Any, name: str) -> str:
         text = getattr(token, "content", token)  # an AddedToken has content
         if not isinstance(text, str):
-            raise arguments.wrong_type(what, text, "a str", "give the text of a token")
+            raise arguments.wrong_type(name, text, "a str", "give the text of a token")
         if text not in self._ids:
             raise SpecialTokenError(
-                f"{what} is {shorten(text)}, which this tokenizer does not have; expected one of its tokens: "
-                "choose another, or make the tokenizer with it among its special_tokens"
+                f"{name} is {shorten(text)}, which is not in the vocabulary; expected one of its tokens: "
+                "choose another, or add it with add_special_tokens"
             )
         return text
 
     def get_vocab(self) -> dict[str, int]:
-        """Return all tokens, as `tokenizer.json` writes them, with their ids."""
+        """Return the id of each token, by its text in `tokenizer.json`."""
         return dict(self._ids)
 
     @property
     def vocab(self) -> dict[str, int]:
-        """The same as `get_vocab()`."""
+        """The result of `get_vocab()`."""
         return self.get_vocab()
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens; special ones count, since the saved vocabulary has them."""
-        return len(self._ids)
+        """The number of tokens in the vocabulary of `tokenizer.json`; `len` counts all added tokens as well."""
+        return len(self._ids) if self._vocab_size is None else self._vocab_size
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -110,17 +119,26 @@ class NamedTokens:
         return True
 
     def get_added_vocab(self) -> dict[str, int]:
-        """Return the special tokens with their ids, in order of ids."""
+        """Return the id of each added token, in order of ids."""
         return dict(sorted(self._model.special_tokens.items(), key=lambda item: item[1]))
 
     @property
     def special_tokens_map(self) -> dict[str, str]:
-        """The tokens that have a name."""
+        """The special tokens with a role, by name."""
         return {name: token for name, token in self._named.items() if token is not None}
 
     @property
+    def extra_special_tokens(self) -> list[str]:
+        """Special tokens without a role."""
+        return list(self._extra)
+
+    @extra_special_tokens.setter
+    def extra_special_tokens(self, tokens: Iterable[Any]) -> None:
+        self._extra = [self._checked_token(token, "an extra special token") for token in tokens]
+
+    @property
     def all_special_tokens(self) -> list[str]:
-        """The tokens that have a name, and the extra ones."""
+        """The special tokens with a role, and the extra ones."""
         return list(dict.fromkeys([*self.special_tokens_map.values(), *self.extra_special_tokens]))
 
     @property
@@ -128,51 +146,38 @@ class NamedTokens:
         """The ids of `all_special_tokens`."""
         return [self._ids[token] for token in self.all_special_tokens]
 
-    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
-        """Name tokens that the vocabulary has, as in `{"pad_token": "<|pad|>"}`; return 0, the number of those added."""
-        for name, value in special_tokens_dict.items():
-            if name in NAMED:
-                setattr(self, name, value)
-            elif name in ("extra_special_tokens", "additional_special_tokens"):
-                self.extra_special_tokens = [self._known(token, "an extra special token") for token in value]
-            else:
-                raise OptionError(
-                    f"there is no special token named {shorten(name)}; expected one of {', '.join(NAMED)}: choose one"
-                )
-        return 0
-
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a token as `tokenizer.json` writes it, or those of several; `unk_token_id` where there is none."""
+        """Return the id of a token given as text, or the ids of several; `unk_token_id` for unknown tokens."""
         if isinstance(tokens, str):
             return self._ids.get(tokens, self.unk_token_id)
         return [self._ids.get(token, self.unk_token_id) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int], skip_special_tokens: bool = False) -> Any:
-        """Return the token of an id as `tokenizer.json` writes it, or those of several; None where there is none."""
+        """Return the text of a token, or of several, as `tokenizer.json` writes it; None for unknown ids."""
         if isinstance(ids, int):
             return self._texts.get(ids)
         skipped = set(self.all_special_ids) if skip_special_tokens else set()
-        return [self._texts.get(int(number)) for number in ids if int(number) not in skipped]
+        return [self._texts.get(int(token_id)) for token_id in ids if int(token_id) not in skipped]
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
-        """Return the text of tokens as `tokenizer.json` writes them."""
+        """Decode tokens given as text."""
         return b"".join(map(_token_bytes, tokens)).decode("utf-8", "replace")
 
     def get_special_tokens_mask(
         self, token_ids_0: Iterable[int], token_ids_1: None = None, already_has_special_tokens: bool = False
     ) -> list[int]:
-        """Return 1 for each id of a special token with a name or among the extra ones, and 0 for the rest."""
+        """Return 1 for each id in `all_special_ids`, and 0 for the others."""
         if not already_has_special_tokens or token_ids_1 is not None:
             raise UnsupportedError(
-                "get_special_tokens_mask tells special ids from others, of one list; "
-                "pass already_has_special_tokens=True and no second list"
+                "get_special_tokens_mask supports a single list of ids that has its special tokens; "
+                "expected already_has_special_tokens=True and no second list: pass these"
             )
         special = set(self.all_special_ids)
-        return [int(int(number) in special) for number in token_ids_0]
+        return [int(int(token_id) in special) for token_id in token_ids_0]
 
 
 def _token_bytes(token: str) -> bytes:
     try:
-        return text_to_bytes(token)
+        return decode_byte_characters(token)
     except UnicodeEncodeError:
         return token.encode("utf-8", "replace")

@@ -1,24 +1,24 @@
-"""Rows for a model: the ids of a text with what its template puts around them."""
+"""Rows of model inputs: the ids of a text and the special tokens that a template adds."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from bpejit.normalization.post_processor import Piece, Template
+from bpejit.normalization.post_processor import Template, TemplateItem
 
 
 class Row(NamedTuple):
-    """One encoded text, or a pair of texts, ready for a model: four lists of one length.
+    """The inputs of a model for one text or a pair of texts: four lists of one length.
 
     Parameters
     ----------
     ids : list of int
     types : list of int
-        Which of the two texts of a pair a token belongs to, as the template has it.
+        The type ids of the template, which distinguish the two texts of a pair.
     special : list of int
-        1 for what the template or padding added.
+        1 for tokens added by the template or by padding.
     offsets : list of (int, int)
-        Characters of the text that each token covers; (0, 0) for what was added.
+        Start and end of each token in characters; (0, 0) for added tokens.
     """
 
     ids: list[int]
@@ -28,35 +28,37 @@ class Row(NamedTuple):
 
 
 Ids: TypeAlias = "tuple[list[int], list[tuple[int, int]]]"
-"""The ids of a text with their offsets."""
+"""The ids of a text, and their offsets."""
 
 
-def surround(*, bos: int | None, eos: int | None) -> Template:
-    """Return the template that puts an id before each text, and one behind, where there are such."""
+def bos_eos_template(*, bos: int | None, eos: int | None) -> Template:
+    """Return the template that adds `bos` before each text and `eos` after it; None adds nothing."""
 
-    def around(text: Piece) -> tuple[Piece, ...]:
-        before, behind = (() if number is None else (Piece(ids=(number,), type_id=text.type_id),) for number in (bos, eos))
-        return *before, text, *behind
+    def wrap(text: TemplateItem) -> tuple[TemplateItem, ...]:
+        before, after = (
+            () if token_id is None else (TemplateItem(ids=(token_id,), type_id=text.type_id),) for token_id in (bos, eos)
+        )
+        return *before, text, *after
 
-    first = around(Piece(text="A"))
-    return Template(first, first + around(Piece(text="B", type_id=1)))
+    first = wrap(TemplateItem(text="A"))
+    return Template(first, first + wrap(TemplateItem(text="B", type_id=1)))
 
 
 def added_ids(template: Template, *, pair: bool = False) -> list[int]:
-    """Return the ids that a template adds to a text, or to two; none to two if it has no form for them."""
-    pieces = template.pair if pair else template.single
-    return [number for piece in pieces or () for number in piece.ids or ()]
+    """Return the ids that a template adds to a text or a pair; none if it does not support pairs."""
+    items = template.pair if pair else template.single
+    return [token_id for item in items or () for token_id in item.ids or ()]
 
 
 def apply_template(template: Template, first: Ids, second: Ids | None = None) -> Row:
-    """Return the row that a template makes of one text or two, each given as ids and offsets."""
+    """Apply a template to one text or two, each given as ids and offsets."""
     row = Row([], [], [], [])
     texts = {"A": first, "B": second or ([], [])}
-    for piece in template.pieces(pair=second is not None):
-        added = list(piece.ids or ())
-        ids, offsets = (added, [(0, 0)] * len(added)) if piece.text is None else texts[piece.text]
+    for item in template.items(pair=second is not None):
+        added = list(item.ids or ())
+        ids, offsets = (added, [(0, 0)] * len(added)) if item.text is None else texts[item.text]
         row.ids.extend(ids)
-        row.types.extend([piece.type_id] * len(ids))
-        row.special.extend([int(piece.text is None)] * len(ids))
+        row.types.extend([item.type_id] * len(ids))
+        row.special.extend([int(item.text is None)] * len(ids))
         row.offsets.extend(offsets)
     return row

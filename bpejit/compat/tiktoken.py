@@ -1,71 +1,73 @@
-"""A tokenizer with the methods of `tiktoken.Encoding`, for code that is written for it."""
+"""A tokenizer with the interface of `tiktoken.Encoding`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.compat.unstable import encode_with_unstable
-from bpejit.encoding.encoder import text_to_bytes
+from bpejit.compat.unstable import encode_bytes, encode_with_unstable
+from bpejit.encoding.codec import Codec
 from bpejit.encoding.offsets import character_starts
+from bpejit.encoding.utf8 import encode_utf8
+from bpejit.engines import count_cpus
 from bpejit.errors import TokenIdError, UnsupportedError, shorten
 from bpejit.model import pattern_source
 
-if TYPE_CHECKING:
-    from bpejit.tokenizer import Tokenizer
-
 _NONE: frozenset[str] = frozenset()
-_MOST = 1 << 32
+_ID_LIMIT = 1 << 32
 
 
 class UnknownTokenError(TokenIdError, KeyError):
-    """A token or an id is not in the vocabulary, where tiktoken raises KeyError."""
+    """A token or an id is not in the vocabulary; tiktoken raises KeyError."""
 
     __str__ = Exception.__str__
 
 
 class TokenRangeError(TokenIdError, OverflowError):
-    """A number is negative or has more than 32 bits, where tiktoken raises OverflowError."""
+    """An id is negative or has more than 32 bits; tiktoken raises OverflowError."""
 
 
 class TokenKindError(TokenIdError, TypeError):
-    """Something that is no whole number stands among ids, where tiktoken raises TypeError."""
+    """An id is not an integer; tiktoken raises TypeError."""
 
 
 class Encoding:
-    """A tokenizer with the methods of `tiktoken.Encoding`; made by `Tokenizer.as_tiktoken`.
+    """A tokenizer with the interface of `tiktoken.Encoding`; created by `Tokenizer.as_tiktoken`.
 
-    Signatures, results and kinds of errors are those of tiktoken 0.14, but for these: all methods take lone
-    surrogates, as `encode` does there; the array of `encode_to_numpy` may be written to; `num_threads` changes nothing.
+    Signatures, results and error types are those of tiktoken 0.14, with three exceptions: all methods accept lone surrogates,
+    as `encode` does in tiktoken; the array returned by `encode_to_numpy` is writable; `num_threads` is limited to the number of
+    processors, and ignored in decoding.
 
     Parameters
     ----------
-    tokenizer : bpejit.Tokenizer
+    codec : Codec
+        Encodes and decodes; shared with the tokenizer.
     name : str
-        What `repr` and `name` say.
+        The name of the encoding.
     """
 
-    def __init__(self, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(self, codec: Codec, name: str) -> None:
         self.name = name
-        self._tokenizer = tokenizer
+        self._codec = codec
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Encoding, (self._tokenizer, self.name)
+        return Encoding, (self._codec, self.name)
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Return the ids of a text in which nothing is a special token."""
-        return self._tokenizer.encode(text, disallowed_special=())
+        """Return the ids of a text, without special tokens."""
+        ids: list[int] = self._codec.encode(text, disallowed_special=()).tolist()
+        return ids
 
     def encode(
         self,
@@ -74,8 +76,10 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
-        """Return the ids of a text; a special token in it is an error unless it is allowed, or not disallowed."""
-        return self._tokenizer.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        """Return the ids of a text; raise SpecialTokenError if it contains a disallowed special token."""
+        array = self.encode_to_numpy(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        ids: list[int] = array.tolist()
+        return ids
 
     def encode_to_numpy(
         self,
@@ -84,24 +88,27 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> Array:
-        """As `encode`, as uint32 [tokens]."""
-        return self._tokenizer.encode_array(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        """Return the ids of a text as uint32 [tokens]; the options are the same as for `encode`."""
+        return self._codec.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
-        """As `encode_ordinary`, of many texts."""
+        """Return the ids of several texts, without special tokens."""
         return self.encode_batch(text, num_threads=num_threads, disallowed_special=())
 
     def encode_batch(
         self,
         text: list[str],
         *,
-        num_threads: int = 8,  # noqa: ARG002 - a part of tiktoken's signature
+        num_threads: int = 8,
         allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
-        """As `encode`, of many texts."""
-        batch = self._tokenizer.encode_batch(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
-        return [ids.tolist() for ids in batch]
+        """Return the ids of several texts; the options are the same as for `encode`."""
+        num_threads = min(arguments.whole_number("num_threads", num_threads, least=1), count_cpus())
+        batch = self._codec.encode_batch(
+            text, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        return batch.tolist()
 
     def encode_with_unstable(
         self,
@@ -110,17 +117,17 @@ class Encoding:
         allowed_special: Literal["all"] | AbstractSet[str] = _NONE,
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> tuple[list[int], list[list[int]]]:
-        """Return the ids of a text that stay if it goes on, and what the rest of it may become."""
-        tokenizer = self._tokenizer
+        """Return the ids of a text that do not change if text is appended, and the possible ids of the rest."""
+        codec = self._codec
         text = arguments.string("text", text)
-        splitter = tokenizer._choose(allowed_special, disallowed_special, [text])
-        with tokenizer._workspace() as workspace:
-            data = text_to_bytes(text)
-            stable, completions = encode_with_unstable(tokenizer._encoder, data, splitter, self._sorted_tokens, workspace)
+        splitter = codec.splitter_for(allowed_special, disallowed_special, [text])
+        with codec.workspace() as workspace:
+            data = encode_utf8(text)
+            stable, completions = encode_with_unstable(codec.encoder, data, splitter, self._sorted_tokens, workspace)
         return stable, [list(completion) for completion in completions]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """Return the id of one token, ordinary or special; KeyError if there is none."""
+        """Return the id of one token, ordinary or special; raise KeyError if there is none."""
         data = (
             text_or_bytes.encode("utf-8")
             if isinstance(text_or_bytes, str)
@@ -138,27 +145,27 @@ class Encoding:
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """Return the bytes of ids; KeyError if one is not in the vocabulary."""
+        """Return the bytes of ids; raise KeyError if one is not in the vocabulary."""
         try:
-            return self._tokenizer.decode_bytes(tokens)
+            return self._codec.decode_bytes(tokens)
         except TokenIdError as error:
             raise _as_tiktoken(error, tokens) from None
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """Return the text of ids; `errors` is that of `bytes.decode`."""
+        """Return the text of ids; `errors` is passed to `bytes.decode`."""
         return self.decode_bytes(tokens).decode("utf-8", errors=errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """Return the bytes of one id; KeyError if it is not in the vocabulary."""
-        found = self._tokenizer.vocab.get(token)
+        """Return the bytes of one id; raise KeyError if it is not in the vocabulary."""
+        found = self._codec.model.vocab.get(token)
         return self.decode_bytes([token]) if found is None else found
 
     def decode_tokens_bytes(self, tokens: Sequence[int]) -> list[bytes]:
-        """Return the bytes of each of some ids."""
+        """Return the bytes of each id."""
         return [self.decode_single_token_bytes(token) for token in tokens]
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
-        """Return the text of ids, which must be valid UTF-8, and the index of the character in which each begins."""
+        """Return the text of ids, and the index of the character in which each token begins; raise if it is not valid UTF-8."""
         parts = self.decode_tokens_bytes(tokens)
         data = b"".join(parts)
         text = data.decode("utf-8", errors="strict")
@@ -166,14 +173,14 @@ class Encoding:
         return text, starts
 
     def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:  # noqa: ARG002
-        """As `decode`, of many lists."""
+        """Return the texts of several lists of ids."""
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(self, batch: Sequence[Sequence[int]], *, num_threads: int = 8) -> list[bytes]:  # noqa: ARG002
-        """As `decode_bytes`, of many lists."""
+        """Return the bytes of several lists of ids."""
         return [self.decode_bytes(tokens) for tokens in batch]
 
-    # ---- what it is --------------------------------------------------------------------------------------------------
+    # ---- properties --------------------------------------------------------------------------------------------------
 
     def token_byte_values(self) -> list[bytes]:
         """Return the bytes of all ordinary tokens, sorted."""
@@ -185,7 +192,7 @@ class Encoding:
 
     @property
     def eot_token(self) -> int:
-        """The id of `<|endoftext|>`; KeyError if there is no such token."""
+        """The id of `<|endoftext|>`; raises KeyError if there is no such token."""
         return self._special_tokens["<|endoftext|>"]
 
     @cached_property
@@ -194,35 +201,58 @@ class Encoding:
         return set(self._special_tokens)
 
     def is_special_token(self, token: int) -> bool:
-        """Whether an id is that of a special token."""
+        """Return True if an id belongs to a special token."""
         return token in self._special_token_values
 
     @property
     def max_token_value(self) -> int:
         """The largest id."""
-        return self._tokenizer.vocab_size - 1
+        return self._codec.model.vocab_size - 1
 
     @property
     def n_vocab(self) -> int:
         """One more than the largest id."""
-        return self._tokenizer.vocab_size
+        return self._codec.model.vocab_size
 
-    # Code that extends an encoding reads these four of tiktoken's.
+    # Private members of `tiktoken.Encoding` that programs use.
+
+    def _encode_bytes(self, text: bytes) -> list[int]:
+        with self._codec.workspace() as workspace:
+            return encode_bytes(self._codec.encoder, bytes(arguments.text("text", text)), workspace)  # type: ignore[arg-type]
+
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        """Return the ids of a text that is not split."""
+        given = arguments.as_bytes("text_or_bytes", text_or_bytes)
+        data = encode_utf8(given) if isinstance(given, str) else given
+        with self._codec.workspace() as workspace:
+            ids = self._codec.encoder.encode_pretokens([data], workspace)
+        return [int(token_id) for token_id in ids[0]] if data else []
+
+    def _encode_only_native_bpe(self, text: str) -> list[int]:
+        return self.encode_ordinary(text)
+
+    @property
+    def _core_bpe(self) -> NoReturn:
+        raise UnsupportedError(
+            "tiktoken's compiled object `_core_bpe` is not available; expected the methods of the encoding: call those"
+        )
 
     @property
     def _pat_str(self) -> str:
-        source = pattern_source(self._tokenizer.pattern)
+        source = pattern_source(self._codec.model.pattern)
         if isinstance(source, str):
             return source
-        raise UnsupportedError(f"this tokenizer splits by {len(source)} patterns, one after the other; tiktoken has one")
+        raise UnsupportedError(
+            f"this tokenizer splits by {len(source)} patterns in sequence; expected one pattern, as tiktoken has: use `encode`"
+        )
 
-    @property
+    @cached_property
     def _mergeable_ranks(self) -> dict[bytes, int]:
-        return self._tokenizer.model.ids
+        return dict(self._codec.model.ids)
 
-    @property
+    @cached_property
     def _special_tokens(self) -> dict[str, int]:
-        return self._tokenizer.special_tokens
+        return dict(self._codec.model.special_tokens)
 
     @cached_property
     def _special_token_values(self) -> set[int]:
@@ -230,10 +260,10 @@ class Encoding:
 
 
 def _as_tiktoken(error: TokenIdError, tokens: Iterable[Any]) -> TokenIdError:
-    """Return the error of the kind that tiktoken raises: it looks at all numbers before it looks for their tokens."""
+    """Return the error that tiktoken raises; it checks the types and ranges of all ids before it looks them up."""
     for number in tokens:
         if not hasattr(number, "__index__"):
             return TokenKindError(str(error))
-        if not 0 <= number < _MOST:
+        if not 0 <= number < _ID_LIMIT:
             return TokenRangeError(str(error))
     return UnknownTokenError(str(error))

@@ -1,8 +1,8 @@
-"""Leaving white space out of the places of tokens: `trim_offsets` of Hugging Face's post-processors.
+"""Excluding white space from offsets: `trim_offsets` of Hugging Face's post-processors.
 
-It counts the white space at both ends of a token as it is written, and takes as many characters off what the token covers,
-also where that white space is not in the text: a space that was put before a part of the text is counted too, but for the one
-before the first token where `add_prefix_space` is set.
+The white space at both ends of a token's text is counted, and as many characters are removed from its offsets. An inserted
+prefix space, which the original text does not have, is counted too, except before the first token if `add_prefix_space` is
+set.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.normalization import PreparedText
-from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.normalization import PreTokenizedText
+from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.normalizers import WHITE_SPACE
 
-_BLANK = WHITE_SPACE + bytes_to_text(b" ")
+_BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
 
 class Located(NamedTuple):
-    """The ids of a text, with the characters that each covers and the white space at both ends of each.
+    """The ids of a text, with the offsets of each token and the white space at its ends.
 
     Parameters
     ----------
     ids : list of int
     offsets : list of (int, int)
-        Empty if nobody asked.
+        In characters; empty if not requested.
     blanks : list of (int, int)
-        Empty if nothing is to be trimmed.
+        White space at the start and at the end of each token; empty if offsets are not trimmed.
     """
 
     ids: list[int]
     offsets: list[tuple[int, int]]
     blanks: list[tuple[int, int]]
 
-    def kept(self, stay: slice) -> Located:
-        """Return some of the tokens."""
-        return Located(self.ids[stay], self.offsets[stay], self.blanks[stay])
+    def select(self, chosen: slice) -> Located:
+        """Return a slice of the tokens."""
+        return Located(self.ids[chosen], self.offsets[chosen], self.blanks[chosen])
 
     def trimmed(self, prefix: bool) -> Located:
-        """Return this with the white space left out of the offsets.
+        """Return the tokens with white space excluded from the offsets.
 
         Parameters
         ----------
         prefix : bool
-            Whether one space at the start of the text is taken for one that was put there, and stays.
+            Whether a single space at the start of the text counts as an inserted prefix, and is not excluded.
         """
         offsets = []
-        for place, ((start, end), (before, behind)) in enumerate(zip(self.offsets, self.blanks, strict=True)):
-            if before != 1 or not prefix or (place and start):
+        for index, ((start, end), (before, after)) in enumerate(zip(self.offsets, self.blanks, strict=True)):
+            if before != 1 or not prefix or (index and start):
                 start = min(start + before, end)
-            offsets.append((start, max(end - behind, start) if end >= behind else end))
+            offsets.append((start, max(end - after, start) if end >= after else end))
         return self._replace(offsets=offsets)
 
 
 def trims(post_processor: Any) -> tuple[bool, ...]:
-    """Return, for each part of a post-processor that trims offsets, its `add_prefix_space`."""
+    """Return the `add_prefix_space` of each component of a post-processor that trims offsets."""
     if not isinstance(post_processor, dict):
         return ()
     if post_processor.get("type") == "Sequence":
@@ -66,28 +66,29 @@ def trims(post_processor: Any) -> tuple[bool, ...]:
 
 
 def count_blanks(
-    ids: list[int], vocab: Mapping[int, bytes], special: Mapping[int, str], prepared: PreparedText | None
+    ids: list[int], vocab: Mapping[int, bytes], special: Mapping[int, str], prepared: PreTokenizedText | None
 ) -> list[tuple[int, int]]:
-    """Return how much white space stands at both ends of each token, as `tokenizer.json` writes them.
+    """Count the white space at the start and at the end of each token, as `tokenizer.json` writes it.
 
     Parameters
     ----------
     ids : list of int
     vocab : dict of int to bytes
     special : dict of int to str
-        Text of each special token that is found in text.
-    prepared : PreparedText, optional
-        What the ids were made of, where a preparation changed the text.
+        Text of each special token.
+    prepared : PreTokenizedText, optional
+        The output of the pipeline, if it changed the text.
     """
     if prepared is None:
-        found = {place: special[number] for place, number in enumerate(ids) if number in special}
+        found = {index: special[token_id] for index, token_id in enumerate(ids) if token_id in special}
     else:
-        ends = np.cumsum([0, *(len(vocab[number]) for number in ids)])
+        ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids)])
         spans = np.concatenate([np.zeros(1, dtype=np.uint32), prepared.ends])
         begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
         found = dict(zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True))
     return [
-        _blanks(found[place], _BLANK) if place in found else _blanks(vocab[number], b" ") for place, number in enumerate(ids)
+        _blanks(found[index], _BLANK) if index in found else _blanks(vocab[token_id], b" ")
+        for index, token_id in enumerate(ids)
     ]
 
 

@@ -1,5 +1,5 @@
-"""Documents in: where the bytes of a corpus come from, and where they may be cut for parallel work.
+"""Input: the sources of a corpus, and its division into chunks for parallel work.
 
-`sources` turns what the user names (files, globs, standard input) into a list of sources. `chunks` divides sources into
-chunks at places where a cut changes nothing. A new kind of input, such as JSON lines, belongs here in a file of its own.
+`sources` resolves the inputs that a user names (files, globs, standard input) to a list of sources. `chunks` divides sources at
+positions where a cut does not change the result. A new kind of input, such as JSON lines, gets a module of its own here.
 """

@@ -1,8 +1,8 @@
-"""Chunks: pieces of a source that are split into pre-tokens on their own, with the same result as the whole.
+"""Divide sources into chunks that can be split into pre-tokens independently, with the same result as the whole.
 
-A chunk ends at the end of its source, or at a safe cut (see `bpejit.splitting`): a place before a character `y` where the
-pre-token boundary is certain whatever comes before and after. The part before a cut is finished by *reading* `y`, not by
-the end of the text, so a chunk carries a few bytes past its cut.
+A chunk ends at the end of its source, or at a safe cut (see `bpejit.splitting`): a position before a character `y` that is a
+pre-token boundary in every context. The last pre-token before a cut ends because `y` is *read*, not because the text ends, so a
+chunk includes a few bytes after its cut.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from bpejit.arrays import Array, padded_text
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import TEXT_PADDING
-from bpejit.normalization import Preparer
+from bpejit.normalization import TextPipeline
 from bpejit.splitting import Splitter
 
 CHUNK_BYTES = 1 << 20
-"""Usual size of a chunk: large against the cost of handing it out, and small enough that it is still in the processor's cache
-when what was read is encoded, and what was encoded is written: with 4 MiB that took 10% more of both processors.
+"""Default size of a chunk: large compared to the cost of dispatching it, and small enough that the text is still in the
+processor's cache when it is encoded, and the ids when they are written. 4 MiB took 10% more processor time.
 """
 
 CUT_WINDOW = 1 << 13
-"""How far past the wished place a cut is first looked for; doubled until one is found."""
+"""Size of the window that is first searched for a cut after the target position; doubled until one is found."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a source: a range of a file, or bytes that were read from a pipe.
+    """A range of a file, or bytes that were read from a pipe.
 
     Parameters
     ----------
     path : str
         The file, or `-`.
     start, cut, stop : int
-        The chunk is the bytes `start:cut`; those up to `stop` are there to finish its last pre-token.
+        The chunk is the bytes `start:cut`; the bytes up to `stop` end its last pre-token.
     final : bool
-        Whether the source ends at `cut`.
+        True if the source ends at `cut`.
     data : bytes, optional
-        The bytes `start:stop`, where they cannot be read again.
+        The bytes `start:stop`, if they cannot be read again.
     """
 
     path: str
@@ -63,52 +63,52 @@ class ChunkText:
 
 
 class Chunker:
-    """Cuts sources into chunks for one splitter.
+    """Divides sources into chunks for one splitter.
 
     Parameters
     ----------
-    splitter : Splitter or Preparer
-        Decides where a cut is safe.
+    splitter : Splitter or TextPipeline
+        Finds the safe cuts.
     chunk_bytes : int
-        The size to aim at. The chunks' sizes never change a result.
+        Target size. The sizes of chunks never change the result.
     normalize_newlines : bool
-        Whether readers will turn CR LF and CR into LF: then no cut is made next to a CR.
+        True if readers convert CR LF and CR to LF. Then no cut is made next to a CR.
     """
 
     def __init__(
-        self, splitter: Splitter | Preparer, *, chunk_bytes: int = CHUNK_BYTES, normalize_newlines: bool = False
+        self, splitter: Splitter | TextPipeline, *, chunk_bytes: int = CHUNK_BYTES, normalize_newlines: bool = False
     ) -> None:
         if chunk_bytes < 1:
-            raise ValueError(f"chunk_bytes is {chunk_bytes}, expected at least 1")
+            raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self._splitter = splitter
         self._chunk_bytes = chunk_bytes
         self._normalize_newlines = normalize_newlines
         self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)
-        # After the cut: one whole character, and enough to see that no special token begins there.
+        # After the cut: one complete character, and enough bytes to see that no special token begins there.
         self._ahead = max(4, self._longest_special)
 
     def chunks(self, sources: Iterable[Source]) -> Iterator[Chunk]:
-        """Divide sources, one after the other; an empty one has no chunks, and no chunk goes over a border of two."""
+        """Yield the chunks of sources, in order. An empty source has no chunks, and no chunk spans two sources."""
         for source in sources:
             yield from self._pipe_chunks(source) if source.size is None else self._file_chunks(source, source.size)
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
-        # Only windows around the wished cuts are read here; the workers read the rest.
+        # Only windows around the target positions are read here; the workers read the rest.
         with source.open() as file:
             start = source.start
             while start < size:
                 cut = size
-                wished = start + self._chunk_bytes
+                target = start + self._chunk_bytes
                 window = CUT_WINDOW
-                while wished < size:
-                    before = min(self._longest_special + 4, wished - start)
-                    file.seek(wished - before)
+                while target < size:
+                    before = min(self._longest_special + 4, target - start)
+                    file.seek(target - before)
                     data = file.read(before + window + self._ahead)
                     found = self._find_cut(data, before, min(before + window, len(data)))
                     if found >= 0:
-                        cut = wished - before + found
+                        cut = target - before + found
                         break
-                    wished += window
+                    target += window
                     window *= 2
                 yield Chunk(source.path, start, cut, min(cut + self._ahead, size), cut == size)
                 start = cut
@@ -118,7 +118,7 @@ class Chunker:
         start = 0
         searched = self._chunk_bytes
         with source.open() as file:
-            # One system call at a time: a signal that comes between two of them within `read` would wait for more input.
+            # One system call at a time: a signal between two calls within `read` would wait for more input.
             read = getattr(file, "read1", file.read)
             while True:
                 wanted = searched + CUT_WINDOW + self._ahead
@@ -137,7 +137,7 @@ class Chunker:
                 elif ended:
                     break
                 else:
-                    # Without a place to cut the chunk grows; doubling keeps the search linear.
+                    # Without a cut the chunk grows; doubling keeps the search linear.
                     searched = 2 * len(data)
         if data:
             yield Chunk(source.path, start, start + len(data), start + len(data), True, bytes(data))
@@ -155,12 +155,12 @@ class Chunker:
 
 
 class ChunkReader:
-    """Reads chunks into a buffer that is used again for each: the memory is touched for the first time only once.
+    """Reads chunks into one buffer, so that new memory pages are touched only once.
 
     Parameters
     ----------
     normalize_newlines : bool
-        Turn CR LF and CR into LF.
+        Convert CR LF and CR to LF.
     """
 
     def __init__(self, *, normalize_newlines: bool = False) -> None:
@@ -168,12 +168,12 @@ class ChunkReader:
         self._text, _ = padded_text(bytes(CHUNK_BYTES + CUT_WINDOW))
 
     def read(self, chunk: Chunk) -> ChunkText:
-        """Return the chunk's text; it is valid until the next call.
+        """Return the text of a chunk, which is valid until the next call.
 
         Raises
         ------
         CorpusError
-            If the file cannot be read, or is shorter than when the chunks were made.
+            If the file cannot be read, or became shorter after it was divided.
         """
         length = chunk.stop - chunk.start
         text = self._buffer(length)
@@ -202,12 +202,13 @@ class ChunkReader:
                     done += count
             except OSError as error:
                 raise CorpusError(
-                    f"cannot read the input `{chunk.path}`: {error.strerror or error}; check the disk, and start again"
+                    f"cannot read the input `{chunk.path}`: {error.strerror or error}; expected a readable "
+                    "file: check the disk, and run again"
                 ) from error
         if done < len(target):
             raise CorpusError(
-                f"the input `{chunk.path}` ended at byte {chunk.start + done}, expected at least {chunk.stop} bytes: "
-                "it became shorter while it was read; start again when it is complete"
+                f"the input `{chunk.path}` became shorter while it was read: it ends at byte {chunk.start + done}; "
+                f"expected at least {chunk.stop} bytes: run again when the file is complete"
             )
 
 

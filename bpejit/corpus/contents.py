@@ -1,6 +1,6 @@
-"""Recognise compressed data, binary data and byte-order marks by the first bytes of an input.
+"""Recognize compressed data, binary data and byte-order marks by the first bytes of an input.
 
-Only what is recognised with near certainty is refused. Text in any encoding that has ASCII in it passes, and so does
+Only inputs that are recognized with near certainty are refused. Text in any encoding that contains ASCII passes, and so does
 damaged text: bytes that are not valid UTF-8 are encoded as they are.
 """
 
@@ -12,10 +12,10 @@ from bpejit import arguments
 from bpejit.errors import CorpusError
 
 HEAD_BYTES = 4096
-"""How much of an input is looked at."""
+"""Number of bytes at the start of an input that are examined."""
 
 INPUT_FORMATS = ("auto", "text")
-"""`auto` refuses inputs that are recognised as something other than text; `text` accepts every input."""
+"""`auto` refuses inputs that are recognized as something other than text; `text` accepts every input."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -23,9 +23,9 @@ _UNPACK = "decompress it first, for example with `{} -dc`"
 _EXTRACT = "extract the files first"
 _CONVERT = "convert it to UTF-8 first, for example with `iconv -f {} -t UTF-8`"
 _COLUMN = "write its text to a text file first"
-_OTHER = "give a text file"
+_OTHER = "pass a text file"
 
-# What begins with letters only must be followed by what text does not have.
+# A signature of letters alone also requires bytes that text does not contain.
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (rb"\x1f\x8b\x08", "compressed with gzip", _UNPACK.format("gzip")),
     (rb"[\x50-\x5f]\x2a\x4d\x18|\x28\xb5\x2f\xfd", "compressed with zstd", _UNPACK.format("zstd")),
@@ -46,7 +46,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (rb"Obj\x01", "an Avro file", _COLUMN),
     (rb"\x89HDF\r\n\x1a\n", "an HDF5 file", _COLUMN),
     (rb"SQLite format 3\x00", "an SQLite database", _COLUMN),
-    (rb"\x93NUMPY[\x01-\x03]", "a NumPy array", "give the text that it was made from"),
+    (rb"\x93NUMPY[\x01-\x03]", "a NumPy array", "pass the text that it was created from"),
     (rb"\x80(?:[\x02\x03][\x00-\x7f]|[\x04\x05]\x95.{6}\x00\x00)", "a pickle", _COLUMN),
     (rb".{4,6}\x00{2,4}\{\"", "a safetensors file", _OTHER),
     (rb"GGUF[\x01-\x0f]\x00{3}", "a GGUF file", _OTHER),
@@ -67,50 +67,50 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 
 _CONTROLS = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])
-"""Without NUL, which separates records, white space, backspace, and the escape character of terminals and encodings."""
+"""Control characters, except NUL (a separator of records), white space, backspace, and escape (terminals and encodings)."""
 
-_ANY = re.compile(b"|".join(b"(?P<k%d>%b)" % (place, magic) for place, (magic, _, _) in enumerate(_MAGIC)), re.DOTALL)
+_ANY = re.compile(b"|".join(b"(?P<k%d>%b)" % (index, magic) for index, (magic, _, _) in enumerate(_MAGIC)), re.DOTALL)
 
 
-def recognise_contents(head: bytes) -> tuple[str, str] | None:
-    """Return what an input that is not text holds, and how to make text of it; None for text.
+def recognize_contents(head: bytes) -> tuple[str, str] | None:
+    """Return the kind of an input that is not text, and how to convert it to text; None for text.
 
     Parameters
     ----------
     head : bytes
-        The first `HEAD_BYTES`, or all that there is.
+        The first `HEAD_BYTES` of the input, or all of it.
 
     Examples
     --------
-    >>> recognise_contents(bytes.fromhex("1f8b0800"))
+    >>> recognize_contents(bytes.fromhex("1f8b0800"))
     ('compressed with gzip', 'decompress it first, for example with `gzip -dc`')
-    >>> recognise_contents("Größe".encode("latin-1"))
+    >>> recognize_contents("Größe".encode("latin-1"))
     """
     found = _ANY.match(head)
     if found is not None and found.lastgroup is not None:
         return _MAGIC[int(found.lastgroup[1:])][1:]
-    return _recognise_zeros(head) or _recognise_controls(head)
+    return _recognize_zeros(head) or _recognize_controls(head)
 
 
-def _recognise_zeros(head: bytes) -> tuple[str, str] | None:
-    """Recognise UTF-16, UTF-32 and other binary data by the positions of NUL bytes."""
+def _recognize_zeros(head: bytes) -> tuple[str, str] | None:
+    """Recognize UTF-16, UTF-32 and other binary data by the positions of NUL bytes."""
     n_zeros = head.count(0)
     if len(head) < 16 or n_zeros * 3 <= len(head):
         return None
     quarters = [head[start::4] for start in range(4)]
-    parts = [quarter.count(0) / max(len(quarter), 1) for quarter in quarters]
-    for rest, kind in ((parts[1:], "UTF-32LE"), (parts[:3], "UTF-32BE")):
-        if min(rest) > 0.5 and sum(part > 0.95 for part in rest) >= 2 and min(parts) < 0.1:
+    shares = [quarter.count(0) / max(len(quarter), 1) for quarter in quarters]
+    for rest, kind in ((shares[1:], "UTF-32LE"), (shares[:3], "UTF-32BE")):
+        if min(rest) > 0.5 and sum(share > 0.95 for share in rest) >= 2 and min(shares) < 0.1:
             return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
-    even, odd = (parts[0] + parts[2]) / 2, (parts[1] + parts[3]) / 2
-    if min(even, odd) < 0.01 and abs(parts[0] - parts[2]) < 0.2 and abs(parts[1] - parts[3]) < 0.2:
+    even, odd = (shares[0] + shares[2]) / 2, (shares[1] + shares[3]) / 2
+    if min(even, odd) < 0.01 and abs(shares[0] - shares[2]) < 0.2 and abs(shares[1] - shares[3]) < 0.2:
         kind = "UTF-16LE" if odd > even else "UTF-16BE"
         return f"text in {kind} without a byte-order mark, or a file of numbers", _CONVERT.format(kind)
     return f"binary data ({100 * n_zeros // len(head)} % of its first bytes are NUL)", _OTHER
 
 
-def _recognise_controls(head: bytes) -> tuple[str, str] | None:
-    """Recognise binary data, such as token files, by control characters; text in shift encodings and EBCDIC has up to 15 %."""
+def _recognize_controls(head: bytes) -> tuple[str, str] | None:
+    """Recognize binary data, such as token files, by control characters; text in shift encodings and EBCDIC has up to 15 %."""
     n_controls = len(head) - len(head.translate(None, _CONTROLS))
     if len(head) < 64 or n_controls * 5 <= len(head):
         return None
@@ -118,19 +118,19 @@ def _recognise_controls(head: bytes) -> tuple[str, str] | None:
 
 
 class Contents:
-    """Checks how inputs begin, and remembers which had a byte-order mark.
+    """Checks the first bytes of inputs, and records which inputs have a byte-order mark.
 
     Parameters
     ----------
     input_format : str
         One of `INPUT_FORMATS`.
     strip_bom : bool
-        Whether byte-order marks of UTF-8 are left out.
+        Skip byte-order marks of UTF-8.
 
     Attributes
     ----------
     marked : list of str
-        Those of the inputs opened so far that begin with a byte-order mark.
+        The inputs opened so far that begin with a byte-order mark.
     """
 
     def __init__(self, input_format: str = "auto", *, strip_bom: bool = False) -> None:
@@ -139,19 +139,19 @@ class Contents:
         self.marked: list[str] = []
 
     def check(self, path: str, head: bytes) -> int:
-        """Return how many bytes to leave out at the start of an input.
+        """Return the number of bytes to skip at the start of an input.
 
         Raises
         ------
         CorpusError
-            If the input is recognised as something other than text, and `input_format` is `auto`.
+            If the input is recognized as something other than text, and `input_format` is `auto`.
         """
-        found = recognise_contents(head) if self.input_format == "auto" else None
+        found = recognize_contents(head) if self.input_format == "auto" else None
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"
             raise CorpusError(
-                f'{source} is {what}; expected text: {action}, or give `input_format="text"` to take its bytes as they are'
+                f'{source} is {what}; expected text: {action}, or pass `input_format="text"` to use its bytes as they are'
             )
         if not head.startswith(BYTE_ORDER_MARK):
             return 0

@@ -1,4 +1,4 @@
-"""What the user names, as a list of sources of bytes."""
+"""Resolve the inputs that a user names to a list of byte sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import glob
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from bpejit.errors import CorpusError, shorten
 STANDARD_INPUT = "-"
 
 Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
-"""What a user may name: one file, glob or `-`, or several."""
+"""One file, glob or `-`, or a list of them."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Source:
     path : str
         The file, or `-`.
     size : int, optional
-        Bytes, where it is a regular file; None for a pipe, which can be read only once and from the start.
+        Size of a regular file in bytes; None for a pipe, which can be read only once.
     start : int
-        Bytes that are left out at the start of a regular file: a byte-order mark.
+        Number of bytes to skip at the start of a regular file: a byte-order mark.
     contents : Contents, optional
-        What checks the first bytes of a pipe when it is opened; those of files were checked by `find_sources`.
+        Checks the first bytes of a pipe when it is read. Files are checked by `find_sources`.
     """
 
     path: str
@@ -45,12 +45,12 @@ class Source:
     contents: Contents | None = field(default=None, compare=False, repr=False)
 
     def open(self) -> BinaryIO:
-        """Open for reading bytes, without a buffer: chunks are large. What is left out at the start is skipped.
+        """Open the source for reading bytes, unbuffered because chunks are large, after the bytes to skip.
 
         Raises
         ------
         CorpusError
-            If it cannot be opened, or is a pipe with something else than text.
+            If it cannot be opened, or is a pipe that does not contain text.
         """
         try:
             standard = self.path == STANDARD_INPUT
@@ -65,7 +65,7 @@ class Source:
 
 
 class _Pipe:
-    """A pipe whose first bytes are read, and checked, before the first of them is asked for."""
+    """A pipe whose first bytes are checked on the first read."""
 
     def __init__(self, file: BinaryIO, path: str, contents: Contents) -> None:
         self._file = file
@@ -106,25 +106,27 @@ def _unreadable(path: str, error: OSError) -> CorpusError:
 
 
 def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Source]:
-    """Resolve files, globs and `-` to sources, in the order given; the matches of a glob in order of name.
+    """Return the sources of files, globs and `-`, in order; the matches of a glob are sorted by name.
 
     Parameters
     ----------
     inputs : paths
     contents : Contents, optional
-        How the first bytes of each are checked; those of pipes when they are read.
+        Checks the first bytes of each input; of pipes when they are read.
 
     Raises
     ------
     CorpusError
-        If nothing is named, a file is missing, unreadable, a folder, or no text, or a glob matches nothing.
+        If there are no inputs, a file is missing, unreadable, a folder, or not text, or a glob matches nothing.
     """
     contents = contents or Contents()
     sources: list[Source] = []
     for name in _names(inputs):
         if name == STANDARD_INPUT:
             if any(source.path == STANDARD_INPUT for source in sources):
-                raise CorpusError("standard input (`-`) is named twice, but can be read only once: name it once")
+                raise CorpusError(
+                    "standard input (`-`) is listed twice, but can be read only once; expected it once: remove one"
+                )
             sources.append(Source(name, None, contents=contents))
         elif _exists(name) or not glob.has_magic(name):
             sources.append(_file_source(name, contents))
@@ -152,17 +154,17 @@ def _names(inputs: Inputs) -> list[str]:
     """Return the inputs as a list of paths, globs and `-`."""
     if isinstance(inputs, (str, os.PathLike)):
         return [arguments.path("inputs", inputs, error=CorpusError)]
-    if isinstance(inputs, (bytes, bytearray, memoryview)) or not isinstance(inputs, Iterable):
+    if not arguments.is_iterable(inputs):
         raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", "give such a list")
-    return [arguments.path(f"inputs[{place}]", entry, error=CorpusError) for place, entry in enumerate(inputs)]
+    return [arguments.path(f"inputs[{index}]", entry, error=CorpusError) for index, entry in enumerate(inputs)]
 
 
 def _file_source(name: str, contents: Contents) -> Source:
     try:
         status = Path(name).stat()
         if stat.S_ISDIR(status.st_mode):
-            raise CorpusError(f"the input `{name}` is a folder; expected a file: name its files, for example `{name}/*.txt`")
-        if not stat.S_ISREG(status.st_mode):  # not opened: whoever writes to a pipe would see it closed again
+            raise CorpusError(f"the input `{name}` is a folder; expected a file: pass its files, for example `{name}/*.txt`")
+        if not stat.S_ISREG(status.st_mode):  # not opened, since the writer of a pipe would see it closed again
             if not os.access(name, os.R_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return Source(name, None, contents=contents)
@@ -174,6 +176,6 @@ def _file_source(name: str, contents: Contents) -> Source:
 
 
 def total_bytes(sources: list[Source]) -> int | None:
-    """Return the size of all sources together, or None if one of them is a pipe."""
+    """Return the total size of all sources, or None if one of them is a pipe."""
     sizes = [None if source.size is None else source.size - source.start for source in sources]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -1,11 +1,11 @@
-"""The memory that the caches of pre-tokens may take, all encoders and threads of a process together.
+"""A memory budget for the pre-token caches of all encoders and threads of a process.
 
-Each thread that encodes has a cache (see `workspace`), which grows with what texts use. Here is the account: a cache asks
-before it grows, and what it held comes back when it is freed. When the budget is used up, caches empty their slots and begin
-anew instead of growing. One that holds less than its fair part then takes from those that hold more: from caches that nobody
-is using at once, from the others when they next ask.
+Each encoding thread has a cache (see `workspace`) that grows as texts require. A cache requests memory from the budget before
+growing, and its memory returns to the budget when it is freed. When the budget is exhausted, caches clear their slots instead
+of growing. A cache below its fair share then takes memory from those above theirs: from unused caches at once, from the others
+at their next request.
 
-An account is kept only when caches are made, grow, shrink and are freed; encoding itself never comes here.
+The account changes only when caches are created, grow, shrink and are freed, never during encoding.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from bpejit.arguments import whole_number
 from bpejit.errors import OptionError, shorten
 
 DEFAULT_BYTES = 128 << 20
-"""A process with one tokenizer of 200,000 tokens and full caches then stays below 300 MB."""
+"""Default limit: a process with one tokenizer of 200,000 tokens and full caches stays below 300 MB."""
 
 VARIABLE = "BPEJIT_ENCODING_CACHE_BYTES"
-"""The environment variable that says how many bytes, where no one else does."""
+"""Environment variable with the default limit in bytes."""
 
 
 class Pool(list[Any]):
-    """The workspaces of a tokenizer that no thread is using: a thread-safe stack that others can refer to weakly.
+    """The idle workspaces of a tokenizer: a thread-safe stack that supports weak references.
 
-    Whoever has taken one out with `pop` has it alone.
+    A workspace returned by `pop` is used by that caller alone.
     """
 
     __slots__ = ("__weakref__",)
 
 
 class Budget:
-    """An account of the memory of caches; thread-safe.
+    """A thread-safe account of the memory of caches.
 
     Parameters
     ----------
     n_bytes : int, optional
-        The limit; by default what the environment says, or DEFAULT_BYTES.
+        The limit; by default from the environment, or DEFAULT_BYTES.
     """
 
     def __init__(self, n_bytes: int | None = None) -> None:
         self._limit = n_bytes
         self._used = 0
         self._shares = 0
-        # Freed shares. They may be freed by the garbage collector in the middle of anything, where no lock can be taken.
+        # Sizes of freed shares. The garbage collector may free a share at any point, where no lock can be taken.
         self._freed: deque[int] = deque()
         self._pools: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
         self._pool_numbers = itertools.count()
         self._lock = threading.Lock()
-        self.is_short = False
-        """Whether a cache wants to grow to its fair part, and cannot because others hold more than theirs."""
+        self.has_starved_cache = False
+        """True if a cache could not grow to its fair share because others exceed theirs."""
 
     @property
     def limit(self) -> int:
-        """How many bytes all caches together may take.
+        """Limit of the memory of all caches in bytes.
 
         Raises
         ------
         OptionError
-            If it is the environment that says it, and what that says is no number.
+            If the limit comes from the environment, and is not a number.
         """
         if self._limit is None:
             self._limit = _from_environment()
@@ -76,35 +76,35 @@ class Budget:
     def limit(self, n_bytes: int) -> None:
         self._limit = n_bytes
         self._reclaim()
-        self.is_short = True  # those that are in use shrink when they next ask
+        self.has_starved_cache = True  # caches in use shrink at their next request
 
     @property
     def used(self) -> int:
-        """How many bytes the caches have now."""
+        """Memory of all caches in bytes."""
         with self._lock:
             self._settle()
             return self._used
 
     @property
-    def room(self) -> int:
-        """How many bytes are left."""
+    def available(self) -> int:
+        """Unused bytes of the budget."""
         return self.limit - self.used
 
     @property
-    def fair_part(self) -> int:
-        """What each cache may have if all take the same."""
+    def fair_share(self) -> int:
+        """Bytes per cache if all have the same size."""
         return self.limit // max(self._shares, 1)
 
     def add_pool(self, pool: Pool) -> None:
-        """Let the caches of a tokenizer be shrunk when nobody is using them and others need the memory."""
+        """Register the idle workspaces of a tokenizer, whose caches may be shrunk when others need the memory."""
         self._pools[next(self._pool_numbers)] = pool
 
     def open_share(self, wanted: int, least: int) -> Share:
-        """Grant memory to a new cache: what it wants if that is there, or else half or a quarter of that and so on."""
+        """Grant memory to a new cache: the wanted number of bytes, halved until it fits, but not below `least`."""
         limit = self.limit
         with self._lock:
             self._shares += 1
-        if self.room < wanted:
+        if self.available < wanted:
             self._reclaim()
         with self._lock:
             self._settle()
@@ -114,33 +114,33 @@ class Budget:
             granted = max(granted, least)
             self._used += granted
         if granted < wanted:
-            self.is_short = True
+            self.has_starved_cache = True
         return Share(self, granted)
 
     def take(self, share: Share, n_bytes: int) -> bool:
-        """Grant more memory to a cache, if there is some."""
+        """Grant more memory to a cache; return True if it was granted."""
         if self._try(share, n_bytes):
             return True
-        if share.n_bytes + n_bytes > self.fair_part:
+        if share.n_bytes + n_bytes > self.fair_share:
             return False
         self._reclaim()
         if self._try(share, n_bytes):
             return True
-        self.is_short = True
+        self.has_starved_cache = True
         return False
 
     def give_back(self, share: Share, n_bytes: int) -> None:
-        """Take back some of what a cache has."""
+        """Return some of the memory of a cache to the budget."""
         with self._lock:
             share.n_bytes -= n_bytes
             self._used -= n_bytes
 
     def discard(self, share: Share) -> None:
-        """Take back all that a freed cache had."""
+        """Return the memory of a freed cache to the budget."""
         self._freed.append(share.n_bytes)
 
     def after_fork(self) -> None:
-        """Make the account usable in a child process, whatever threads of the parent were doing."""
+        """Replace the lock in a child process, since a thread of the parent may have held it."""
         self._lock = threading.Lock()
 
     def _try(self, share: Share, n_bytes: int) -> bool:
@@ -158,18 +158,18 @@ class Budget:
             self._shares -= 1
 
     def _reclaim(self) -> None:
-        """Shrink the caches above their fair part that nobody is using."""
+        """Shrink the idle caches that exceed their fair share."""
         for pool in list(self._pools.values()):
             for workspace in _taken(pool):
                 try:
-                    if workspace.share.n_bytes > self.fair_part:
+                    if workspace.share.n_bytes > self.fair_share:
                         workspace.shrink_cache()
                 finally:
                     pool.append(workspace)
 
 
 class Share:
-    """What one cache has of a budget; given back when it is freed.
+    """The part of a budget that one cache uses; returned to the budget when it is freed.
 
     Parameters
     ----------
@@ -185,17 +185,17 @@ class Share:
         self.budget.discard(self)
 
     def take(self, n_bytes: int) -> bool:
-        """Ask for more; return whether it was granted."""
+        """Request more memory; return True if it was granted."""
         return self.budget.take(self, n_bytes)
 
     def give_back(self, n_bytes: int) -> None:
-        """Give some back."""
+        """Return some memory to the budget."""
         self.budget.give_back(self, n_bytes)
 
 
 def _taken(pool: Pool) -> Iterator[Any]:
-    """Take each workspace out that is in a pool now; the caller puts it back before the next."""
-    with suppress(IndexError):  # other threads take them out as well
+    """Yield each workspace now in a pool, removed from it; the caller puts it back before the next."""
+    with suppress(IndexError):  # other threads remove workspaces as well
         for _ in range(len(pool)):
             yield pool.pop(0)
 
@@ -213,31 +213,31 @@ def _from_environment() -> int:
 
 
 process_budget = Budget()
-"""That of this process."""
+"""The budget of this process."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=process_budget.after_fork)
 
 
 def set_encoding_cache_budget(n_bytes: int) -> None:
-    """Set how much memory the caches of encoded pre-tokens may take, all tokenizers and threads of this process together.
+    """Set the memory limit of the pre-token caches of all tokenizers and threads in this process.
 
-    The caches make encoding fast, and never change an id. With less memory than the default, 128 MiB, long texts with many
-    different words are encoded more slowly; Chinese and Japanese use the most. Each thread that encodes keeps at least
-    64 KiB. Besides the caches a tokenizer needs some fixed memory for its tables, and each thread about 2 MB.
+    The caches make encoding fast, and never change an id. With less memory than the default of 128 MiB, long texts with many
+    distinct words are encoded more slowly; Chinese and Japanese use the most. Each encoding thread has a cache of at least
+    64 KiB. In addition to the caches, a tokenizer needs a fixed amount of memory for its tables, and each thread about 2 MB.
 
     Parameters
     ----------
     n_bytes : int
-        The environment variable `BPEJIT_ENCODING_CACHE_BYTES` sets it for processes that do not call this function. Worker
-        processes have a budget of the same size each.
+        The limit. The environment variable `BPEJIT_ENCODING_CACHE_BYTES` sets it for processes that do not call this
+        function. Each worker process has a budget of the same size.
 
     Raises
     ------
     ArgumentTypeError
-        If it is no whole number.
+        If `n_bytes` is not an integer.
     OptionError
-        If it is negative.
+        If `n_bytes` is negative.
 
     Examples
     --------
@@ -248,5 +248,5 @@ def set_encoding_cache_budget(n_bytes: int) -> None:
 
 
 def get_encoding_cache_budget() -> int:
-    """Return how many bytes the caches of encoded pre-tokens may take (see `set_encoding_cache_budget`)."""
+    """Return the memory limit of the pre-token caches in bytes (see `set_encoding_cache_budget`)."""
     return process_budget.limit

@@ -1,4 +1,4 @@
-"""The job that engines run to encode text."""
+"""The job that engines run to encode text in chunks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class EncodeJob:
     ----------
     model : Model
     dtype : str
-        `uint16` or `uint32`: that of the ids.
+        Type of the ids, `uint16` or `uint32`.
     encoder : Encoder, optional
-        One that was made for the model, for workers of this process and those forked from it; it is not pickled.
+        An encoder of the model, for workers in this process and in forked ones; it is not pickled.
     cache_bytes : int, optional
-        The budget for caches of the process where the job was pickled, for the process where it is unpickled.
+        Cache budget of the process that pickled the job, to be set in the process that unpickles it.
     """
 
     model: Model
@@ -37,14 +37,14 @@ class EncodeJob:
         return EncodeJob, (self.model, self.dtype, None, get_encoding_cache_budget())
 
     def start(self) -> EncodeWorker:
-        """Make a worker."""
+        """Return a new worker."""
         if self.cache_bytes is not None:
             set_encoding_cache_budget(self.cache_bytes)
         return EncodeWorker(self)
 
 
 class EncodeWorker:
-    """Encodes chunk after chunk with one cache."""
+    """Encode chunks with a single workspace."""
 
     def __init__(self, job: EncodeJob) -> None:
         self._encoder = job.encoder or Encoder(job.model)
@@ -53,10 +53,10 @@ class EncodeWorker:
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
 
     def run(self, chunk: Chunk) -> tuple[int, Array]:
-        """Encode one chunk."""
-        piece = self._reader.read(chunk)
-        ids = self._encoder.encode_chunk(piece.text, piece.cut, piece.stop, piece.final, self._workspace)
+        """Encode one chunk; return the number of bytes read and the ids."""
+        content = self._reader.read(chunk)
+        ids = self._encoder.encode_chunk(content.text, content.cut, content.stop, content.final, self._workspace)
         return chunk.cut - chunk.start, ids.astype(self._dtype)
 
     def finish(self) -> None:
-        """Encoding gathers nothing."""
+        """Return None: encoding has no combined result."""

@@ -1,8 +1,11 @@
-"""The tables that the encoding kernels read, made of a model: merge rules, ids, special tokens, and the bytes of tokens."""
+"""Build the tables of the encoding and decoding kernels from a model.
+
+The tables are described in `kernels.encoding.encoder_arrays.EncoderTables`. The kernels number tokens in their own way: an
+internal token below 256 is a byte, and the others follow in the order of merges or ranks. The table `ids` maps them to the ids
+of the model.
+"""
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 
@@ -11,23 +14,24 @@ from bpejit.errors import TokenizerFormatError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import boundary_filter, merge_rules
 from bpejit.kernels.encoding import span_encoding as kernels
-from bpejit.kernels.encoding.records import EncoderTables
-from bpejit.model import Model, in_order, special_bytes
+from bpejit.kernels.encoding.encoder_arrays import EncoderTables
+from bpejit.model import Model, special_bytes
+from bpejit.ranked_merges import MergeRules, ranked_rules
 
 
 def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
-    """Return the tables of a model, without `whole` (see `make_whole`).
+    """Return the tables of a model, with an empty `whole_tokens` (see `make_whole_tokens`).
 
     Parameters
     ----------
     model : Model
     specials : dict of bytes to int
-        Bytes and id of each special token.
+        Id of each special token by its bytes.
 
     Raises
     ------
     TokenizerFormatError
-        If the ids or merges are too many for the tables.
+        If there are too many ids or merges for the tables.
     """
     largest = model.vocab_size - 1
     if largest > kernels.MAX_ID:
@@ -44,29 +48,25 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     while slots < 2 * lefts.size:
         slots *= 2
     pairs = np.full(slots, merge_rules.FREE, dtype=np.uint64)
-    byte_pairs = np.full(1 << 16, merge_rules.APART, dtype=np.uint32)
-    byte_pairs[_inner_pairs(strings)] = merge_rules.NO_RANK
+    byte_pairs = np.full(1 << 16, merge_rules.NEVER_ADJACENT, dtype=np.uint32)
+    byte_pairs[_inner_byte_pairs(strings)] = merge_rules.NO_RANK
     merged = np.zeros(n_ranks, dtype=np.uint32)
     merge_rules.build_pairs(lefts, rights, made, ranks, pairs, byte_pairs, merged)
     ids = np.array([model.ids.get(token, kernels.NO_ID) for token in internal[:256]], dtype=np.uint32)
     ids = np.concatenate([ids, np.fromiter(map(model.ids.__getitem__, internal[256:]), np.uint32, len(internal) - 256)])
     nothing = np.zeros(0, np.uint64), np.zeros(TEXT_PADDING, np.uint8)
-    return EncoderTables(pairs, byte_pairs, merged, ids, make_joints(strings), _make_specials(specials), *nothing)
+    return EncoderTables(pairs, byte_pairs, merged, ids, make_inner_pairs(strings), _make_specials(specials), *nothing)
 
 
-_Rules: TypeAlias = "tuple[Array, Array, Array, Array]"
-"""Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
-
-
-def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, _Rules]:
-    """Return the internal tokens, the same packed, and the rules of a model with a list of merges."""
-    # One internal token per distinct result: two merges may make the same bytes.
+def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, MergeRules]:
+    """Return the internal tokens, as a list and packed, and the rules of a model with a list of merges."""
+    # One internal token per distinct result, since two merges may produce the same bytes.
     internal = {bytes([byte]): byte for byte in range(256)}
     merged = [left + right for left, right in model.merges]
     for token in merged:
         internal.setdefault(token, len(internal))
     n = len(merged)
-    # A part that no merge makes never occurs, nor does its pair.
+    # A token that no merge produces never occurs, and neither do its pairs.
     lefts = np.fromiter((internal.get(left, -1) for left, _ in model.merges), np.int32, n)
     rights = np.fromiter((internal.get(right, -1) for _, right in model.merges), np.int32, n)
     made = np.fromiter(map(internal.__getitem__, merged), np.int32, n)
@@ -76,23 +76,8 @@ def _listed_rules(model: Model) -> tuple[list[bytes], ByteStrings, _Rules]:
     return tokens, ByteStrings.from_list(tokens), (lefts[known], rights[known], made[known], ranks)
 
 
-def ranked_rules(tokens: dict[int, bytes]) -> tuple[list[bytes], ByteStrings, _Rules]:
-    """Return the internal tokens, the same packed, and the rules of a ranked model: all ways to make a token of two have its
-    rank.
-    """
-    internal = [bytes([byte]) for byte in range(256)]
-    internal += [token for token in in_order(tokens) if len(token) > 1]
-    strings = ByteStrings.from_list(internal)
-    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
-    room = strings.pool.size
-    lefts, rights, made = (np.empty(room, dtype=np.int32) for _ in range(3))
-    n = merge_rules.list_splits(padded(strings.pool), strings.starts, slots, lefts, rights, made)
-    made = made[:n].copy()
-    return internal, strings, (lefts[:n].copy(), rights[:n].copy(), made, made - 256)
-
-
-def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
-    """Return the table of tokens that a pre-token becomes as a whole though its merges give others (see `EncoderTables`)."""
+def make_whole_tokens(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
+    """Return the hash table and the pool of tokens that are kept whole although their merges produce others."""
     strings = ByteStrings.from_list(unreachable)
     pool = padded(strings.pool)
     hashes = np.zeros(len(strings), dtype=np.uint64)
@@ -106,13 +91,13 @@ def make_whole(model: Model, unreachable: list[bytes]) -> tuple[Array, Array]:
 
 
 def _hash_table(rows: Array) -> Array:
-    """Return a hash table of rows of words, flat: the first word of each is its hash, the second differs and is not 0.
+    """Return a flat hash table of rows of words: the first word of a row is its hash, the second is distinct and not 0.
 
-    It has a power of two of slots, at least half of them free, and a slot whose second word is 0 is free.
+    The number of slots is a power of two, at least half of them are free, and the second word of a free slot is 0.
     """
     n_slots = 2 << len(rows).bit_length()
     words = np.zeros((n_slots, rows.shape[1]), dtype=np.uint64)
-    # All at once, slot by slot: of those that meet in a free slot the first stays, and all others try the next.
+    # Insert all rows at once: of the rows that probe the same free slot the first is inserted, and all others probe the next.
     waiting = np.arange(len(rows))
     slots = (rows[:, 0] & np.uint64(n_slots - 1)).astype(np.int64)
     while waiting.size:
@@ -124,18 +109,18 @@ def _hash_table(rows: Array) -> Array:
     return words.ravel()
 
 
-def make_joints(tokens: ByteStrings) -> Array:
-    """Return the places that merges may cross (see `kernels.parts`)."""
+def make_inner_pairs(tokens: ByteStrings) -> Array:
+    """Return the bit sets of the pairs that occur inside a token (see `boundary_filter`)."""
     pool = padded(tokens.pool)
-    n = boundary_filter.build_joints(pool, tokens.starts, np.zeros(boundary_filter.PIECE_WORDS + 1, dtype=np.uint64))
-    # Sixteen bits for each pair: one place in sixteen, or fewer, is taken for another that is no border.
-    joints = np.zeros(boundary_filter.PIECE_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
-    boundary_filter.build_joints(pool, tokens.starts, joints)
-    return joints
+    n = boundary_filter.build_inner_pairs(pool, tokens.starts, np.zeros(boundary_filter.BYTE_PAIR_WORDS + 1, dtype=np.uint64))
+    # Sixteen bits per pair: at most one boundary in sixteen is missed because its bit is set by another pair.
+    inner_pairs = np.zeros(boundary_filter.BYTE_PAIR_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
+    boundary_filter.build_inner_pairs(pool, tokens.starts, inner_pairs)
+    return inner_pairs
 
 
-def _inner_pairs(tokens: ByteStrings) -> Array:
-    """Return each pair of bytes, as `a << 8 | b`, that stands side by side in some token, some of them often."""
+def _inner_byte_pairs(tokens: ByteStrings) -> Array:
+    """Return all pairs of bytes inside tokens, as `a << 8 | b`, with repetitions."""
     pairs: Array = tokens.pool[:-1].astype(np.uint16) << 8 | tokens.pool[1:]
     inner = np.ones(pairs.size, dtype=bool)
     inner[tokens.starts[1:-1] - 1] = False  # the last byte of one token and the first of the next
@@ -153,8 +138,8 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
 
 
 def make_decoder(model: Model) -> tuple[Array, Array, Array]:
-    """Return the bytes of all tokens, and start and length of each id; the length of an id without a token is -1."""
-    # Not of `model.vocab`, which takes longer to make than all of this. A special token that is a token, too, has its bytes.
+    """Return the bytes of all tokens, and the start and length of each id; the length of an unused id is -1."""
+    # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings = ByteStrings.from_list([*model.tokens.values(), *map(special_bytes, model.special_tokens)])
     numbers = np.array([*model.tokens, *model.special_tokens.values()], dtype=np.int64)
     starts = np.zeros(model.vocab_size, dtype=np.int64)
@@ -165,5 +150,5 @@ def make_decoder(model: Model) -> tuple[Array, Array, Array]:
 
 
 def padded(pool: Array) -> Array:
-    """Return bytes with what kernels may read behind them."""
+    """Return bytes followed by the padding that kernels may read."""
     return np.concatenate([pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])

@@ -1,4 +1,4 @@
-"""From text files to a token file, and back: what `Tokenizer.encode_files` and `decode_file` do."""
+"""Encode text files into a token file, and decode token files: `Tokenizer.encode_files` and `decode_file`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.storage.files import OutputFile, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
-from bpejit.tokenfiles.flat import read_tokens, token_inputs
-from bpejit.tokenfiles.writer import TokenFileWriter, check_token_outputs
+from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
 
 
 @dataclass(frozen=True)
 class EncodeReport:
-    """What `Tokenizer.encode_files` did.
+    """Result of `Tokenizer.encode_files`.
 
     Parameters
     ----------
@@ -54,32 +53,33 @@ def encode_files(
     out: str | os.PathLike[str] | BinaryIO,
     *,
     dtype: str,
+    format: str,  # noqa: A002
     workers: int | None,
     engine: str,
     chunk_bytes: int,
     overwrite: bool,
     contents: Contents,
-    tell: Progress,
+    report: Progress,
 ) -> EncodeReport:
-    """Encode files into one token file; the parameters are those of `Tokenizer.encode_files`."""
+    """Encode files into one token file; the parameters are the same as for `Tokenizer.encode_files`."""
     begun = time.perf_counter()
     model = encoder.model
     sources = find_sources(inputs, contents)
-    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
     total = total_bytes(sources)
     splitter = encoder.splitter
-    spread = make_engine(engine, workers, input_bytes=total, parallel="processes" if splitter.automaton is None else "threads")
+    spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
     written = 0
-    with TokenFileWriter(
-        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite
+    with token_writer(
+        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite, format=format
     ) as writer:
         job = EncodeJob(model, writer.dtype.name, encoder)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
-        tell("encode", 0, total, "bytes")
+        report("encode", 0, total, "bytes")
         for n_bytes, ids in spread.map_chunks(job, chunks):
             writer.write(ids, n_bytes=n_bytes)
             written += n_bytes
-            tell("encode", written, total, "bytes")
+            report("encode", written, total, "bytes")
     seconds = time.perf_counter() - begun
     return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, seconds, tuple(contents.marked))
 
@@ -90,26 +90,27 @@ def decode_file(
     out: str | os.PathLike[str] | BinaryIO,
     *,
     dtype: str | None,
+    format: str,  # noqa: A002
     overwrite: bool,
-    tell: Progress,
+    report: Progress,
 ) -> int:
-    """Decode a token file; the parameters are those of `Tokenizer.decode_file`."""
+    """Decode a token file; the parameters are the same as for `Tokenizer.decode_file`."""
     if isinstance(out, (str, os.PathLike)):
-        check_outputs([out], inputs=token_inputs(path), overwrite=overwrite)
+        check_outputs([out], inputs=token_inputs(path, format=format), overwrite=overwrite)
         if is_standard_output(out):
             out = sys.stdout.buffer
     model = encoder.model
-    tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size)
+    tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size, format=format)
 
     def write(target: BinaryIO | OutputFile) -> int:
         written = done = 0
-        tell("decode", 0, tokens.n_tokens, "tokens")
+        report("decode", 0, tokens.n_tokens, "tokens")
         for block in tokens.blocks():
             data = encoder.decode(block, offset=done)
             target.write(data)
             written += len(data)
             done += block.size
-            tell("decode", done, tokens.n_tokens, "tokens")
+            report("decode", done, tokens.n_tokens, "tokens")
         return written
 
     if isinstance(out, (str, os.PathLike)):

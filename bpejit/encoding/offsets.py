@@ -1,4 +1,4 @@
-"""Where each token lies in its text, in bytes and in characters."""
+"""Compute the offsets of tokens in their text, in bytes and in characters."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.normalization import PreparedText
+from bpejit.normalization import PreTokenizedText
 from bpejit.normalization.alignment import code_points, utf8_widths
 
 
 class TokenOffsets(NamedTuple):
-    """The ids of a text, and where each token lies in it: token `i` is the text from its start up to its end.
+    """The ids of a text and the offsets of each token: token `i` covers the text from its start up to its end.
 
-    A token that begins or ends within a character covers that character, so that neighbours may share one: so Hugging Face's
-    byte-level tokenizers have it (without `trim_offsets`, which leaves spaces out).
+    A token that starts or ends inside a character covers that character, so adjacent tokens may share one, as with Hugging
+    Face's byte-level tokenizers (without `trim_offsets`, which excludes spaces).
 
-    Where the model's preparation changes the text (see `Model.preparation`), the places are those in the text as it was given,
-    by the rules of Hugging Face tokenizers. A token covers all from the character that its first character stands for to the
-    one that its last stands for; no token covers nothing. So two tokens made of one character (`f` and `i` of `ﬁ`) both cover
-    it. A space that was put before a text covers the character behind it. What replaced some characters covers the last of
-    them. A letter that was composed with its accents covers itself, without them. An added token covers the white space that
-    goes with it. What was left out lies between two tokens. `bpejit.normalization.alignment` has all cases.
+    If a pipeline changes the text (see `Model.pipeline`), the offsets refer to the original text, by the rules of Hugging Face
+    tokenizers. A token covers the text from the character that its first character comes from to the one that its last comes
+    from; no token is empty. Two tokens that come from one character (`f` and `i` of `ﬁ`) both cover it. A space inserted
+    before a text covers the character after it. A replacement of several characters covers the last of them. A letter composed
+    with its accents covers itself, without them. An added token covers the white space that it absorbs. Removed text lies
+    between two tokens. `bpejit.normalization.alignment` lists all cases.
 
     Parameters
     ----------
     ids : uint32 [tokens]
     byte_starts, byte_ends : int64 [tokens]
-        In the UTF-8 bytes of the text, in which a lone surrogate is U+FFFD. Where text stays as it is, each token begins where
-        the one before ends; a token made of part of a character that was changed has all bytes of that character.
+        Offsets in the UTF-8 bytes of the text, in which a lone surrogate is U+FFFD. In unchanged text each token starts where
+        the previous one ends; a token from a part of a changed character covers all bytes of that character.
     char_starts, char_ends : int64 [tokens]
-        In the characters of the `str`. Where the text is bytes: in those of `data.decode("utf-8", "surrogateescape")`, where a
-        byte that is not UTF-8 is a character of its own.
+        Offsets in the characters of the `str`. For bytes, in those of `data.decode("utf-8", "surrogateescape")`, where each
+        byte that is not UTF-8 is one character.
     """
 
     ids: Array
@@ -44,29 +44,29 @@ class TokenOffsets(NamedTuple):
 
 
 def token_offsets(ids: Array, lengths: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
-    """Find where tokens lie in the texts of which they are the ids, one text after the other.
+    """Return the offsets of tokens in one or more concatenated texts.
 
     Parameters
     ----------
     ids : uint32 [tokens]
     lengths : int64 [tokens]
-        The bytes of each.
+        Number of bytes of each token.
     texts : iterable of str or bytes
-        Two texts that are encoded as one are given apart where surrogates at their border are no pair.
+        Texts that are encoded as one are passed separately if surrogates at their boundary do not form a pair.
     """
     byte_ends = np.cumsum(lengths, dtype=np.int64)
     return _located(ids, byte_ends - lengths, byte_ends, texts)
 
 
-def prepared_offsets(ids: Array, lengths: Array, prepared: PreparedText, texts: Iterable[str | bytes]) -> TokenOffsets:
-    """As `token_offsets`, for the ids of what a preparation made of the texts.
+def pipeline_offsets(ids: Array, lengths: Array, prepared: PreTokenizedText, texts: Iterable[str | bytes]) -> TokenOffsets:
+    """Return the offsets, in the original texts, of tokens of the text that a pipeline returned.
 
     Parameters
     ----------
     ids : uint32 [tokens]
     lengths : int64 [tokens]
-        The bytes of each in the prepared text.
-    prepared : PreparedText
+        Number of bytes of each token in the prepared text.
+    prepared : PreTokenizedText
     texts : iterable of str or bytes
     """
     ends = np.cumsum(lengths, dtype=np.int64)
@@ -74,14 +74,14 @@ def prepared_offsets(ids: Array, lengths: Array, prepared: PreparedText, texts: 
 
 
 def _located(ids: Array, byte_starts: Array, byte_ends: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
-    borders, places = _borders(list(texts))
-    first = np.searchsorted(borders, byte_starts, side="right") - 1
-    after = np.searchsorted(borders, byte_ends, side="left")
-    return TokenOffsets(ids, byte_starts, byte_ends, places[first], places[after])
+    boundaries, positions = _boundaries(list(texts))
+    first = np.searchsorted(boundaries, byte_starts, side="right") - 1
+    after = np.searchsorted(boundaries, byte_ends, side="left")
+    return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])
 
 
-def _borders(texts: list[str | bytes]) -> tuple[Array, Array]:
-    """Return where each character begins in bytes, and where in the string, with the end of all behind the last."""
+def _boundaries(texts: list[str | bytes]) -> tuple[Array, Array]:
+    """Return the start of each character in bytes and in the string, followed by the ends."""
     widths = [np.zeros(0, dtype=np.int64)]
     sizes = [np.zeros(0, dtype=np.int64)]
     for text in texts:
@@ -96,7 +96,7 @@ def _sums(parts: list[Array]) -> Array:
 
 
 def _characters(text: str | bytes) -> tuple[Array, Array]:
-    """Return how many bytes each character of a text has, and how many places of the string it takes."""
+    """Return the number of bytes of each character of a text, and its length in the string."""
     string = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
     points = code_points(string)
     widths = utf8_widths(points)
@@ -105,7 +105,7 @@ def _characters(text: str | bytes) -> tuple[Array, Array]:
     if isinstance(text, bytes):
         widths[surrogates] = 1  # a byte that is not UTF-8
     elif surrogates.any():
-        # Two halves of a pair that stand side by side are one character (see `encoding.text_to_bytes`).
+        # Two adjacent halves of a pair are one character (see `encoding.utf8`).
         halves = points[:-1] < 0xDC00, points[1:] >= 0xDC00
         pairs = np.flatnonzero(surrogates[:-1] & surrogates[1:] & halves[0] & halves[1])
         widths[pairs] = 4
@@ -115,14 +115,14 @@ def _characters(text: str | bytes) -> tuple[Array, Array]:
 
 
 def character_starts(data: bytes, lengths: Array) -> Array:
-    """Return in which character of a text that is valid UTF-8 each of its tokens begins, as int64 [tokens].
+    """Return the index of the character in which each token of a valid UTF-8 text starts, as int64 [tokens].
 
     Parameters
     ----------
     data : bytes
         The bytes of all tokens.
     lengths : int64 [tokens]
-        The bytes of each, at least 1.
+        Number of bytes of each token, at least 1.
     """
     begins = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80
     number = np.cumsum(begins, dtype=np.int64) - 1

@@ -1,8 +1,8 @@
-"""Which special tokens count in a text, and texts of which only some parts may have them.
+"""Select which special tokens are recognized in a text, or in which segments of a text.
 
-A special token is a command to the model, so text that strangers wrote must not be able to make one. `encode` of
-`bpejit.Tokenizer` finds them all, as CS336 has it; here are the two ways to say less: tiktoken's two options, and segments
-of which each is trusted or not.
+A special token is a command to the model, so untrusted text must not be able to produce one. `encode` of `bpejit.Tokenizer`
+recognizes all of them by default, as in CS336. This module implements two ways to recognize fewer: the two options of
+tiktoken, and segments that are each trusted or not.
 """
 
 from __future__ import annotations
@@ -15,51 +15,55 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.encoding.encoder import Encoder, text_to_bytes
-from bpejit.encoding.offsets import TokenOffsets, prepared_offsets, token_offsets
+from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
+from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
-from bpejit.normalization import PreparedText, Preparer
+from bpejit.normalization import PreTokenizedText, TextPipeline
 from bpejit.normalization.alignment import ends_of, widths
 from bpejit.splitting import Splitter
-from bpejit.splitting.special_finder import StringFinder
+from bpejit.splitting.special_token_finder import StringFinder
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
-"""Special tokens by name, or all that there are."""
+"""A collection of special tokens, or all of them."""
 
 Segments: TypeAlias = "Iterable[tuple[str | bytes, bool]]"
-"""Parts of a text, and whether special tokens are to be found in each."""
+"""Segments of a text, each with True if special tokens are recognized in it."""
+
+_TEXTS_PER_SEARCH = 1 << 10
+"""Number of texts that are joined to search them for disallowed special tokens."""
 
 
 def allowed_tokens(
     known: frozenset[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
 ) -> frozenset[str]:
-    """Return the special tokens that are to be found in some texts, by tiktoken's rules.
+    """Return the special tokens to recognize in texts, by tiktoken's rules.
 
     Parameters
     ----------
     known : frozenset of str
         All special tokens of the tokenizer.
     allowed : "all" or set of str, optional
-        Those to be found; none if it is missing. Names that the tokenizer does not have are passed over.
+        The special tokens to recognize; none by default. Unknown names are ignored.
     disallowed : "all" or collection of str, optional
-        Those that must not be in the texts; "all", which it is if it is missing, stands for all that are not allowed.
+        The special tokens that must not occur in the texts; "all", the default, means all that are not allowed.
     texts : iterable of str or bytes
 
     Raises
     ------
     SpecialTokenError
-        If a disallowed one is in a text.
+        If a text contains a disallowed special token.
     """
     found, banned = _decide(known, _names(allowed, (), "allowed_special"), _names(disallowed, "all", "disallowed_special"))
-    for text in texts if banned else ():
-        _check(text, banned)
+    if banned:
+        _check_all(list(texts), banned)
     return found
 
 
 def _names(choice: SpecialChoice | None, default: SpecialChoice, option: str) -> frozenset[str] | None:
-    """Return the tokens that are chosen, or None for all."""
+    """Return the chosen tokens, or None for all."""
     choice = default if choice is None else choice
     if isinstance(choice, str):
         if choice != "all":
@@ -79,9 +83,22 @@ def _names(choice: SpecialChoice | None, default: SpecialChoice, option: str) ->
 def _decide(
     known: frozenset[str], allowed: frozenset[str] | None, disallowed: frozenset[str] | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return which special tokens are to be found, and which must not be there; None stands for all."""
+    """Return the special tokens to recognize, and those that must not occur; None means all."""
     allowed = known if allowed is None else allowed
     return known & allowed, known - allowed if disallowed is None else disallowed
+
+
+def _check_all(texts: list[str | bytes], banned: frozenset[str]) -> None:
+    """Raise SpecialTokenError if a text contains a token of `banned`."""
+    for start in range(0, len(texts), _TEXTS_PER_SEARCH):
+        some = texts[start : start + _TEXTS_PER_SEARCH]
+        # Joining texts can form further tokens, but hides none. One search takes a tenth of the time of many short ones.
+        if len(some) > 1 and set(map(type, some)) == {str}:
+            joined = "".join(some)  # type: ignore[arg-type]
+            if next(_searcher(banned, True).spans(joined), None) is None:
+                continue
+        for text in some:
+            _check(text, banned)
 
 
 def _check(text: str | bytes, banned: frozenset[str]) -> None:
@@ -105,19 +122,19 @@ def _searcher(tokens: frozenset[str], in_str: bool) -> StringFinder[Any]:
 
 
 def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> Array:
-    """Return the ids of a text of which only some segments may have special tokens, as uint32 [tokens].
+    """Return the ids of a text in which only some segments may contain special tokens, as uint32 [tokens].
 
-    Each trusted segment is searched for special tokens by itself, so none lies in untrusted text or across a border. The
-    ordinary text that is left is joined, across borders as well, and encoded as it would be in the whole text: so the ids are
-    those of the whole wherever it has no special tokens but those.
+    Each trusted segment is searched for special tokens separately, so none is found in untrusted text or across a boundary.
+    The remaining ordinary text is joined, across boundaries as well, and encoded as in the whole text: the ids are those of
+    the whole text if it contains no other special tokens.
 
-    Where a preparation changes text, the segments are prepared as one text, with special tokens found in the trusted ones
-    only. What goes with a token, or keeps it from being one (white space, a letter beside it), may lie beyond a border. In
-    normalized text a character is trusted if all that it was made of lies in one trusted segment.
+    If a pipeline changes text, the segments are prepared as one text, with special tokens recognized in the trusted ones only.
+    What a token absorbs, or what prevents it from being one (white space, an adjacent letter), may lie beyond a boundary. In
+    normalized text a character is trusted if all characters that it comes from are in one trusted segment.
     """
     parts = list(_checked(segments))
-    if isinstance(encoder.splitter, Preparer):
-        return _encode_prepared_segments(encoder, encoder.splitter, parts, workspace)[0]
+    if isinstance(encoder.splitter, TextPipeline):
+        return _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)[0]
     return _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
 
 
@@ -146,27 +163,27 @@ def _encode_plain_segments(
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
 
 
-def _encode_prepared_segments(
-    encoder: Encoder, preparer: Preparer, segments: list[tuple[bytes, bool]], workspace: Workspace
-) -> tuple[Array, PreparedText]:
+def _encode_pipeline_segments(
+    encoder: Encoder, pipeline: TextPipeline, segments: list[tuple[bytes, bool]], workspace: Workspace
+) -> tuple[Array, PreTokenizedText]:
     data = b"".join(text for text, _ in segments)
     ends = ends_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
-    # In characters; one that lies on a border is in neither segment.
-    places = ends_of(widths(data.decode("utf-8", "surrogateescape")))
-    begins = np.searchsorted(places, ends[:-1], side="left")
-    stops = np.searchsorted(places, ends[1:], side="right") - 1
+    # In characters; one that spans a boundary is in neither segment.
+    boundaries = ends_of(widths(data.decode("utf-8", "surrogateescape")))
+    begins = np.searchsorted(boundaries, ends[:-1], side="left")
+    stops = np.searchsorted(boundaries, ends[1:], side="right") - 1
     chosen = np.array([trusted for _, trusted in segments], dtype=np.bool_) & (begins < stops)
-    return encoder.encode_aligned(data, workspace, preparer, np.stack([begins, stops], axis=1)[chosen])
+    return encoder.encode_aligned(data, workspace, pipeline, np.stack([begins, stops], axis=1)[chosen])
 
 
 def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
-    """Return what `encode_segments` does with the place of each token, and in which segment it begins, as int64 [tokens]."""
-    given = list(segments) if isinstance(segments, Iterable) else segments
+    """Return the ids of `encode_segments` with their offsets, and the segment in which each token starts, as int64 [tokens]."""
+    given = list(segments) if arguments.is_iterable(segments) else segments
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
-    if isinstance(encoder.splitter, Preparer):
-        ids, prepared = _encode_prepared_segments(encoder, encoder.splitter, parts, workspace)
-        offsets = prepared_offsets(ids, encoder.token_lengths(ids), prepared, texts)
+    if isinstance(encoder.splitter, TextPipeline):
+        ids, prepared = _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)
+        offsets = pipeline_offsets(ids, encoder.token_lengths(ids), prepared, texts)
     else:
         ids = _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
         offsets = token_offsets(ids, encoder.token_lengths(ids), texts)
@@ -177,9 +194,9 @@ def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
 def _checked(segments: Segments) -> Iterator[tuple[bytes, bool]]:
     """Yield segments with their texts as bytes.
 
-    What looks like a pair but has no bool is refused: a name, say, that is taken for "trusted" would open the door.
+    A pair whose second element is not a bool is an error: a string taken for True would make untrusted text trusted.
     """
-    if not isinstance(segments, Iterable):
+    if not arguments.is_iterable(segments):
         raise arguments.wrong_type("segments", segments, "pairs of a text and True or False", "give [(text, False), ...]")
     for position, segment in enumerate(segments):
         if not (isinstance(segment, (tuple, list)) and len(segment) == 2 and isinstance(segment[1], bool)):
@@ -189,4 +206,4 @@ def _checked(segments: Segments) -> Iterator[tuple[bytes, bool]]:
             )
         text, trusted = segment
         data = arguments.as_bytes(f"segments[{position}][0]", text)
-        yield text_to_bytes(data) if isinstance(data, str) else data, trusted
+        yield encode_utf8(data) if isinstance(data, str) else data, trusted

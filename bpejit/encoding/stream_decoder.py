@@ -1,4 +1,4 @@
-"""Decode ids as they come from a model, without ever showing half a character."""
+"""Decode ids incrementally, without emitting incomplete characters."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from bpejit.encoding.encoder import Encoder
 
 
 class StreamDecoder:
-    """Turns ids into text piece by piece: the pieces joined are the text of all ids, wherever these are divided.
+    """Decode ids incrementally; the concatenated results are the text of all ids, however they are divided.
 
-    A token may end within a character; its last bytes wait for the next token.
+    A token may end inside a character; the bytes of that character are held until the next token.
 
     Parameters
     ----------
     encoder : Encoder
     errors : str
-        What becomes of bytes that are not UTF-8, as in `bytes.decode`.
+        Error handler for bytes that are not UTF-8, as in `bytes.decode`.
     skip_special_tokens : bool
-        Whether special tokens are left out.
+        Whether to omit special tokens.
     """
 
     def __init__(self, encoder: Encoder, *, errors: str = "replace", skip_special_tokens: bool = False) -> None:
@@ -32,7 +32,7 @@ class StreamDecoder:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     def feed(self, ids: int | Iterable[int] | Array) -> str:
-        """Add some ids, or one; return the text that is certain now.
+        """Add one id or several; return the text that is complete.
 
         Raises
         ------
@@ -43,14 +43,14 @@ class StreamDecoder:
         return self._decoder.decode(self._encoder.decode(self._encoder.without_special(some) if self._skips else some))
 
     def finish(self) -> str:
-        """Say that no id follows; return what becomes of a character that is not complete. The decoder may be used again."""
+        """Decode what is left of an incomplete character, and reset the decoder for reuse."""
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return text
 
 
 def decode_stream(decoder: StreamDecoder, ids: Iterable[int]) -> Iterator[str]:
-    """Yield the text of ids as soon as it is certain; a step that completes no character yields nothing."""
+    """Yield text as soon as its characters are complete; an id that completes none yields nothing."""
     for number in ids:
         text = decoder.feed([number])
         if text:

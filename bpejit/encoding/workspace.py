@@ -1,4 +1,4 @@
-"""The memory of one thread that encodes: the cache of pre-tokens, buffers, scratch space."""
+"""The memory of one encoding thread: pre-token cache, buffers and scratch space."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from bpejit.arrays import Array
 from bpejit.encoding.cache_budget import Budget, process_budget
 from bpejit.errors import CorpusError
 from bpejit.kernels.common import keys
+from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import boundary_filter, pretoken_cache, windowed_merging
 from bpejit.kernels.encoding import span_encoding as kernels
-from bpejit.kernels.encoding.records import EncoderMemory, addresses_of
+from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
 
 CACHE_BYTES = 6 << 20
-"""Memory for the cache of a workspace: holds GPT-2's vocabulary and most of what a text uses besides."""
+"""Initial size of a cache: enough for GPT-2's vocabulary and most other pre-tokens of a text."""
 
 LEAST_CACHE_BYTES = 1 << 16
-"""Memory for the cache of a workspace where the budget is used up."""
+"""Size of a cache when the budget is exhausted."""
 
 TEXT_BYTES = 1 << 16
-"""Text that is copied into a workspace and encoded at a time: it stays in the cache while it is split."""
+"""Size of the text buffer: small enough that the text stays in the processor's cache while it is split and encoded."""
+
+MAX_DOCUMENTS = 1 << 12
+"""Largest number of documents that one call of the kernel encodes."""
 
 _ENDS = 1 << 14
 _SCRATCH_WORDS = windowed_merging.SCRATCH_WORDS * 4 * windowed_merging.WINDOW + windowed_merging.SCRATCH_EXTRA
 _LEAST_SLOTS = 1 << 9
 
 _HEAP_BLOCK = 1 << 16
-"""Below what malloc takes from the system alone."""
+"""Size of a block below the threshold at which malloc maps memory separately."""
 
 _HEAP_BLOCKS = 32
 
 
 class Workspace:
-    """The memory of one thread that encodes; made by `Encoder.new_workspace`, its fields are for `Encoder` alone.
+    """The memory of one encoding thread, created by `Encoder.new_workspace`.
 
     Parameters
     ----------
     cache_bytes : int
-        For the cache of pre-tokens at first, if the budget has as much.
+        Initial size of the pre-token cache, if the budget allows it.
     cache_limit : int, optional
-        How far the cache may grow; by default as far as the budget goes.
+        Largest size of the cache; by default as the budget allows.
     text_bytes : int
-        For the text buffer.
+        Size of the text buffer.
     budget : Budget
         Grants the memory of the cache.
     """
@@ -53,122 +57,128 @@ class Workspace:
     def __init__(self, *, cache_bytes: int, cache_limit: int | None, text_bytes: int, budget: Budget = process_budget) -> None:
         self.share = budget.open_share(cache_bytes, min(cache_bytes, LEAST_CACHE_BYTES))
         cache_bytes = self.share.n_bytes
-        # All arrays are made here, by NumPy: it asks for huge pages. They are filled, so that their pages are there.
+        # NumPy allocates all arrays, since it requests huge pages. Filling them maps their pages.
         slots, arena = _empty_cache(cache_bytes)
-        self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest is larger than what tests may ask for
+        self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest cache exceeds the sizes used in tests
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
         self._cache_bytes = cache_bytes
-        self._ring_begin = 0  # bytes that count as written to the arena although it was empty then
-        self.memory = EncoderMemory(
+        self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
+        self.arrays = WorkspaceArrays(
             slots=slots,
             arena=arena,
-            # These two are not filled: most texts use few of their pages.
-            once=np.zeros(pretoken_cache.ONCE_WORDS, dtype=np.uint64),
-            characters=np.zeros(boundary_filter.CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
+            # These two are not filled, since most texts use few of their pages.
+            seen_once=np.zeros(pretoken_cache.SEEN_WORDS, dtype=np.uint64),
+            character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
             batch=np.full(keys.BATCH * keys.BATCH_WORDS, 0, dtype=np.uint64),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
+            recent_stops=np.full(kernels.RECENT_SPANS, 0, dtype=np.uint64),
+            document_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
+            id_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
             progress=np.full(pretoken_cache.PROGRESS_SIZE, 0, dtype=np.int64),
             split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
         )
-        self.progress = self.memory.progress
-        self.split_state = self.memory.split_state
+        self.progress = self.arrays.progress
+        self.split_state = self.arrays.split_state
         self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
         self.text_bytes = text_bytes
-        self.set_text_room(text_bytes)
+        self.resize_text(text_bytes)
         self._pin = _reserve_heap()
 
     @property
-    def memory(self) -> EncoderMemory:
-        """What the kernels write to."""
-        return self._memory
+    def arrays(self) -> WorkspaceArrays:
+        """The arrays that the kernels write to."""
+        return self._arrays
 
-    @memory.setter
-    def memory(self, memory: EncoderMemory) -> None:
-        self._memory = memory
-        self.addresses = addresses_of(memory)
+    @arrays.setter
+    def arrays(self, arrays: WorkspaceArrays) -> None:
+        self._arrays = arrays
+        self.addresses = addresses_of(arrays)
 
-    def set_text_room(self, n_bytes: int) -> None:
-        """Make a text buffer for `n_bytes`, and one for their ids."""
+    def resize_text(self, n_bytes: int) -> None:
+        """Allocate a text buffer of `n_bytes`, and a buffer for their ids."""
         if n_bytes > MAX_TEXT_BYTES:
             raise CorpusError(
                 f"a pre-token has more than {n_bytes // 2} bytes; expected at most {MAX_TEXT_BYTES}: "
                 "choose a split pattern that cuts such text"
             )
-        self.text_room = n_bytes
+        self.text_capacity = n_bytes
         self.text = np.full(n_bytes + TEXT_PADDING, 0, dtype=np.uint8)
         self.view = memoryview(self.text)  # type: ignore[arg-type]
         # There is at most one id per byte.
         self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
 
-    def copy_cache(self, memory: EncoderMemory) -> None:
-        """Take over what a cache of the same size holds."""
-        self.memory.slots[:] = memory.slots
-        self.memory.arena[:] = memory.arena
-        self.progress[:] = memory.progress
+    def copy_cache(self, arrays: WorkspaceArrays) -> None:
+        """Copy the contents of a cache of the same size."""
+        self.arrays.slots[:] = arrays.slots
+        self.arrays.arena[:] = arrays.arena
+        self.progress[:] = arrays.progress
 
     def grow_cache(self) -> None:
-        """Make the parts of the cache larger that are more than half full, as far as the limit allows.
+        """Double the slots and the arena if they are more than half full, as far as the limit allows.
 
-        A cache that is just large enough is faster than a large one: more of what is used lies in the processor's caches.
-        Where the budget grants no memory the cache stays as it is, and empties itself when it is full.
+        A cache that is just large enough is faster than a larger one, because more of it stays in the processor's caches.
+        Without memory from the budget the cache keeps its size, and is cleared when it is full.
         """
-        if self.share.budget.is_short and self.share.n_bytes > self.share.budget.fair_part:
-            self.share.budget.is_short = False
+        if self.share.budget.has_starved_cache and self.share.n_bytes > self.share.budget.fair_share:
+            self.share.budget.has_starved_cache = False
             self.shrink_cache()
-        progress, memory = self.progress, self.memory
-        slots, arena = memory.slots, memory.arena
-        room = self.cache_limit - slots.nbytes - arena.nbytes
+        progress, arrays = self.progress, self.arrays
+        slots, arena = arrays.slots, arrays.arena
+        available = self.cache_limit - slots.nbytes - arena.nbytes
         is_full = (
-            progress[pretoken_cache.WIPES] or 8 * pretoken_cache.SLOT_WORDS * progress[pretoken_cache.USED] > 5 * slots.size
+            progress[pretoken_cache.CLEARS]
+            or 8 * pretoken_cache.SLOT_WORDS * progress[pretoken_cache.USED_SLOTS] > 5 * slots.size
         )
-        # While it moves, the old table is there beside the new one, and both count.
-        if is_full and slots.nbytes <= room and self.share.take(2 * slots.nbytes):
+        # During the move both tables exist, and both count.
+        if is_full and slots.nbytes <= available and self.share.take(2 * slots.nbytes):
             larger = np.zeros(2 * slots.size, dtype=np.uint64)
             pretoken_cache.move_slots(slots, larger)
-            self.memory = memory._replace(slots=larger)
+            self.arrays = arrays._replace(slots=larger)
             self.share.give_back(slots.nbytes)
-            progress[pretoken_cache.WIPES] = 0
-            room -= slots.nbytes
+            progress[pretoken_cache.CLEARS] = 0
+            available -= slots.nbytes
         size = arena.size - pretoken_cache.ARENA_SLACK
-        written = int(progress[pretoken_cache.WRITTEN])
+        written = int(progress[pretoken_cache.ARENA_WRITTEN])
         wanted = size
-        while wanted < 2 * (written - self._ring_begin) and wanted - size + wanted <= room:
+        while wanted < 2 * (written - self._ring_start) and wanted - size + wanted <= available:
             wanted *= 2
         while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK):
             wanted //= 2
         if wanted > size:
-            larger = np.zeros(wanted + pretoken_cache.ARENA_SLACK, dtype=np.uint8)
+            larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, dtype=np.uint8)
             if written <= size:
-                larger[:written] = arena[:written]
+                larger_arena[:written] = arena[:written]
             else:
-                # The records lie elsewhere in a ring of another size: as if so much were written that all are gone.
-                self._ring_begin = written + wanted + 1
-                progress[pretoken_cache.WRITTEN] = self._ring_begin
-            self.memory = self.memory._replace(arena=larger)
+                # Records have other offsets in a ring of another size: mark all of them as overwritten.
+                self._ring_start = written + wanted + 1
+                progress[pretoken_cache.ARENA_WRITTEN] = self._ring_start
+            self.arrays = self.arrays._replace(arena=larger_arena)
             self.share.give_back(arena.nbytes)
 
     def shrink_cache(self) -> None:
-        """Empty the cache, and give back what it has above its first size, or above its fair part if that is less."""
+        """Clear the cache, and shrink it to its initial size, or to its fair share if that is smaller."""
         size = self._cache_bytes
-        while size > LEAST_CACHE_BYTES and size > self.share.budget.fair_part:
+        while size > LEAST_CACHE_BYTES and size > self.share.budget.fair_share:
             size = max(size // 2, LEAST_CACHE_BYTES)
         slots, arena = _empty_cache(size)
-        self.memory = self.memory._replace(slots=slots, arena=arena)
-        for field in (pretoken_cache.USED, pretoken_cache.WRITTEN, pretoken_cache.WIPES):
+        self.arrays = self.arrays._replace(slots=slots, arena=arena)
+        for field in (pretoken_cache.USED_SLOTS, pretoken_cache.ARENA_WRITTEN, pretoken_cache.CLEARS):
             self.progress[field] = 0
-        self._ring_begin = 0
+        self._ring_start = 0
         self.share.give_back(self.share.n_bytes - slots.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:
-        """Make room for merging the pre-token for which there was too little."""
-        enough = windowed_merging.SCRATCH_WORDS * int(self.progress[pretoken_cache.NEEDED]) + windowed_merging.SCRATCH_EXTRA
-        size = min(4 * self.memory.scratch.size, enough)
-        self.memory = self.memory._replace(scratch=np.zeros(size, dtype=np.uint32))
+        """Enlarge the scratch space for the pre-token that did not fit."""
+        enough = (
+            windowed_merging.SCRATCH_WORDS * int(self.progress[pretoken_cache.NEEDED_BYTES]) + windowed_merging.SCRATCH_EXTRA
+        )
+        size = min(4 * self.arrays.scratch.size, enough)
+        self.arrays = self.arrays._replace(scratch=np.zeros(size, dtype=np.uint32))
 
 
 def _empty_cache(n_bytes: int) -> tuple[Array, Array]:
-    """Return slots and arena of a cache that takes so many bytes."""
+    """Return the slots and the arena of an empty cache of `n_bytes`."""
     slot_bytes = 8 * pretoken_cache.SLOT_WORDS
     n_slots = _LEAST_SLOTS
     while 2 * n_slots * slot_bytes <= n_bytes * 3 // 4:
@@ -178,10 +188,10 @@ def _empty_cache(n_bytes: int) -> tuple[Array, Array]:
 
 
 def _reserve_heap() -> Array:
-    """Leave free memory in the heap for what Python itself needs while text is encoded: lines of files, lists of ids.
+    """Leave free memory in the heap for objects that Python creates during encoding: lines of files, lists of ids.
 
-    Encoding then goes on where the system grants no new memory at all. What is returned keeps the heap from shrinking.
+    Encoding then continues even if the system grants no more memory. The returned array keeps the heap from shrinking.
     """
     blocks = [np.empty(_HEAP_BLOCK, dtype=np.uint8) for _ in range(_HEAP_BLOCKS)]
-    # The one that is kept must lie above the others.
+    # The block that is kept must be at the highest address.
     return max(blocks, key=lambda block: block.ctypes.data)

@@ -1,82 +1,128 @@
-"""How work is spread: in this thread, over threads, or over processes. An engine never changes a byte of the result.
+"""Engines distribute work over the calling thread, threads or processes. The engine never changes the result.
 
-An engine runs a *job* over chunks. It offers two ways, and both hold only a few chunks in memory at a time:
+An engine runs a *job* over chunks in one of two ways, with only a few chunks in memory at a time:
 
-- `map_chunks` yields what the job makes of each chunk, in order (encoding);
-- `fold_chunks` lets each worker gather something over its chunks, and returns what the workers gathered (counting).
+- `map_chunks` yields the result of each chunk, in order (encoding);
+- `fold_chunks` has each worker accumulate a result over its chunks, and returns one result per worker (counting).
 
-A new engine is a file here with a class that has these two methods, and a line in `ENGINES`.
+To add an engine, write a class with these two methods (see `bpejit.engines.base.Engine`) and pass it to `register`. Functions
+and commands with an `engine` option then accept its name. This package imports nothing heavy before an engine is made, since
+the command line lists the names.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
+from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.engines.base import Engine
-from bpejit.errors import EngineError, shorten
-from bpejit.kernels.constants import MAX_TEXT_BYTES
+from bpejit.engines.registry import AUTO, engine_descriptions, engine_names, load_engine, register, unregister
+from bpejit.errors import EngineError
 
-ENGINES = {
-    "serial": ("bpejit.engines.serial", "SerialEngine"),
-    "threads": ("bpejit.engines.threads", "ThreadEngine"),
-    "processes": ("bpejit.engines.processes", "ProcessEngine"),
-}
-"""Module and class of each engine by name."""
+if TYPE_CHECKING:
+    from bpejit.engines.base import Engine
 
 SERIAL_BYTES = 8 << 20
-"""Below this much input `auto` takes the serial engine: starting workers would cost more than they save."""
+"""Below this input size `auto` selects the serial engine: starting workers would take longer than they save."""
 
 
 def count_cpus() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def check_spread(workers: int | None, engine: str, chunk_bytes: int) -> tuple[int | None, str, int]:
-    """Return the arguments that say how work is spread, checked.
+def check_engine_options(workers: int | None, engine: str, chunk_bytes: int) -> tuple[int | None, str, int]:
+    """Return the options that control how work is distributed, validated.
 
     Raises
     ------
     ArgumentTypeError, OptionError, EngineError
     """
+    from bpejit.kernels.constants import MAX_TEXT_BYTES
+
     return (
         arguments.optional_whole_number("workers", workers, least=1, error=EngineError),
-        arguments.choice("engine", engine, ("auto", *ENGINES), error=EngineError),
+        arguments.choice("engine", engine, (AUTO, *engine_names()), error=EngineError),
         arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
     )
 
 
-def make_engine(name: str, workers: int | None, *, input_bytes: int | None, parallel: str) -> Engine:
+def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, returns_arrays: bool) -> str:
+    """Return the name of the engine that `auto` selects.
+
+    Parameters
+    ----------
+    workers : int
+    input_bytes : int, optional
+        Size of the input, if known.
+    releases_gil : bool
+        True if the work runs in kernels, and False if it runs in Python or the `regex` package.
+    returns_arrays : bool
+        True if each chunk returns an array, which processes have to copy through a pipe, and False if only the worker as a
+        whole returns a result.
+    """
+    if workers == 1 or (input_bytes is not None and input_bytes < SERIAL_BYTES):
+        return "serial"
+    if not releases_gil:
+        return "processes"
+    if returns_arrays:
+        return "threads"
+    from bpejit.engines.processes import start_method
+
+    # Forked workers start at no cost. Spawned workers import everything again, so threads are faster.
+    return "processes" if start_method() == "fork" else "threads"
+
+
+def make_engine(
+    name: str,
+    workers: int | None = None,
+    *,
+    input_bytes: int | None = None,
+    releases_gil: bool = True,
+    returns_arrays: bool = True,
+) -> Engine:
     """Return an engine by name.
 
     Parameters
     ----------
     name : str
-        `serial`, `threads`, `processes`, or `auto`: `serial` for little input or one worker, otherwise `parallel`.
+        A registered name, or `auto` for the result of `choose_engine`.
     workers : int, optional
-        As many as there are processors by default.
-    input_bytes : int, optional
-        Size of the input, where it is known.
-    parallel : str
-        What `auto` takes for much input.
+        Number of workers. The default is the number of processors.
+    input_bytes, releases_gil, returns_arrays
+        See `choose_engine`.
 
     Raises
     ------
     EngineError
-        If there is no such engine, or fewer than one worker is asked for.
+        If the engine is unknown, or `workers` is less than 1.
     """
-    if name != "auto" and name not in ENGINES:
-        raise EngineError(f"the engine {shorten(name)} is not known; expected one of auto, {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
-        raise EngineError(f"{workers} workers were asked for; expected at least 1")
+        raise EngineError(f"workers is {workers}; expected at least 1: choose another number")
     count = workers or count_cpus()
-    if name == "auto":
-        small = input_bytes is not None and input_bytes < SERIAL_BYTES
-        name = "serial" if small or count == 1 else parallel
-    module, class_name = ENGINES[name]
-    engine: Engine = getattr(importlib.import_module(module), class_name)(count)
+    chosen = name
+    if name == AUTO:
+        chosen = choose_engine(count, input_bytes=input_bytes, releases_gil=releases_gil, returns_arrays=returns_arrays)
+    engine = load_engine(chosen)(count)
+    import logging  # not above: the help of commands, which lists the engines, needs no logging
+
+    logging.getLogger("bpejit.engines").debug(
+        "engine %s with %d worker(s)%s", chosen, engine.workers, ", chosen automatically" if name == AUTO else ""
+    )
     return engine
+
+
+__all__ = [
+    "AUTO",
+    "SERIAL_BYTES",
+    "check_engine_options",
+    "choose_engine",
+    "count_cpus",
+    "engine_descriptions",
+    "engine_names",
+    "make_engine",
+    "register",
+    "unregister",
+]

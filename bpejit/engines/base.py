@@ -1,4 +1,4 @@
-"""What engines and jobs promise each other."""
+"""Protocols of engines, jobs and workers."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import Any, Protocol
 from bpejit.corpus.chunks import Chunk
 
 Progress = Callable[[str, int, "int | None", str], None]
-"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, `total` None if unknown."""
+"""Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if
+unknown."""
 
 
 def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
-    """Tell nobody."""
+    """No-op progress callback."""
 
 
 class Worker(Protocol):
-    """The part of a job that runs in one worker, and keeps that worker's memory."""
+    """State of a job in one worker."""
 
     def run(self, chunk: Chunk) -> Any:
-        """Do the work of one chunk; return what it makes (`map_chunks`) or its size in bytes (`fold_chunks`)."""
+        """Process one chunk; return its result (`map_chunks`) or its size in bytes (`fold_chunks`)."""
 
     def finish(self) -> Any:
-        """Return what was gathered over all chunks of this worker."""
+        """Return the result accumulated over all chunks of this worker."""
 
 
 class Job(Protocol):
-    """Work over chunks. A job is sent to other processes, so it can be pickled and holds no open files."""
+    """Work to run over chunks. Jobs are sent to other processes, so they can be pickled and hold no open files."""
 
     def start(self) -> Worker:
-        """Make a worker: called once in each thread or process."""
+        """Return a new worker. Called once in each thread or process."""
 
 
 class Engine(Protocol):
-    """A way to spread a job over workers."""
+    """A way to run a job in workers."""
 
     workers: int
 
@@ -41,4 +42,4 @@ class Engine(Protocol):
         """Yield the result of each chunk, in the order of the chunks."""
 
     def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
-        """Run all chunks, call `done` with the result of each, and return what each worker gathered."""
+        """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""

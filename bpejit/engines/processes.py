@@ -1,8 +1,8 @@
-"""Workers in processes of their own (multiprocessing): also for work that holds the GIL, such as the `regex` package.
+"""Workers in separate processes (multiprocessing), also for work that holds the GIL, such as the `regex` package.
 
-The parent hands out chunks over one pipe per worker and notices at once when a worker dies. Workers are forked where
-that is safe (Linux, no other Python thread alive): they start in milliseconds with all kernels loaded. Otherwise they
-are spawned, and load the kernels that the parent has compiled from the disk cache. `BPEJIT_START_METHOD` overrides.
+The parent sends chunks over one pipe per worker and detects at once when a worker dies. Workers are forked where that is
+safe (Linux, no other Python thread alive): they start in milliseconds with all kernels loaded. Otherwise they are spawned,
+and load the kernels that the parent has compiled from the disk cache. `BPEJIT_START_METHOD` overrides the start method.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from bpejit.engines.stopped import watch_for_stopped
 from bpejit.errors import BpejitError, EngineError, shorten
 
 IN_FLIGHT = 2
-"""Chunks that a worker has at a time: one in work, one waiting in its pipe.
+"""Chunks assigned to a worker at a time: one being processed, one queued in its pipe.
 
-A chunk that carries its data must not wait there: it may fill the pipe, and if the worker's result fills the other
-direction, both sides would wait for ever.
+A chunk that carries its data must not be queued: it may fill the pipe, and if the result of the worker fills the other
+direction, both sides block forever.
 """
 
 
 def start_method() -> str:
-    """Return how workers are started here: `fork` where it is safe, else `spawn`."""
+    """Return the start method of workers: `fork` where it is safe, else `spawn`."""
     wanted = os.environ.get("BPEJIT_START_METHOD")
     if wanted is not None:
         if wanted not in multiprocessing.get_all_start_methods():
@@ -48,14 +48,14 @@ def start_method() -> str:
 
 
 def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
-    """Run in the worker: answer each chunk with its result, and None with what was gathered."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the parent's handlers, and nothing to tidy up
-    # A forked worker holds the parent's ends of the earlier pipes; while it does, nobody would notice the parent's death.
+    """Run in the worker: answer each chunk with its result, and None with the accumulated result."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker inherits the parent's handlers, and has nothing to clean up
+    # A forked worker inherits the parent's ends of the earlier pipes. While they are open, the death of the parent is not seen.
     for other in inherited:
         other.close()
     try:
         if inherited:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _DEFERRED)
         worker = job.start()
         while (chunk := pipe.recv()) is not None:
             pipe.send((True, worker.run(chunk)))
@@ -70,16 +70,16 @@ def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
         pipe.close()
 
 
-_HELD = (signal.SIGINT, signal.SIGTERM)
+_DEFERRED = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def _signals_held(wanted: bool) -> Iterator[None]:
-    """Have signals wait while the block forks: Python calls functions after a fork that swallow exceptions of handlers."""
+def _signals_deferred(wanted: bool) -> Iterator[None]:
+    """Defer signals while the block forks: after a fork, Python calls functions that swallow the exceptions of handlers."""
     if not wanted:
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
     try:
         yield
     finally:
@@ -100,8 +100,8 @@ class _Pool:
                 ours, theirs = context.Pipe()
                 inherited = [*self.pipes, ours] if forked else []
                 process = context.Process(target=_serve, args=(theirs, inherited, job), daemon=True)  # type: ignore[attr-defined]
-                with warnings.catch_warnings(), _signals_held(forked):
-                    # Python 3.12 warns of any other thread; the ones here are NumPy's, which guards itself against fork.
+                with warnings.catch_warnings(), _signals_deferred(forked):
+                    # Python 3.12 warns about any other thread. The ones here belong to NumPy, which handles forks.
                     warnings.simplefilter("ignore", DeprecationWarning)
                     process.start()
                 theirs.close()
@@ -113,18 +113,18 @@ class _Pool:
         except BaseException:
             self.close()
             raise
-        # Not earlier: with a thread alive, forking would not be safe.
+        # Not earlier: forking is unsafe while a thread is alive.
         self._stop_watching = watch_for_stopped([process.pid for process in self.processes])
 
     def send(self, worker: int, message: Chunk | None) -> None:
         try:
-            # Not `send`: that sends a view of a BytesIO, and when the pipe is broken, the exception holds both in a cycle,
-            # which Python 3.12 and 3.13 free in the wrong order, and crash.
+            # Not `send`, which sends a view of a BytesIO: if the pipe is broken, the exception keeps both in a reference cycle,
+            # which Python 3.12 and 3.13 free in the wrong order and crash.
             self.pipes[worker].send_bytes(pickle.dumps(message))
             return
         except (BrokenPipeError, ConnectionResetError):
             pass
-        # Not above: a command takes an error that was raised while a broken pipe was handled for one of its own output.
+        # Outside of the handler: the commands treat errors raised while handling a broken pipe as one of their own output.
         raise self._failure(worker)
 
     def receive(self, worker: int) -> Any:
@@ -138,7 +138,7 @@ class _Pool:
 
     def _failure(self, worker: int) -> BaseException:
         """Return why a worker no longer answers."""
-        # If it could still say why, that lies behind its earlier answers.
+        # If it could still send the reason, it follows the earlier answers in the pipe.
         try:
             while self.pipes[worker].poll():
                 fine, value = self.pipes[worker].recv()
@@ -150,7 +150,7 @@ class _Pool:
         process.join(5)
         how, advice = _describe_end(process.exitcode)
         return EngineError(
-            f"worker process {worker + 1} of {len(self.processes)} (pid {process.pid}) {how} before its work was done; "
+            f"worker process {worker + 1} of {len(self.processes)} (pid {process.pid}) {how} before it finished; "
             f"expected it to answer: {advice}"
         )
 
@@ -163,58 +163,58 @@ class _Pool:
             if process.is_alive():
                 process.terminate()
                 process.join(2)
-            if process.is_alive():  # it is stopped, and will not see the signal
+            if process.is_alive():  # a stopped process does not receive the signal
                 process.kill()
                 process.join()
 
 
 def _describe_end(code: int | None) -> tuple[str, str]:
-    """Say how a process ended, and what to do.
+    """Return how a process ended, and advice for the user.
 
     Parameters
     ----------
     code : int, optional
-        The exit code as `multiprocessing` has it: negative for a signal.
+        Exit code as in `multiprocessing`: negative for a signal.
     """
-    again = 'start again, with `engine="threads"` if it happens again'
+    again = 'run again, with `engine="threads"` if it happens again'
     if code is None or code >= 0:
         return f"ended with exit code {code}", again
     try:
         name = signal.Signals(-code).name
     except ValueError:
-        return f"was ended by signal {-code}", again
+        return f"was killed by signal {-code}", again
     if name == "SIGKILL":
-        advice = 'the system may have run out of memory, so try fewer workers (`workers=`) or `engine="threads"`'
+        advice = 'the system may have run out of memory: use fewer workers (`workers=`) or `engine="threads"`'
     elif name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        advice = "somebody or a job scheduler ended it; start again"
+        advice = "it was terminated by a user or a job scheduler: run again"
     else:
         advice = again
-    return f"was ended by signal {-code} ({name})", advice
+    return f"was killed by signal {-code} ({name})", advice
 
 
 def _no_more_processes(wanted: int, started: int, error: OSError) -> EngineError:
-    """Return the error for worker processes that could not be started."""
+    """Return the error for worker processes that cannot be started."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         limit = "raise the limit on open files (`ulimit -n`)"
     elif error.errno == errno.EAGAIN:
-        limit = "raise the limit on processes (`ulimit -u`, or that of the container)"
+        limit = "raise the limit on processes (`ulimit -u`, or the container limit)"
     else:
         limit = "free some memory"
     return EngineError(
-        f"cannot start {wanted} worker processes: {reason} after {started}; expected room for all of them: "
+        f"cannot start {wanted} worker processes: {reason} after {started}; expected all of them to start: "
         f'use fewer workers (`workers=`) or `engine="threads"`, or {limit}'
     )
 
 
 class ProcessEngine:
-    """See `bpejit.engines.base.Engine`."""
+    """Engine with a pool of processes."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
     def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
-        """Yield the result of each chunk, in order; chunks go round the workers in turn."""
+        """Yield the result of each chunk, in order. Chunks are assigned to workers round-robin."""
         pool = _Pool(job, self.workers)
         try:
             sent = received = 0
@@ -231,7 +231,7 @@ class ProcessEngine:
             pool.close()
 
     def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
-        """Run all chunks; each goes to the worker that has least to do."""
+        """Run all chunks, each in the worker with the fewest queued chunks."""
         pool = _Pool(job, self.workers)
         try:
             waiting = [0] * self.workers
@@ -253,7 +253,7 @@ class ProcessEngine:
 
     @staticmethod
     def _collect(pool: _Pool, numbers: dict[Connection, int], waiting: list[int], done: Callable[[int], None]) -> None:
-        """Take every answer that is there, and wait for at least one."""
+        """Receive all available answers, and wait for at least one."""
         for pipe in wait([pipe for pipe, number in numbers.items() if waiting[number]]):
             number = numbers[pipe]  # type: ignore[index]
             done(pool.receive(number))

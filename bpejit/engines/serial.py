@@ -1,4 +1,4 @@
-"""One worker in the calling thread: the reference for the other engines."""
+"""One worker in the calling thread. The other engines are tested against this one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bpejit.engines.base import Job
 
 
 class SerialEngine:
-    """See `bpejit.engines.base.Engine`."""
+    """Engine with one worker in the calling thread."""
 
     def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
         self.workers = 1

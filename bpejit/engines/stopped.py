@@ -1,4 +1,4 @@
-"""Notice worker processes that are stopped, by SIGSTOP or a debugger: they never answer, and nothing else would say so."""
+"""Report worker processes that are stopped by SIGSTOP or a debugger. They never answer, and nothing else reports them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 INTERVAL = 5.0
-"""Seconds between two looks at the workers; one that is stopped both times is reported."""
+"""Seconds between two checks of the workers. A process that is stopped in both is reported."""
 
 _logger = logging.getLogger("bpejit")
 
 
 def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
-    """Log a warning for each process that stays stopped, until the function that is returned is called.
+    """Log a warning for each process that stays stopped, until the returned function is called.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
     Returns
     -------
     callable
-        Ends the watch. It may be called more than once.
+        Function that ends the checks. It may be called more than once.
     """
     ended = threading.Event()
     interval = INTERVAL
@@ -38,7 +38,7 @@ def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
             for pid in sorted(stopped & before - reported):
                 number = pids.index(pid) + 1
                 _logger.warning(
-                    "worker process %d of %d (pid %d) is stopped, and the work waits for it: continue it with `kill -CONT %d`, "
+                    "worker process %d of %d (pid %d) is stopped, and the run waits for it: continue it with `kill -CONT %d`, "
                     "or end it with `kill %d; kill -CONT %d`",
                     *(number, len(pids), pid, pid, pid, pid),
                 )
@@ -49,7 +49,7 @@ def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
     try:
         thread.start()
     except RuntimeError:
-        return lambda: None  # no room for a thread; the work can do without
+        return lambda: None  # no thread can be started; the check is optional
 
     def end() -> None:
         ended.set()
@@ -59,9 +59,9 @@ def watch_for_stopped(pids: Sequence[int]) -> Callable[[], None]:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped; False if that cannot be found out."""
+    """Return True if the process is stopped, and False if its state cannot be read."""
     try:
-        # What follows the name of the program, which may have any characters: the state, as in `man 5 proc`.
+        # The state follows the program name, which may contain any character (`man 5 proc`).
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return _state_by_ps(pid).startswith("T")
@@ -72,7 +72,7 @@ def _is_stopped(pid: int) -> bool:
 
 def _state_by_ps(pid: int) -> str:
     if Path("/proc/self").exists():
-        return ""  # Linux, where that process is gone
+        return ""  # on Linux: the process has ended
     try:
         done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):

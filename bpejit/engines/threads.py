@@ -1,4 +1,4 @@
-"""Workers in threads of this process: kernels release the GIL, so they run side by side, and start at no cost."""
+"""Workers in threads of this process. Kernels release the GIL, so they run in parallel, and threads start at no cost."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from bpejit.engines.base import Job, Worker
 from bpejit.errors import EngineError
 
 IN_FLIGHT = 2
-"""Chunks per worker that are read or worked on at a time: one in work, one waiting, so that no worker waits for us."""
+"""Chunks per worker that are read or processed at a time: one being processed and one queued, so that workers do not idle."""
 
 
 class ThreadEngine:
-    """See `bpejit.engines.base.Engine`."""
+    """Engine with a pool of threads."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
     def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
-        """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker under way."""
+        """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
         yield from self._run(chunks, self._start_workers(job))
 
     def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
-        """Run all chunks; the workers' results are taken when all are done."""
+        """Run all chunks, and collect the results of the workers at the end."""
         idle = self._start_workers(job)
         for result in self._run(chunks, idle):
             done(result)
         return [idle.get_nowait().finish() for _ in range(self.workers)]
 
     def _start_workers(self, job: Job) -> queue.SimpleQueue[Worker]:
-        # Made here, one after the other, so that kernels are compiled once and not by all threads at the same time.
+        # Sequentially, so that kernels are compiled once and not by all threads at the same time.
         idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         for _ in range(self.workers):
             idle.put(job.start())
@@ -67,6 +67,6 @@ class ThreadEngine:
             return pool.submit(run, chunk)
         except RuntimeError as error:
             raise EngineError(
-                f"cannot start {self.workers} worker threads: {error}; expected room for all of them: use fewer workers "
-                '(`workers=`) or `engine="serial"`, or raise the limit on processes (`ulimit -u`, or that of the container)'
+                f"cannot start {self.workers} worker threads: {error}; expected all of them to start: use fewer workers "
+                '(`workers=`) or `engine="serial"`, or raise the limit on processes (`ulimit -u`, or the container limit)'
             ) from error

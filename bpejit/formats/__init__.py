@@ -1,8 +1,14 @@
-"""Tokenizer files: one module per format, each with functions that read files into a `bpejit.model.Model` or write one.
+"""Tokenizer files: reading files into a `bpejit.model.Model` and writing them, with one module per format.
 
-To add a format, write `formats/<name>.py` with `read_<name>(path, ...) -> Model` and, if it can be written,
-`write_<name>(model, path)`. Readers take everything from the files and guess nothing: what the format can say and bpejit
-cannot do exactly is a `TokenizerFormatError` that names the file and the place. Writers go through `bpejit.storage.files`, and
-refuse, with the reason, what another tool would read differently. Tests: a round trip over random models, equality of ids
-with the package the format belongs to, and each way in which a file can be broken.
+A format is a class with the interface of `bpejit.formats.base.TokenizerFormat`. To add one, write a module with such a class,
+and add its location to `bpejit.formats.registry`, or call `register` from outside the package. `bpejit.load`,
+`Tokenizer.save` and the commands then support it.
+
+Test a round trip over random models, the ids against the package that the format belongs to, and each kind of damage.
 """
+
+from __future__ import annotations
+
+from bpejit.formats.registry import register, unregister
+
+__all__ = ["register", "unregister"]

@@ -1,4 +1,4 @@
-"""Tokenizer files that may be compressed with gzip, told by their first bytes."""
+"""Read tokenizer files, which may be compressed with gzip."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from bpejit.errors import TokenizerFormatError
 from bpejit.storage.files import StrPath, read_file
 
 GZIP_MAGIC = b"\x1f\x8b"
-"""The first bytes of a gzip file; no tokenizer file that is text begins with them."""
+"""The first bytes of a gzip file. No text begins with them."""
 
 GZIP_SUFFIX = ".gz"
 
 MOST_BYTES = 1 << 30
-"""How large a decompressed file may be: a small file can stand for more than fits into memory."""
+"""Maximum size of a decompressed file, since a small file can decompress to more than fits into memory."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes:
-    """Read a whole file, decompressed if it is compressed.
+    """Return the content of a file, decompressed if necessary.
 
     Parameters
     ----------
     path : path
     what : str
-        What the file is, for the message.
+        Noun for the message.
 
     Raises
     ------
     TokenizerFormatError
-        If it cannot be read, or is compressed and broken.
+        If the file cannot be read, or its compressed data is broken.
     """
     data = read_file(path, error=TokenizerFormatError, what=what)
     parts: list[bytes] = []
@@ -39,7 +39,7 @@ def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes
     rest = data if data.startswith(GZIP_MAGIC) else b""
     if not rest:
         return data
-    while rest.startswith(GZIP_MAGIC):  # a file may have several members
+    while rest.startswith(GZIP_MAGIC):  # gzip files may have several members
         member = zlib.decompressobj(_GZIP)
         try:
             parts.append(member.decompress(rest, MOST_BYTES + 1 - size))
@@ -51,17 +51,19 @@ def read_tokenizer_file(path: StrPath, *, what: str = "tokenizer file") -> bytes
                 f"`{path}` decompresses to more than {MOST_BYTES:,} bytes; expected a tokenizer file: check the file"
             )
         if not member.eof:
-            raise _broken(path, "it ends too early")
+            raise _broken(path, "it is truncated")
         rest = member.unused_data
     return b"".join(parts)
 
 
 def _broken(path: StrPath, found: str) -> TokenizerFormatError:
-    return TokenizerFormatError(f"`{path}` is compressed with gzip and broken: {found}; expected a whole file: get it again")
+    return TokenizerFormatError(
+        f"`{path}` is compressed with gzip and broken: {found}; expected a complete file: download it again"
+    )
 
 
 def decompressed_head(head: bytes, n_bytes: int) -> bytes:
-    """Return the first bytes of a file from its first bytes on disk: up to `n_bytes` of text if it is compressed."""
+    """Return the first bytes of a file, of which `head` are the first bytes on disk; up to `n_bytes` if it is compressed."""
     if not head.startswith(GZIP_MAGIC):
         return head
     try:
@@ -71,6 +73,6 @@ def decompressed_head(head: bytes, n_bytes: int) -> bytes:
 
 
 def without_gz(path: StrPath) -> Path:
-    """Return the path that a file has when it is decompressed."""
-    place = Path(path)
-    return place.with_suffix("") if place.suffix == GZIP_SUFFIX else place
+    """Return a path without the suffix `.gz`."""
+    file = Path(path)
+    return file.with_suffix("") if file.suffix == GZIP_SUFFIX else file

@@ -1,9 +1,9 @@
-"""GPT-2's pair of files: `vocab.json`, token text -> id, and `merges.txt`, one merge a line in order.
+"""GPT-2's pair of files: `vocab.json`, a mapping from token text to id, and `merges.txt`, one merge per line in order.
 
-Bytes are written as `bpejit.normalization.byte_characters` describes; a special token is written as its plain text. The pair
-says neither which tokens are special nor how text is split: that is known for the published pair, stands in the sidecar
-of one that bpejit wrote (see `bpejit.formats.sidecar`), or has to be said. Other tools split by GPT-2's pattern,
-whatever the pair. `tokenizer_config.json` beside an exported pair tells `transformers.AutoTokenizer` which tokens are special.
+Bytes are written as byte characters (see `bpejit.normalization.byte_characters`), special tokens as plain text. The files do
+not contain the special tokens or the split pattern. These are known for the published pair, are read from the sidecar of a
+pair that bpejit wrote (see `bpejit.formats.sidecar`), or must be passed. Other tools always split by GPT-2's pattern. An
+exported pair comes with `tokenizer_config.json`, from which `transformers.AutoTokenizer` reads the special tokens.
 """
 
 from __future__ import annotations
@@ -19,21 +19,76 @@ from typing import Any, SupportsIndex
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
-from bpejit.formats.huggingface import CONFIG_FILE, gpt2_config_json
+from bpejit.formats.base import TokenizerFormat
+from bpejit.formats.compressed import without_gz
+from bpejit.formats.folder_layout import TOKENIZER_FILE
+from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import bytes_to_text, text_to_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
-from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
-from bpejit.storage.outputs import check_outputs
+from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file, replacing_all
+from bpejit.storage.outputs import check_output_folder, check_outputs
 
 VOCAB_FILE = "vocab.json"
 
 MERGES_FILE = "merges.txt"
 
 VERSION_LINE = "#version: 0.2"
-"""The first line of GPT-2's merges file; only a first line is a comment, since `#` is also the text of a byte."""
+"""The first line of GPT-2's merges file. Other lines cannot be comments, since `#` is also a byte character."""
+
+
+class Gpt2Format(TokenizerFormat):
+    """GPT-2's `vocab.json` and `merges.txt`."""
+
+    name = "gpt2"
+    expected = f"GPT-2's `{VOCAB_FILE}` with `{MERGES_FILE}` beside it"
+    file_names = (VOCAB_FILE, MERGES_FILE, CONFIG_FILE)
+    complete = False
+    writable = True
+
+    def find(self, folder: Path) -> list[Path]:
+        """Return the vocabulary, unless the folder has a `tokenizer.json`, which is the same tokenizer in a newer format."""
+        if (folder / TOKENIZER_FILE).exists() or not (folder / MERGES_FILE).exists():
+            return []
+        return super().find(folder)
+
+    def locate(self, file: Path) -> Path | None:
+        """Return the vocabulary; raise TokenizerFormatError for the merges."""
+        if without_gz(file).name == MERGES_FILE:
+            raise TokenizerFormatError(f"`{file}` is one of two files; expected the other, `{VOCAB_FILE}`: pass its path")
+        return super().locate(file)
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True for an object that maps texts to ids."""
+        return isinstance(content, dict) and bool(content) and all(type(value) is int for value in content.values())
+
+    def read(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model in a vocabulary and the merges beside it."""
+        return load_gpt2_pair(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
+    def outputs(self, path: StrPath) -> list[Path]:
+        """Return the paths of vocabulary, merges, configuration and sidecar in a folder."""
+        return gpt2_files(path)
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the files cannot be written to a folder."""
+        check_output_folder(path, [file.name for file in gpt2_files(path)])
+        check_outputs(gpt2_files(path), inputs=inputs, overwrite=overwrite, folder=path)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
+        """Write vocabulary, merges, configuration and sidecar to a folder."""
+        check_output_folder(path, [file.name for file in gpt2_files(path)])
+        with creating_folder(Path(path)):
+            save_gpt2_pair(model, path, overwrite=overwrite)
 
 
 def model_from_vocab(
@@ -44,7 +99,7 @@ def model_from_vocab(
     pattern: Pattern = "gpt2",
     unicode: str | None = None,
 ) -> Model:
-    """Make a model from a vocabulary that mixes ordinary and special tokens.
+    """Create a model from a vocabulary of ordinary and special tokens.
 
     Parameters
     ----------
@@ -53,27 +108,27 @@ def model_from_vocab(
     merges : iterable of (bytes, bytes)
         In order of rank.
     special_tokens : iterable of str, optional
-        One whose bytes are in the vocabulary keeps its id; the others get the ids after the largest, in order. Repeated
-        ones count once.
+        Tokens whose bytes are in the vocabulary keep their ids. The others get the ids after the largest one, in order.
+        Duplicates are ignored.
     pattern : str or tuple of str
         Name of a preset, a regular expression, or a sequence of these.
     unicode : str, optional
-        The version of Unicode that the pattern follows; by default that of the `regex` package.
+        The version of Unicode that the pattern follows; by default the version of the `regex` package.
 
     Raises
     ------
     TypeError
-        If an argument is not of these types: most often text where bytes are wanted.
+        If an argument has the wrong type, such as text instead of bytes.
     TokenizerFormatError
-        If vocabulary and merges do not make a tokenizer.
+        If vocabulary and merges are not a valid tokenizer.
     """
     if not isinstance(vocab, Mapping):
         raise arguments.wrong_type("vocab", vocab, "a dict of int to bytes", "give one, or read files with `from_files`")
-    if isinstance(merges, (str, bytes)) or not isinstance(merges, Iterable):
+    if not arguments.is_iterable(merges):
         raise arguments.wrong_type("merges", merges, "a list of pairs of bytes", "give one, or read files with `from_files`")
     tokens = {_checked_id(token_id, token): bytes(token) for token_id, token in vocab.items()}
     pairs = [_checked_pair(rank, pair) for rank, pair in enumerate(merges)]
-    if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, (Iterable, type(None))):
+    if special_tokens is not None and not arguments.is_iterable(special_tokens):
         raise arguments.wrong_type("special_tokens", special_tokens, "a list of str", f"give [{shorten(special_tokens)}]")
     specials: dict[str, int] = {}
     if special_tokens is not None:
@@ -116,7 +171,7 @@ def _checked_id(token_id: SupportsIndex, token: Any) -> int:
 
 
 def _checked_pair(rank: int, pair: Sequence[bytes]) -> tuple[bytes, bytes]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(part, bytes) for part in pair):
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(token, bytes) for token in pair):
         raise ArgumentTypeError(f"merge {rank + 1} is {shorten(pair)}; expected a pair of bytes")
     return pair[0], pair[1]
 
@@ -135,16 +190,16 @@ def read_gpt2_pair(
     ----------
     vocab_path, merges_path : path
     special_tokens : iterable of str, optional
-        The files do not say which tokens are special. One that the vocabulary lacks is appended to it.
+        The special tokens, which the files do not contain. Those that are not in the vocabulary are appended to it.
     pattern : str or tuple of str
-        Name of a preset, a regular expression, or a sequence of these; the files do not say it either.
+        Name of a preset, a regular expression, or a sequence of these. The files do not contain it either.
     unicode : str, optional
-        The version of Unicode that the pattern follows; by default that of the `regex` package.
+        The version of Unicode that the pattern follows; by default the version of the `regex` package.
 
     Raises
     ------
     TokenizerFormatError
-        If a file is missing or broken, or the two do not belong together; the message names file and place.
+        If a file is missing or broken, or the merges do not match the vocabulary. The message names file and position.
     """
     listed = list(special_tokens or ())
     numbered = _read_merges(merges_path)
@@ -152,10 +207,10 @@ def read_gpt2_pair(
     vocab = _read_vocab(vocab_path, listed, _needed_by_merges(merges))
     known = set(vocab.values())
     for (left, right), number in numbered.items():
-        for part in (left, right, left + right):
-            if part not in known:
+        for token in (left, right, left + right):
+            if token not in known:
                 raise TokenizerFormatError(
-                    f"`{merges_path}`, line {number} joins {shorten(left)} and {shorten(right)}, but {shorten(part)} is "
+                    f"`{merges_path}`, line {number} joins {shorten(left)} and {shorten(right)}, but {shorten(token)} is "
                     f"not in `{vocab_path}`; expected two files of one tokenizer: check that they belong together"
                 )
     try:
@@ -177,11 +232,11 @@ def load_gpt2_pair(
     ----------
     vocab_path : path
     pattern : str or tuple of str, optional
-        Must be given unless the pair is the published one, or bpejit wrote it.
+        Required unless the pair is the published one, or has a sidecar.
     special_tokens : dict of str to int, or list of str, optional
-        In place of those that are known. One that the vocabulary lacks is appended to it, if no id is given.
+        Replaces the known special tokens. Tokens of a list that are not in the vocabulary are appended to it.
     unicode : str, optional
-        The version of Unicode that the pattern follows; by default that which the sidecar says, or that of other tools.
+        The version of Unicode that the pattern follows; by default the version in the sidecar, or the version of other tools.
 
     Raises
     ------
@@ -195,8 +250,8 @@ def load_gpt2_pair(
         known = GPT2_VOCAB
     if known is None and pattern is None:
         raise TokenizerFormatError(
-            f"`{vocab_path}` does not say how text is split; expected GPT-2's own file, or one that bpejit wrote, with its "
-            "sidecar: say `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+            f"`{vocab_path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
+            "sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
         )
     if known is not None:
         pattern = known.pattern if pattern is None else pattern
@@ -221,21 +276,21 @@ def load_gpt2_pair(
 
 
 def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) -> dict[int, bytes]:
-    """Read a vocabulary. Text that can stand for bytes does so; other text was added to the vocabulary as it stands."""
+    """Read a vocabulary. Text of byte characters is decoded to bytes; other text is a token that was added as plain text."""
     entries = parse_json(
         read_file(path, error=TokenizerFormatError, what="vocabulary"), path, error=TokenizerFormatError, hook=tuple
     )
-    # An object arrives as a tuple of pairs, so that repeated keys are seen.
+    # An object is parsed to a tuple of pairs, so that duplicate keys are found.
     if not isinstance(entries, tuple):
-        raise TokenizerFormatError(f"`{path}` holds no JSON object; expected token text -> id: check that it is a vocabulary")
-    # A special token such as `<é>` looks like bytes as well. It is meant as it stands if no merge needs those bytes, and
-    # if it is not there in the form that stands for its own bytes.
+        raise TokenizerFormatError(f"`{path}` is not a JSON object; expected token text -> id: check that it is a vocabulary")
+    # A special token such as `<é>` consists of byte characters, too. It is plain text if no merge needs the bytes that it
+    # would decode to, and if its own bytes are not also in the vocabulary.
     present = {text for text, _ in entries}
     plain = {
         text
         for text in special_tokens
-        if len(text) > 1 and text in present and bytes_to_text(special_bytes(text)) not in present
-    } - {bytes_to_text(token) for token in needed}
+        if len(text) > 1 and text in present and encode_byte_characters(special_bytes(text)) not in present
+    } - {encode_byte_characters(token) for token in needed}
     vocab: dict[int, bytes] = {}
     texts: dict[bytes, str] = {}
     for text, token_id in entries:
@@ -244,7 +299,7 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
                 f"`{path}`: the token {shorten(text)} has the id {shorten(token_id)}; expected a whole number"
             )
         try:
-            token = special_bytes(text) if text in plain else text_to_bytes(text)
+            token = special_bytes(text) if text in plain else decode_byte_characters(text)
         except UnicodeEncodeError:
             token = special_bytes(text)
         if token_id in vocab:
@@ -254,8 +309,8 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
             )
         if token in texts:
             raise TokenizerFormatError(
-                f"`{path}`: the tokens {shorten(texts[token])} and {shorten(text)} both mean the bytes {shorten(token)}; "
-                "expected each only once: remove one"
+                f"`{path}`: the tokens {shorten(texts[token])} and {shorten(text)} both represent the bytes {shorten(token)}; "
+                "expected one token for these bytes: remove one"
             )
         vocab[token_id] = token
         texts[token] = text
@@ -263,7 +318,7 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
 
 
 def _read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
-    """Read the pairs in order, each with the number of its line."""
+    """Return the pairs in order, with the line number of each."""
     data = read_file(path, error=TokenizerFormatError, what="merges file")
     lines = data.split(b"\n")
     while lines and not lines[-1].rstrip(b"\r"):
@@ -274,7 +329,7 @@ def _read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
             continue
         try:
             left, right = line.removesuffix(b"\r").decode("utf-8").split(" ")
-            pair = text_to_bytes(left), text_to_bytes(right)
+            pair = decode_byte_characters(left), decode_byte_characters(right)
         except ValueError as cause:
             raise _broken_line(path, number, line, "two tokens with one space between them") from cause
         if not left or not right:
@@ -293,14 +348,14 @@ def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> Toke
 
 
 def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, overwrite: bool = False) -> None:
-    """Write `vocab.json` and `merges.txt`; `read_gpt2_pair` with the same special tokens and pattern gives `model` back.
+    """Write `vocab.json` and `merges.txt`. `read_gpt2_pair` with the same special tokens and pattern returns an equal model.
 
     Raises
     ------
     TokenizerFormatError
-        If the format cannot say what the model is.
+        If the format cannot represent the model.
     OutputError
-        If a file cannot be written, or exists and `overwrite` is false; both are then as they were.
+        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
     """
     check_outputs([vocab_path, merges_path], overwrite=overwrite)
     vocab, merges = _pair(model, vocab_path)
@@ -310,27 +365,27 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, 
 
 
 def gpt2_files(folder: StrPath) -> list[Path]:
-    """Return the files that `save_gpt2_pair` writes: vocabulary, merges, configuration and sidecar."""
+    """Return the paths that `save_gpt2_pair` writes: vocabulary, merges, configuration and sidecar."""
     vocab_path = Path(folder) / VOCAB_FILE
     return [vocab_path, Path(folder) / MERGES_FILE, Path(folder) / CONFIG_FILE, sidecar_path(vocab_path)]
 
 
 def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) -> None:
-    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json` and a sidecar to a folder that exists.
+    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json` and a sidecar to an existing folder.
 
     Raises
     ------
     TokenizerFormatError
-        If the format cannot say what the model is, or other tools would read it with other ids.
+        If the format cannot represent the model, or other tools would give other ids.
     OutputError
-        If a file cannot be written, or exists and `overwrite` is false. What was there is unchanged.
+        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
     """
     vocab_path, merges_path, config_path, sidecar = gpt2_files(folder)
     obstacle = _obstacle(model)
     if obstacle:
         raise TokenizerFormatError(
-            f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected one to which other tools give "
-            "equal ids: save it in another format"
+            f"the tokenizer cannot be written as GPT-2's pair of files: {obstacle}; expected a tokenizer to which "
+            "other tools give equal ids: save it in another format"
         )
     check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
     vocab, merges = _pair(model, vocab_path, must_be_plain=True)
@@ -343,35 +398,35 @@ def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) ->
 
 
 def _obstacle(model: Model) -> str | None:
-    """Return why those who read the pair would give other ids; None if they would not."""
-    if model.preparation is not None:
-        return "it changes text before it splits it, or cuts it in steps (see `Model.preparation`)"
-    # `r50k` is another spelling, which splits alike.
+    """Return why other tools would give other ids, or None if they would not."""
+    if model.pipeline is not None:
+        return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
+    # `r50k` is another spelling of the same pattern.
     if pattern_source(model.pattern) not in (PRESETS["gpt2"], PRESETS["r50k"]):
-        return "it does not split by the pattern `gpt2`, which is what readers of the pair take"
+        return "it does not split by the pattern `gpt2`, the one that readers of these files use"
     if model.ranked or model.ignore_merges:
-        from bpejit.formats.ranks import recover_merges  # it loads kernels
+        from bpejit.ranked_merges import recover_merges  # not at the top: it loads kernels
 
         _, unreachable = recover_merges(model.tokens)
         if unreachable:
             token = shorten(unreachable[0])
-            return f"it leaves whole tokens whole, such as {token}, which merges do not make; the pair cannot say that"
+            return f"it keeps whole tokens that no merges form, such as {token}, which these files cannot represent"
     return None
 
 
 def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> tuple[bytes, bytes]:
-    """Return the content of the two files; with `must_be_plain`, each special token must stand in the vocabulary as it is."""
+    """Return the content of the two files. With `must_be_plain`, raise unless every special token is written as plain text."""
     merge_list = model.merges
     if model.ranked:
-        from bpejit.formats.ranks import as_merge_list  # it loads kernels
+        from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         merge_list = as_merge_list(model)
-    texts = {token_id: bytes_to_text(token) for token_id, token in model.tokens.items()}
+    texts = {token_id: encode_byte_characters(token) for token_id, token in model.tokens.items()}
     taken = set(texts.values())
     for text, token_id in model.special_tokens.items():
         if token_id in texts:
             continue
-        written = bytes_to_text(special_bytes(text))
+        written = encode_byte_characters(special_bytes(text))
         if written in taken:
             raise TokenizerFormatError(
                 f"the special token {shorten(text)} with id {token_id} cannot be written to `{vocab_path}`: an ordinary "
@@ -383,22 +438,22 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
     for text, token_id in model.special_tokens.items() if must_be_plain else ():
         if texts[token_id] != text:
             raise TokenizerFormatError(
-                f"the special token {shorten(text)} cannot be written to `{vocab_path}` as it is, because it is a single "
-                "character, not valid UTF-8, or written like another token; expected a text of its own, by which other tools "
-                "find it: save the tokenizer in another format"
+                f"the special token {shorten(text)} cannot be written to `{vocab_path}` as plain text, because it is a "
+                "single character, not valid UTF-8, or written like another token; expected a unique text, by which other "
+                "tools find it: save the tokenizer in another format"
             )
     lines = (f"{json.dumps(texts[token_id], ensure_ascii=False)}: {token_id}" for token_id in sorted(texts))
     vocab = "{" + ", ".join(lines) + "}"
-    merges = "".join(f"{bytes_to_text(left)} {bytes_to_text(right)}\n" for left, right in merge_list)
+    merges = "".join(f"{encode_byte_characters(left)} {encode_byte_characters(right)}\n" for left, right in merge_list)
     return vocab.encode(), f"{VERSION_LINE}\n{merges}".encode()
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a special token's text, written as it stands, can be read as nothing else."""
+    """Return True if the text of a special token is valid UTF-8 and cannot be mistaken for byte characters."""
     if not _is_utf8(text):
         return False
     try:
-        text_to_bytes(text)
+        decode_byte_characters(text)
     except UnicodeEncodeError:
         return True
     return False

@@ -1,9 +1,9 @@
-"""Hugging Face's `tokenizer.json`, read exactly: a model made of it gives the ids that `tokenizers` gives.
+"""Read Hugging Face's `tokenizer.json`, such that the model gives the same ids as `tokenizers`.
 
-Byte-level BPE is read, with the normalizers, pre-tokenizers, added tokens and post-processors named in
-`bpejit.normalization`. Whatever else the file holds is refused by name and place, never passed over. Only `truncation` and
-`padding` have no say: they cut and fill what a caller of `tokenizers` gets, and are no part of the tokenizer here. The ids
-are those of `encode(text, add_special_tokens=False)`; what the post-processor adds is in `Model.template`.
+Byte-level BPE is supported, with the normalizers, pre-tokenizers, added tokens and post-processors in `bpejit.normalization`.
+Anything else in the file is an error that names its key. Only `truncation` and `padding` are ignored, since they do not belong
+to the tokenizer here. The ids are the result of `encode(text, add_special_tokens=False)`; the tokens that the post-processor
+adds are in `Model.template`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.compressed import read_tokenizer_file
-from bpejit.formats.huggingface import sections_text
+from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model, special_bytes
-from bpejit.normalization import Preparation, Preparer, TokenFlags
-from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.normalization import PipelineConfig, TextPipeline, TokenFlags
+from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.json_fields import Fields, canonical, refused, shown, unsupported
+from bpejit.normalization.pipeline_config import FileSections
 from bpejit.normalization.post_processor import make_template
 from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
-from bpejit.normalization.record import FileSections
 from bpejit.storage.files import StrPath, parse_json
 
 FILE = "tokenizer.json"
@@ -37,14 +38,14 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
     Parameters
     ----------
     path : path
-        The file, or a folder that has it.
+        The file, or a folder that contains it.
     unicode : str
-        The version of Unicode that its patterns follow; that of `tokenizers`.
+        The version of Unicode that its patterns follow. The default is the version of `tokenizers`.
 
     Raises
     ------
     TokenizerFormatError
-        If the file is missing, broken, or says what bpejit cannot do exactly; the message names the place in the file.
+        If the file is missing or broken, or bpejit cannot reproduce it exactly. The message names the key.
     """
     file = Path(path)
     if file.is_dir():
@@ -61,12 +62,12 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
 
 
 def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
-    """Make a model of the parsed content of a `tokenizer.json`.
+    """Return the model in the parsed content of a `tokenizer.json`.
 
     Raises
     ------
     TokenizerFormatError
-        As `read_tokenizer_json`.
+        As for `read_tokenizer_json`.
     """
     top = Fields(content, "")
     version = top.take("version", str, default="1.0")
@@ -89,48 +90,48 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     numbers, flags = _read_added(added, vocab)
     _check_decoder(components["decoder"], "decoder")
     make_template(components["post_processor"])
-    preparation = Preparation(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
-    preparer = Preparer(preparation, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
-    pattern = preparer.pattern or WHOLE
+    config = PipelineConfig(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
+    pipeline = TextPipeline(config, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
+    pattern = pipeline.pattern or WHOLE
     return Model(
-        tokens=_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges),
+        tokens=MappingProxyType(_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges)),
         merges=[(strings[left], strings[right]) for left, right in merges],
         special_tokens=numbers,
         pattern=pattern,
         ignore_merges=ignore_merges,
-        preparation=None if preparer.is_plain else preparation,
+        pipeline=None if pipeline.is_plain_split else config,
         token_flags=flags,
         post_processor=canonical(components["post_processor"]),
         unicode=unicode,
-        file_sections=FileSections(sections_text(content), pattern),
+        file_sections=FileSections(sections_text(content), pattern, len(vocab)),
     )
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of a JSON object, in which no key may be repeated: tools differ in which of the values they take."""
+    """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in fields if keys.count(key) > 1)
         raise TokenizerFormatError(
-            f"the key {shorten(repeated)} is there twice in one object; expected it once: remove one of them"
+            f"the key {shorten(repeated)} occurs twice in one object; expected it once: remove one of them"
         )
     return fields
 
 
 def _read_options(fields: Fields) -> bool:
-    """Check the settings of the model; return whether whole tokens go before merges."""
+    """Check the settings of the model, and return `ignore_merges`."""
     kind = fields.take("type", str, default="BPE")
     if kind != "BPE":
         raise unsupported("model", kind, "BPE")
     dropout = fields.take("dropout", float, type(None), default=None)
     if dropout:
-        raise refused("model.dropout", f"is {dropout}, so that ids are random; expected null or 0", "set it to null")
+        raise refused("model.dropout", f"is {dropout}, which makes ids random; expected null or 0", "set it to null")
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         value = fields.take(key, str, type(None), default=None)
         if value:
-            raise refused(f"model.{key}", f"is {shorten(value)}, which no byte-level tokenizer has; expected null", _AGAIN)
-    # Without effect: they are for characters that are not in the vocabulary, and all bytes are.
+            raise refused(f"model.{key}", f"is {shorten(value)}, which is not for byte-level text; expected null", _AGAIN)
+    # These have no effect: they concern characters that are not in the vocabulary, and all bytes are in it.
     fields.take("unk_token", str, type(None), default=None)
     fields.take("fuse_unk", bool, default=False)
     fields.take("byte_fallback", bool, default=False)
@@ -156,35 +157,35 @@ def _read_vocab(vocab: dict[str, Any]) -> dict[str, int]:
 
 
 def _byte_strings(texts: Iterable[str]) -> dict[str, bytes]:
-    """Return what byte-level texts stand for; the others have no entry."""
+    """Return the bytes of texts in byte characters. Other texts have no entry."""
     strings = {}
     for text in texts:
         try:
-            strings[text] = text_to_bytes(text)
+            strings[text] = decode_byte_characters(text)
         except UnicodeEncodeError:  # noqa: PERF203 (`suppress` takes twice the time)
             continue
     return strings
 
 
 def _read_merges(merges: list[Any], vocab: dict[str, int], strings: dict[str, bytes]) -> list[tuple[str, str]]:
-    """Read the merges in either spelling; of a repeated pair the last place counts, as in `tokenizers`."""
+    """Return the merges, written as lists or strings. If a pair is repeated, its last position counts, as in `tokenizers`."""
     pairs: dict[tuple[str, str], None] = {}
     for number, merge in enumerate(merges):
         if isinstance(merge, str):
             if merge.startswith("#version"):
                 continue
-            parts: Any = merge.split(" ")
+            tokens: Any = merge.split(" ")
         else:
-            parts = merge
-        pair = tuple(parts) if isinstance(parts, list) else ()
+            tokens = merge
+        pair = tuple(tokens) if isinstance(tokens, list) else ()
         if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
             raise _refused_merge(number, merge, "; expected two tokens, as a list or with a space between", _AGAIN)
         left, right = pair
         if left not in strings or right not in strings or left + right not in strings:
-            part = next(part for part in (left, right, left + right) if part not in strings)
-            if part in vocab:
-                raise _refused_merge(number, merge, ", which is no byte-level text", "use a byte-level tokenizer")
-            raise _refused_merge(number, merge, f", but {shorten(part)} is not in model.vocab; expected tokens of it", _AGAIN)
+            token = next(token for token in (left, right, left + right) if token not in strings)
+            if token in vocab:
+                raise _refused_merge(number, merge, ", which is not byte-level text", "use a byte-level tokenizer")
+            raise _refused_merge(number, merge, f", but {shorten(token)} is not in model.vocab; expected tokens of it", _AGAIN)
         pairs.pop(pair, None)
         pairs[pair] = None
     return list(pairs)
@@ -195,28 +196,28 @@ def _refused_merge(number: int, merge: Any, found: str, action: str) -> Tokenize
 
 
 def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int], dict[str, TokenFlags]]:
-    """Read the added tokens; return their ids, and the flags of those that are not plain."""
+    """Return the ids of added tokens, and the flags of added tokens that are not plain."""
     numbers: dict[str, int] = {}
     flags: dict[str, TokenFlags] = {}
     for number, value in enumerate(added):
-        place = f"added_tokens[{number}]"
-        fields = Fields(value, place)
+        path = f"added_tokens[{number}]"
+        fields = Fields(value, path)
         token_id = fields.take("id", int)
         text = fields.take("content", str)
         found = TokenFlags(**{name: fields.take(name, bool) for name in TokenFlags().as_dict})
         fields.done()
         if not text or any("\ud800" <= character <= "\udfff" for character in text):
-            raise refused(f"{place}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
+            raise refused(f"{path}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
         if text in numbers:
             raise refused(
-                f"{place}.content", f"is {shorten(text)}, as that of an earlier token; expected each once", "remove one"
+                f"{path}.content", f"is {shorten(text)}, as in an earlier token; expected each text once", "remove one"
             )
-        # `tokenizers` goes by the vocabulary and by the order of the list, whatever the file says.
+        # `tokenizers` assigns ids by the vocabulary and the order of the list, and ignores the ids in the file.
         following = max([len(vocab), *(other + 1 for other in numbers.values() if other >= len(vocab))])
         expected = vocab.get(text, following)
         if token_id != expected:
             raise refused(
-                f"{place}.id",
+                f"{path}.id",
                 f"is {shown(token_id)} for {shorten(text)}, but `tokenizers` gives it the id {expected}",
                 "correct the file",
             )
@@ -234,7 +235,7 @@ def _ordinary_tokens(
     *,
     keep: bool,
 ) -> dict[int, bytes]:
-    """Return the tokens that ordinary text may become; an added token is one only if a merge needs it, or `keep` is set."""
+    """Return the ordinary tokens. Added tokens are among them only if a merge needs them, or `keep` is true."""
     needed = {*chain.from_iterable(merges), *map("".join, merges)}
     tokens: dict[int, bytes] = {}
     for text, number in vocab.items():
@@ -244,7 +245,7 @@ def _ordinary_tokens(
             if text not in added:
                 raise refused(
                     "model.vocab",
-                    f"has {shorten(text)}, neither byte-level text nor an added token",
+                    f"has {shorten(text)}, which is neither byte-level text nor an added token",
                     "use a byte-level tokenizer",
                 )
             continue
@@ -264,20 +265,22 @@ def _ordinary_tokens(
     return tokens
 
 
-def _check_decoder(value: Any, place: str) -> None:
-    """Refuse a decoder that does more, or less, than to turn byte-level text back into bytes."""
+def _check_decoder(value: Any, path: str) -> None:
+    """Raise unless a decoder converts byte-level text to bytes and does nothing else."""
     if value is None:
-        raise refused(place, "is null; expected ByteLevel", "use a byte-level tokenizer")
-    fields = Fields(value, place)
+        raise refused(path, "is null; expected ByteLevel", "use a byte-level tokenizer")
+    fields = Fields(value, path)
     kind = fields.kind("decoder")
     if kind == "Sequence":
-        parts = fields.take("decoders", list)
+        decoders = fields.take("decoders", list)
         fields.done()
-        if len(parts) != 1:
-            raise refused(fields.inner("decoders"), f"has {len(parts)} decoders; expected ByteLevel alone", "use that alone")
-        _check_decoder(parts[0], f"{fields.inner('decoders')}[0]")
+        if len(decoders) != 1:
+            raise refused(
+                fields.inner("decoders"), f"has {len(decoders)} decoders; expected ByteLevel alone", "remove the others"
+            )
+        _check_decoder(decoders[0], f"{fields.inner('decoders')}[0]")
         return
     if kind != "ByteLevel":
-        raise unsupported(place, kind, "ByteLevel, Sequence")
+        raise unsupported(path, kind, "ByteLevel, Sequence")
     read_byte_level(fields)
     fields.done()

@@ -1,12 +1,12 @@
 r"""Pre-tokenizers of `tokenizer.json` for split patterns, in the spelling that most readers know.
 
-Some readers have no engine for regular expressions: they recognise the pre-tokenizers of published files by their text and
-refuse the rest. So a preset is written as its published file writes it, where that splits every text alike
+Some readers have no engine for regular expressions: they recognize the pre-tokenizers of published files by their text and
+refuse all others. So a preset is written as in its published file, if that splits every text in the same way
 (`tests/split_equivalence.py` proves it on the automata of both spellings). Other patterns are translated to the dialect
-of Hugging Face's `Split` (see `bpejit.splitting.dialects`).
+of Hugging Face's `Split` (see `bpejit.splitting.dialect_writer`).
 
-One pattern has no spelling that all readers accept: `cl100k` makes one piece of the white space at the end of a text, and the
-similar pattern in published files (`llama3`) cuts it after the last line break.
+One pattern has no spelling that all readers accept: `cl100k` keeps white space at the end of a text together, whereas the
+similar pattern in published files (`llama3`) divides it after the last line break.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _sequence(*steps: Component) -> Component:
 
 
 def split_steps(pattern: Pattern) -> Component:
-    """Return the pre-tokenizer that splits by regular expressions as they stand, one after the other."""
+    """Return the pre-tokenizer that splits by regular expressions in sequence, without translation."""
     stages = (pattern,) if isinstance(pattern, str) else pattern
     return _sequence(*map(_split, stages), byte_level())
 
@@ -52,12 +52,12 @@ def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Compon
     Raises
     ------
     PatternError
-        If there is none that is proven to split every text alike.
+        If no pre-tokenizer is proven to split every text in the same way.
     """
     published = _published(pattern, unicode)
     if published is not None:
         return published
-    from bpejit.splitting.dialects import to_oniguruma
+    from bpejit.splitting.dialect_writer import to_oniguruma
 
     stages = (pattern,) if isinstance(pattern, str) else pattern
     translated = tuple(to_oniguruma(stage, unicode=unicode) for stage in stages)
@@ -69,7 +69,7 @@ def pre_tokenizer_for(pattern: Pattern, *, unicode: str | None = None) -> Compon
 
 
 def _published(pattern: Pattern, unicode: str | None) -> Component | None:
-    """Return the spelling of published files; None for a pattern that has none besides its translation."""
+    """Return the pre-tokenizer of published files, or None if the pattern has only its translation."""
     llama3 = PRESETS["llama3"]
     assert isinstance(llama3, str)
     if pattern in (PRESETS["gpt2"], PRESETS["r50k"]):
@@ -78,7 +78,7 @@ def _published(pattern: Pattern, unicode: str | None) -> Component | None:
         return split_steps(llama3)
     # Not `nanochat` in the same way, with `{1,2}`: tokenizers 1.0.0rc3 accepts that, and takes digits by threes.
     if pattern == PRESETS["deepseek-v3"]:
-        # Line ends stand in the published file as they are, not as escapes.
+        # The published file contains line ends literally, not as escapes.
         return split_steps(tuple(stage.replace(r"\r", "\r").replace(r"\n", "\n") for stage in pattern))
     if pattern == PRESETS["starcoder"]:
         return _sequence(_digits(unicode), byte_level(use_regex=True))
@@ -88,7 +88,7 @@ def _published(pattern: Pattern, unicode: str | None) -> Component | None:
 def _digits(unicode: str | None) -> Component:
     r"""Return the step of StarCoder that isolates each digit.
 
-    `Digits` goes by Unicode 17 in tokenizers 0.23, whereas its regular expressions go by Unicode 16. A pattern of an older
+    `Digits` uses Unicode 17 in tokenizers 0.23, whereas its regular expressions use Unicode 16. A pattern of an older
     version is therefore written as `\p{N}`, which some readers refuse, but which has equal ids for the 13 digits that
     Unicode 17 added.
     """

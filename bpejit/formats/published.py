@@ -1,4 +1,4 @@
-"""Published vocabularies whose files do not say their split pattern and special tokens, known by name and content."""
+"""Split pattern and special tokens of published vocabularies whose files lack them, by name and content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bpejit.storage.files import StrPath
 END_OF_TEXT = "<|endoftext|>"
 
 TOOLS_UNICODE = "16.0"
-"""The version of Unicode by which tiktoken 0.14 and tokenizers 0.23 split text, so that of the files made for them."""
+"""The version of Unicode of tiktoken 0.14 and tokenizers 0.23, and therefore of files for them."""
 
 _FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 
@@ -27,7 +27,7 @@ _HARMONY = {
     END_OF_TEXT: 199999,
     **{f"<|reserved_{number}|>": number for number in range(200000, 201088)},
 }
-# tiktoken has `<|reserved_200018|>` besides, another name of an id that has one; here each id has one name.
+# tiktoken also has `<|reserved_200018|>`, a second name of an id. Here each id has one name.
 for _name, _number in {
     "<|return|>": 200002,
     "<|constrain|>": 200003,
@@ -49,7 +49,7 @@ class Published:
     Parameters
     ----------
     sha256 : str
-        Of the file.
+        Hash of the file.
     pattern : str
         Name of a preset.
     special_tokens : dict of str to int
@@ -76,29 +76,29 @@ RANK_FILES: dict[str, Published] = {
     "o200k_base": Published(_O200K_SHA256, "o200k", _O200K),
     "o200k_harmony": Published(_O200K_SHA256, "o200k", _HARMONY),
 }
-"""The rank files that tiktoken knows, by the name before `.tiktoken`. Some share their content; the name tells them apart."""
+"""The rank files of tiktoken by name, without `.tiktoken`. Some have the same content and differ in name only."""
 
 MODELS = {
     **dict.fromkeys(("gpt-3.5-turbo", "gpt-4", "text-embedding-ada-002"), "cl100k_base"),
     **dict.fromkeys(("gpt-4o", "gpt-4.1", "o1", "o3", "gpt-5"), "o200k_base"),
     **dict.fromkeys(("gpt-oss", "gpt-oss-20b", "gpt-oss-120b"), "o200k_harmony"),
 }
-"""The vocabularies of models, for a message."""
+"""The vocabularies of models, for messages."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
-"""What a repository of the Hugging Face Hub is called."""
+"""The name of a repository on the Hugging Face Hub."""
 
 GPT2_VOCAB = Published("196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", "gpt2", {END_OF_TEXT: 50256})
 """GPT-2's `vocab.json` (OpenAI's `encoder.json`)."""
 
 
 def find_rank_file(path: StrPath, data: bytes) -> Published | None:
-    """Return what is known of a rank file by its name; None if it has another.
+    """Return the published rank file with the name of a file, or None if there is none.
 
     Raises
     ------
     TokenizerFormatError
-        If its name is that of a published file and its content is not.
+        If the name is the name of a published file, but the content differs.
     """
     name = Path(path).name.removesuffix(".gz").removesuffix(".tiktoken")
     published = RANK_FILES.get(name)
@@ -107,37 +107,37 @@ def find_rank_file(path: StrPath, data: bytes) -> Published | None:
     found = hashlib.sha256(data).hexdigest()
     if found != published.sha256:
         raise TokenizerFormatError(
-            f"`{path}` has the name of the published {name}, but another content: its SHA-256 is {found}, expected "
-            f"{published.sha256}; get the file again, or say what it is with `pattern=` and `special_tokens=`"
+            f"`{path}` has the name of the published {name}, but different content: its SHA-256 is {found}; expected "
+            f"{published.sha256}: download the file again, or pass `pattern=` and `special_tokens=`"
         )
     return published
 
 
 def explain_name(name: str) -> str | None:
-    """Return what to give instead of a name of which there is no file, if it is one of those that other tools know."""
+    """Return advice for a path without a file that is a name in another tool, or None if the name is unknown."""
     vocabulary = MODELS.get(name, name)
     if vocabulary in RANK_FILES:
         kind = "a vocabulary" if vocabulary == name else f"a model with the vocabulary {vocabulary}"
         return (
-            f"`{name}` is the name of {kind} of tiktoken, and no file; expected a path: give that of its rank file, "
+            f"`{name}` is the name of {kind} of tiktoken, not a file; expected a path: pass the path of its rank file, "
             f"`{vocabulary}.tiktoken`, or of a `tokenizer.json` with the same vocabulary"
         )
     if name in ("gpt2", "openai-community/gpt2"):
         return (
-            f"`{name}` is the name of a model, and no file; expected a path: give that of its `vocab.json` with `merges.txt` "
-            "beside it or of its `tokenizer.json`, or `hf:openai-community/gpt2` for the Hugging Face Hub"
+            f"`{name}` is the name of a model, not a file; expected a path: pass the path of `vocab.json` with `merges.txt` "
+            "beside it or of `tokenizer.json`, or `hf:openai-community/gpt2` for the Hugging Face Hub"
         )
     if name in PRESETS:
         return (
-            f"`{name}` is the name of a split pattern, and no file; expected the path of a tokenizer: give that, and the name "
-            "as `pattern=` if the file does not say its pattern"
+            f"`{name}` is the name of a split pattern, not a file; expected the path of a tokenizer: pass it, and the name "
+            "as `pattern=` if the file does not contain its pattern"
         )
     if _REPOSITORY.fullmatch(name) and not Path(name).parent.exists():
-        return f"there is no file `{name}`; expected the path of a tokenizer: for the Hugging Face Hub give `hf:{name}`"
+        return f"there is no file `{name}`; expected the path of a tokenizer: for the Hugging Face Hub pass `hf:{name}`"
     return None
 
 
 def names_of_content(data: bytes) -> list[str]:
-    """Return the names of the published rank files that have this content."""
+    """Return the names of the published rank files with this content."""
     found = hashlib.sha256(data).hexdigest()
     return [name for name, published in RANK_FILES.items() if published.sha256 == found]

@@ -1,14 +1,14 @@
-"""Readers of `tokenizer.json` that know the split patterns of some published files only.
+"""Readers of `tokenizer.json` that support only the split patterns of some published files.
 
-They have no general engine for regular expressions, and refuse what they do not recognise. Which presets they read with equal
-ids was found out by trial (`make readers` repeats it), with the versions that are named here.
+They have no general engine for regular expressions, and refuse patterns that they do not recognize. The presets that they read
+with equal ids were found by experiment (`make readers` repeats it), with the versions given here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bpejit.formats.huggingface import pre_tokenizer
+from bpejit.formats.huggingface_writing import pre_tokenizer
 from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for, split_steps
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
@@ -23,17 +23,17 @@ READ_PRESETS: dict[str, tuple[str, ...]] = {
     ),
 }
 """The presets that each reader reads with equal ids, as bpejit writes them. tokenizers 0.23, and transformers 4.57 and 5.23,
-which use it, read all patterns; so does kitoken 0.11, but for `BYTE_LEVEL_MISREAD`."""
+which use it, read all patterns; so does kitoken 0.11, except for `BYTE_LEVEL_MISREAD`."""
 
 BYTE_LEVEL_MISREAD = "kitoken 0.11"
-"""Where `ByteLevel` itself splits, as in GPT-2's published file, this reader cuts `'d` after a line end into two pieces."""
+"""If `ByteLevel` itself splits, as in GPT-2's published file, this reader divides `'d` after a line end."""
 
 _RESPELLED = frozenset({"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"})
-"""The presets whose spelling is not simply their pattern as the only step."""
+"""The presets that are not written as one step with their pattern."""
 
 
 def not_read_by(model: Model) -> list[str]:
-    """Return the readers that do not read what is written for a model, or not with equal ids; it must have an export.
+    """Return the readers that refuse the `tokenizer.json` of a model, or give other ids.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def not_read_by(model: Model) -> list[str]:
 
 
 def note(model: Model) -> str:
-    """Return a sentence about the readers that do not read what is written for a model; empty if all known ones do."""
+    """Return a sentence about the readers in `not_read_by`, or an empty string if there are none."""
     readers = not_read_by(model)
     if not readers:
         return ""
@@ -63,14 +63,14 @@ def _known(reader: str, names: tuple[str, ...]) -> set[Any]:
         _signature(pre_tokenizer_for(PRESETS[name]) if name in _RESPELLED else split_steps(PRESETS[name])) for name in names
     }
     if reader.startswith("tokenizers"):
-        # It looks into a sequence of one, and knows GPT-2's pattern by its text too.
+        # It also reads a sequence of one step, and recognizes GPT-2's pattern by its text.
         gpt2 = byte_level(use_regex=True)
         known |= {_signature({"type": "Sequence", "pretokenizers": [gpt2]}), _signature(split_steps(PRESETS["gpt2"]))}
     return known
 
 
 def _signature(component: Component | None) -> Any:
-    """Return what of a pre-tokenizer decides whether it is recognised."""
+    """Return the properties of a pre-tokenizer by which readers recognize it."""
     if component is None:
         return None
     match component["type"]:
@@ -79,7 +79,7 @@ def _signature(component: Component | None) -> Any:
         case "ByteLevel":
             return ("ByteLevel", component.get("use_regex", True), component.get("add_prefix_space", True))
         case "Split":
-            # What matches everywhere may as well be removed and kept.
+            # A pattern that matches everywhere isolates the same pieces when it is inverted and removed.
             kept = (component["behavior"], component.get("invert", False)) in (("Isolated", False), ("Removed", True))
             return ("Split", str(component["pattern"]), kept)
         case _:

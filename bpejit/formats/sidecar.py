@@ -1,13 +1,13 @@
-"""What a file of another format cannot say, in a file beside it: `NAME.bpejit.json` beside `NAME`.
+"""Sidecar files: `NAME.bpejit.json` beside `NAME` stores what the format of `NAME` cannot represent.
 
 format, format_version, bpejit_version
-    What the file is, and who wrote it.
+    The kind of file, and the version that wrote it.
 sha256
-    Of the file that it is about: one that was changed is not read.
+    Hash of the file `NAME`. A file that was changed is not read.
 pattern
-    The regular expression of the split pattern as bpejit reads it, or the name of a preset.
+    The split pattern: a regular expression in bpejit's dialect, or the name of a preset.
 special_tokens
-    Text and id of each.
+    Text and id of each special token.
 unicode
     The version of Unicode of the pattern, in format version 2.
 """
@@ -29,7 +29,7 @@ from bpejit.storage.files import StrPath, parse_json, read_file
 FORMAT = "bpejit sidecar"
 
 FORMAT_VERSION = 2
-"""Version 2 has `unicode`. What has none is written as version 1."""
+"""Version 2 has `unicode`. A model without it is written as version 1."""
 
 SUFFIX = ".bpejit.json"
 
@@ -44,19 +44,19 @@ class Sidecar:
 
 
 def sidecar_path(path: StrPath) -> Path:
-    """Return the name of the sidecar of a file."""
+    """Return the path of the sidecar of a file."""
     return Path(path).with_name(Path(path).name + SUFFIX)
 
 
 def sidecar_json(model: Model, data: bytes) -> bytes:
-    """Write the sidecar of a file with this content."""
+    """Return the content of the sidecar of a file with the content `data`."""
     fields = {
         "format": FORMAT,
         "format_version": 1 if model.unicode is None else FORMAT_VERSION,
         "bpejit_version": __version__,
         "sha256": hashlib.sha256(data).hexdigest(),
         "pattern": model.pattern,
-        "special_tokens": model.special_tokens,
+        "special_tokens": dict(model.special_tokens),
     }
     if model.unicode is not None:
         fields["unicode"] = model.unicode
@@ -64,24 +64,24 @@ def sidecar_json(model: Model, data: bytes) -> bytes:
 
 
 def recover_files(path: StrPath) -> None:
-    """Put in order what an interrupted run left of a file and its sidecar: to be called before the file is read.
+    """Recover a file and its sidecar after an interrupted run. Call this before reading the file.
 
     Raises
     ------
     TokenizerFormatError
-        If another process is replacing them, or they cannot be put in order.
+        If another process is replacing them, or they cannot be recovered.
     """
     if not sidecar_path(path).exists():
         recover_description(sidecar_path(path), error=TokenizerFormatError)
 
 
 def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
-    """Read the sidecar of a file with this content; None if there is none.
+    """Return the sidecar of a file with the content `data`, or None if there is none.
 
     Raises
     ------
     TokenizerFormatError
-        If it is broken, or the file was changed after it was written.
+        If the sidecar is broken, or the file was changed after the sidecar was written.
     """
     beside = sidecar_path(path)
     if not beside.exists():
@@ -89,7 +89,7 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
     fields = parse_json(read_file(beside, error=TokenizerFormatError), beside, error=TokenizerFormatError)
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise TokenizerFormatError(
-            f"`{beside}` is no {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
+            f"`{beside}` is not a {FORMAT}; expected one that bpejit wrote beside `{path}`: remove the file"
         )
     version = fields.get("format_version")
     if version not in (1, FORMAT_VERSION):
@@ -108,8 +108,8 @@ def read_sidecar(path: StrPath, data: bytes) -> Sidecar | None:
     expected = _checked(beside, fields, "sha256", str, "a string")
     if found != expected:
         raise TokenizerFormatError(
-            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, and `{beside}` says {expected}; "
-            "restore the file, or remove the sidecar and say the pattern yourself"
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}; expected {expected}, as in "
+            f"`{beside}`: restore the file, or remove the sidecar and pass the pattern"
         )
     unicode = _checked(beside, fields, "unicode", str, "a string") if version > 1 else None
     return Sidecar(pattern, specials, unicode)

@@ -1,41 +1,70 @@
 """Mistral's `tekken.json`: ranks, split pattern and special tokens in one file.
 
 config
-    `pattern`; `default_num_special_tokens`, the ids that special tokens have; `default_vocab_size`, how many ids there are:
-    only so many entries of `vocab` count; `version`, such as "v3".
+    `pattern`; `default_num_special_tokens`, the number of ids of special tokens; `default_vocab_size`, the number of all
+    ids (further entries of `vocab` are ignored); `version`, such as "v3".
 vocab
-    `rank`, 0, 1, 2, ..., and `token_bytes` in base64 of each token; its id is its rank and the number of special tokens.
-    The first 256 are the bytes.
+    For each token `rank` (0, 1, 2, ...) and `token_bytes` (base64). The id is the rank plus the number of special tokens.
+    The first 256 tokens are the bytes.
 special_tokens
-    `rank`, which is the id, and `token_str`. Files up to version 7 may lack the list: these have twenty tokens that
-    mistral-common knows. Ids that are left are named `<SPECIAL_n>`.
+    For each special token `rank`, which is the id, and `token_str`. Files up to version 7 may lack the list; they have the
+    twenty special tokens of mistral-common. The remaining ids are named `<SPECIAL_n>`.
 
-mistral-common does not look for special tokens in text; bpejit does, where it is not told otherwise.
+mistral-common does not recognize special tokens in text; bpejit does by default.
 """
 
 from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.published import TOOLS_UNICODE
-from bpejit.formats.tiktoken import MAX_RANK, MAX_TOKEN_BYTES
+from bpejit.formats.tiktoken_ranks import MAX_RANK, MAX_TOKEN_BYTES
 from bpejit.model import Model
+from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, parse_json
+
+TEKKEN_FILE = "tekken.json"
 
 EARLY_SPECIAL_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]"),
     *("[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
 )
-"""The special tokens, in order of their ids, of files that have no list of them."""
+"""The special tokens of files without a list, in order of their ids."""
 
 LAST_EARLY_VERSION = 7
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+class TekkenFormat(TokenizerFormat):
+    """Mistral's `tekken.json`."""
+
+    name = "tekken"
+    expected = f"Mistral's `{TEKKEN_FILE}`"
+    file_names = (TEKKEN_FILE,)
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True for an object with settings and a list of tokens."""
+        return isinstance(content, dict) and isinstance(content.get("config"), dict) and isinstance(content.get("vocab"), list)
+
+    def read(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,  # noqa: ARG002
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,  # noqa: ARG002
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model in a file."""
+        return read_tekken(path, unicode=unicode or TOOLS_UNICODE)
 
 
 def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
@@ -45,12 +74,12 @@ def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
     ----------
     path : path
     unicode : str
-        The version of Unicode that the pattern follows; that of tiktoken, which mistral-common splits with.
+        The version of Unicode that the pattern follows. The default is the version of tiktoken, which mistral-common uses.
 
     Raises
     ------
     TokenizerFormatError
-        If the file is missing or broken; the message names the key.
+        If the file is missing or broken. The message names the key.
     """
     content = parse_json(read_tokenizer_file(path), path, error=TokenizerFormatError)
     config = _field(path, content, "config", dict)
@@ -71,20 +100,20 @@ def read_tekken(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
 
 
 def _token(path: StrPath, rank: int, entry: Any) -> bytes:
-    place = f"vocab[{rank}]"
-    if _field(path, entry, "rank", int, place) != rank:
-        raise _bad(path, f"{place}.rank", entry["rank"], f"{rank}: ranks go up by one")
-    text = _field(path, entry, "token_bytes", str, place)
+    key = f"vocab[{rank}]"
+    if _field(path, entry, "rank", int, key) != rank:
+        raise _bad(path, f"{key}.rank", entry["rank"], f"{rank}, since ranks are consecutive")
+    text = _field(path, entry, "token_bytes", str, key)
     try:
         token = binascii.a2b_base64(text) if _BASE64.fullmatch(text) else b""
     except binascii.Error:
         token = b""
     if not token:
-        raise _bad(path, f"{place}.token_bytes", text, "a token in base64")
+        raise _bad(path, f"{key}.token_bytes", text, "a token in base64")
     if len(token) > MAX_TOKEN_BYTES:
-        raise _bad(path, f"{place}.token_bytes", text, f"at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
+        raise _bad(path, f"{key}.token_bytes", text, f"at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
     if rank < 256 and token != bytes([rank]):
-        raise _bad(path, f"{place}.token_bytes", text, f"the byte {rank}: the first 256 tokens are the bytes")
+        raise _bad(path, f"{key}.token_bytes", text, f"the byte {rank}, since the first 256 tokens are the bytes")
     return token
 
 
@@ -96,25 +125,25 @@ def _read_specials(path: StrPath, content: dict[str, Any], config: dict[str, Any
         if found is None or int(found[1]) > LAST_EARLY_VERSION:
             raise TokenizerFormatError(
                 f"`{path}` has no `special_tokens`, and its version is {shorten(version)}; expected the list, or a "
-                f"version up to v{LAST_EARLY_VERSION}, for which it is known: get a file that has it"
+                f"version up to v{LAST_EARLY_VERSION}, for which it is known: get a file with the list"
             )
         specials = {text: number for number, text in enumerate(EARLY_SPECIAL_TOKENS)}
     else:
         specials = {}
-        for place, entry in enumerate(_field(path, content, "special_tokens", list)):
-            name = f"special_tokens[{place}]"
+        for index, entry in enumerate(_field(path, content, "special_tokens", list)):
+            name = f"special_tokens[{index}]"
             text = _field(path, entry, "token_str", str, name)
             if text in specials:
                 raise _bad(path, f"{name}.token_str", text, "each special token only once")
             specials[text] = _field(path, entry, "rank", int, name)
     if sorted(specials.values()) != list(range(len(specials))):
-        raise _bad(path, "special_tokens", sorted(specials.values()), "the ranks from 0 on, each once")
+        raise _bad(path, "special_tokens", sorted(specials.values()), "consecutive ranks from 0")
     if len(specials) > n_specials:
-        raise _bad(path, "config.default_num_special_tokens", n_specials, f"at least {len(specials)}, as many as there are")
+        raise _bad(path, "config.default_num_special_tokens", n_specials, f"at least {len(specials)}, the length of the list")
     for number in range(len(specials), n_specials):
         text = f"<SPECIAL_{number}>"
         if text in specials:
-            raise _bad(path, "special_tokens", text, "other names, since the ids that are left are named so")
+            raise _bad(path, "special_tokens", text, "another name, since unused ids have such names")
         specials[text] = number
     return specials
 
@@ -129,12 +158,12 @@ def _count(path: StrPath, config: dict[str, Any], key: str) -> int:
 _JSON_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
 
 
-def _field(path: StrPath, fields: Any, key: str, kind: type, place: str = "") -> Any:
+def _field(path: StrPath, fields: Any, key: str, kind: type, parent: str = "") -> Any:
     if not isinstance(fields, dict):
-        raise _bad(path, place or "the content", fields, "an object")
+        raise _bad(path, parent or "the content", fields, "an object")
     value = fields.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise _bad(path, f"{place}.{key}" if place else key, value, _JSON_NAMES[kind])
+        raise _bad(path, f"{parent}.{key}" if parent else key, value, _JSON_NAMES[kind])
     return value
 
 

@@ -1,7 +1,7 @@
-"""How kernels run: called (`dispatch`), compiled (`lowering`, `compiler`), stored (`cache`) and loaded again (`loader`).
+"""The JIT layer: calling kernels (`dispatch`), compiling (`lowering`, `compiler`), storing (`cache`) and loading (`loader`).
 
-Only `lowering`, `compiler` and `ordinary` import Numba, and they are imported only where something has to be compiled.
+Only `lowering`, `compiler` and `ordinary` import Numba, and they are imported only when a kernel has to be compiled.
 """
 
 MISMATCH = -0x6B65_726E_656C_2121
-"""Returned by compiled code that is given an array of another type than it was compiled for."""
+"""Result of compiled code whose arguments include an array of a type other than it was compiled for."""

@@ -1,17 +1,16 @@
-"""What is made once for a machine and read by later processes: compiled kernels, a file for each combination of types that one
-was called with, and the tables of split patterns (see `bpejit.splitting.table_cache`).
+"""Store compiled kernels and the tables of split patterns (see `bpejit.splitting.table_cache`) for later processes.
 
-`BPEJIT_CACHE_DIR` names the folder, or `NUMBA_CACHE_DIR` the one above it; by default it is the user's folder for caches.
-`BPEJIT_CACHE=0` turns the cache off. In it are:
+`BPEJIT_CACHE_DIR` names the folder of the cache, or `NUMBA_CACHE_DIR` its parent. The default is the user's cache folder.
+`BPEJIT_CACHE=0` disables the cache. It contains:
 
-    kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel (see `fingerprint` for the hashes)
-    patterns/pattern-<hash>.<what>                  what was made of a split pattern
-    numba-<hash>/                                   Numba's own cache, where Numba runs the kernels
+    kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel, one file for each combination of argument types
+    patterns/pattern-<hash>.<kind>                  tables built from a split pattern
+    numba-<hash>/                                   Numba's own cache, if Numba runs the kernels
 
-What is read is executed, so only files are read that nobody but the user and root can have written (see `folders`), and only
-what is whole: each file begins with a hash of its content and of what it was stored for. A file is written under a random name
-that did not exist, and renamed: readers see all of it or nothing. Nothing is flushed to the disk; what a power cut leaves is
-damaged, and written again. If anything goes wrong, there is nothing in the cache: it never makes a process fail.
+The hashes are described in `fingerprint`. Since the content is executed, only files that no other user can have written are
+read (see `folders`), and only intact ones: each file starts with a hash of its content and of its key. A file is written under
+a new random name and renamed, so readers see all of it or nothing. Files are not flushed to disk; a file damaged by a power
+failure is detected and written again. Errors of any kind are treated as a cache miss: the cache never makes a process fail.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from bpejit.jit import fingerprint, folders
 from bpejit.jit.folders import FolderError
 
 _FORMAT = b"bpejit\x00\x01"
-"""What a file begins with; the last byte is the version."""
+"""First bytes of each file; the last one is the version of the format."""
 
 _CHECK_BYTES = 32
 
@@ -39,10 +38,7 @@ _RETURNS = frozenset({"none", "bool", "int", "uint"})
 
 _DAY = 86_400.0  # seconds
 
-_MOST_TRIES = 3
-
-PATTERNS = "patterns"
-"""Name of the folder of what is made of split patterns."""
+_MAX_TRIES = 3
 
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -60,19 +56,19 @@ class Code(NamedTuple):
     machine_code : bytes
         An object file in the format of the platform.
     returns : str or tuple of str
-        What it returns: `none`, `bool`, `int` or `uint`, or several of them.
+        Type of the result, `none`, `bool`, `int` or `uint`; a tuple for several results.
     """
 
     machine_code: bytes
     returns: tuple[str, ...] | str
 
     def to_bytes(self) -> bytes:
-        """Return the content of a file."""
+        """Serialize the code."""
         return json.dumps(self.returns).encode() + b"\n" + self.machine_code
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Code | None:
-        """Read the content of a file; return None if it is not what `to_bytes` writes."""
+        """Deserialize the result of `to_bytes`. Return None if `content` is malformed."""
         head, end, machine_code = content.partition(b"\n")
         try:
             returns = json.loads(head)
@@ -88,7 +84,7 @@ class Code(NamedTuple):
 
 class _State:
     def __init__(self) -> None:
-        self.checked: dict[tuple[Any, ...], Path] = {}  # folders that may be read, by `_where` and their names
+        self.checked: dict[tuple[Any, ...], Path] = {}  # folders that passed the checks, by `_location` and name
         self.problem: str | None = None  # why a kernel could not be stored
         self.warned = False
         self.pruned = False
@@ -98,13 +94,13 @@ _state = _State()
 
 
 def load(kernel: Any, signature: str) -> Code | None:
-    """Return the code of a kernel for arguments of some types, if it was stored.
+    """Return the stored code of a kernel for the given argument types, or None.
 
     Parameters
     ----------
     kernel : Kernel
     signature : str
-        The types, as text.
+        The argument types.
     """
     if not _is_wanted():
         return None
@@ -113,7 +109,7 @@ def load(kernel: Any, signature: str) -> Code | None:
 
 
 def save(kernel: Any, signature: str, code: Code) -> None:
-    """Store the code of a kernel. Where that is not possible, each process compiles for itself, and a warning says so once."""
+    """Store the code of a kernel. Warn once if that is not possible; each process then compiles its own."""
     if not _is_wanted():
         return
     problem = _write(name_of_kernels(), *_names(kernel, signature), code.to_bytes())
@@ -131,23 +127,23 @@ def save(kernel: Any, signature: str, code: Code) -> None:
 
 
 def read(file_name: str) -> bytes | None:
-    """Return what was made of a split pattern; None if nothing was stored by that name, or if it is damaged."""
-    return _read(PATTERNS, file_name, file_name) if _is_wanted() else None
+    """Return the stored tables of a split pattern, or None if they are missing or damaged."""
+    return _read(folders.PATTERNS, file_name, file_name) if _is_wanted() else None
 
 
 def write(file_name: str, content: bytes) -> None:
-    """Store what was made of a split pattern, if that is possible."""
+    """Store the tables of a split pattern, if possible."""
     if _is_wanted():
-        _write(PATTERNS, file_name, file_name, content)
+        _write(folders.PATTERNS, file_name, file_name, content)
 
 
 def name_of_kernels() -> str:
-    """Return the name of the folder of kernels that were compiled by this version, for this machine."""
+    """Return the name of the folder for kernels of this version and machine."""
     return f"kernels-{fingerprint.of_machine()}"
 
 
 def is_empty() -> bool:
-    """Whether no kernel is stored for this version and machine, though it can be."""
+    """Return True if kernels can be stored, but none is stored for this version and machine."""
     if find_problem() is not None:
         return False
     try:
@@ -157,7 +153,7 @@ def is_empty() -> bool:
 
 
 def find_problem() -> str | None:
-    """Return why nothing can be stored; None if it can."""
+    """Return the reason why nothing can be stored, or None."""
     if not _is_wanted():
         return "BPEJIT_CACHE=0 turns the cache off"
     if _state.problem is not None:
@@ -171,35 +167,35 @@ def find_problem() -> str | None:
         path = path.parent
     as_effective_user = os.access in os.supports_effective_ids
     is_writable = os.access(path, os.W_OK | os.X_OK, effective_ids=as_effective_user)
-    return None if is_writable else f"`{path}` cannot be written to"
+    return None if is_writable else f"`{path}` is not writable"
 
 
 def make_numba_folder() -> Path:
-    """Return a folder for Numba's own cache of the present kernels, made where it does not exist.
+    """Return the folder for Numba's own cache of the present kernels, and create it if necessary.
 
-    No other user can write to it. Numba notices an edit in the file of a function only, so the name tells all versions apart.
+    Its name contains a hash of all sources, since Numba detects edits only in the file of the compiled function.
 
     Raises
     ------
     FolderError
-        If there is no such folder; the message gives the reason.
+        If the folder cannot be used; the message gives the reason.
     """
     if not _is_wanted():
         raise FolderError("BPEJIT_CACHE=0 turns the cache off")
     version = fingerprint.hash_text(fingerprint.of_machine() + fingerprint.of_sources())
     folder = _make_folder(f"numba-{version}")
     with suppress(OSError):
-        os.utime(folder)  # it is in use; `upkeep` removes what is not
+        os.utime(folder)  # marks it as used, for `upkeep.prune`
     return folder
 
 
 def pack(key: str, content: bytes) -> bytes:
-    """Return a file with some content, stored for a key."""
+    """Return the bytes of a file that stores `content` under `key`."""
     return _FORMAT + _check(key, content) + content
 
 
 def unpack(key: str, data: bytes) -> bytes | None:
-    """Return the content of a file; None if it is damaged, or was stored for another key."""
+    """Return the content of a file, or None if it is damaged or was stored under another key."""
     begin = len(_FORMAT) + _CHECK_BYTES
     content = data[begin:]
     return content if data[:begin] == _FORMAT + _check(key, content) else None
@@ -217,39 +213,39 @@ def _is_wanted() -> bool:
     value = os.environ.get("BPEJIT_CACHE") or "1"
     if value not in ("0", "1"):
         raise OptionError(
-            f"BPEJIT_CACHE is {shorten(value)}, expected 0 or 1: set it to 0 to compile again in each process, or unset it"
+            f"BPEJIT_CACHE is {shorten(value)}; expected 0 or 1: set it to 0 to compile again in each process, or unset it"
         )
     return value == "1"
 
 
 def _names(kernel: Any, signature: str) -> tuple[str, str]:
-    """Return the name of a kernel's file, and the key that it is stored for."""
+    """Return the file name and the key of a kernel."""
     name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__qualname__}"
     key = f"{name}\n{signature}\n{fingerprint.of_kernel(kernel).hex()}"
     return f"{name}-{fingerprint.hash_text(key)}.o", key
 
 
-def _where() -> tuple[Any, ...]:
-    """Return what decides where the cache is, and whether it can be trusted."""
+def _location() -> tuple[Any, ...]:
+    """Return the settings that determine the folder of the cache and whether it passes the checks."""
     variables = ("BPEJIT_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
     return (*map(os.environ.get, variables), os.geteuid() if folders.has_owners() else None)
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return a folder of the cache that may be read; None if it does not exist."""
-    where = (*_where(), name)
-    found = _state.checked.get(where)
+    """Return a folder of the cache that passed the checks, or None if it does not exist."""
+    location = (*_location(), name)
+    found = _state.checked.get(location)
     if found is None:
         root = folders.resolve(folders.find_place().path)
         found = None if root is None else folders.resolve(root / name)
         if found is not None:
-            _state.checked[where] = found
+            _state.checked[location] = found
     return found
 
 
 def _make_folder(name: str) -> Path:
     root = folders.resolve(folders.find_place().path, create=True)
-    assert root is not None  # what cannot be made, is an error
+    assert root is not None  # if it cannot be created, an error is raised
     folder = folders.resolve(root / name, create=True)
     assert folder is not None
     return folder
@@ -270,17 +266,17 @@ def _read(folder_name: str, file_name: str, key: str) -> bytes | None:
                 folders.check_writers(path, found)
                 if found.st_uid == os.geteuid() and abs(time.time() - found.st_mtime) > _DAY:
                     with suppress(OSError):  # on a file system that is read-only
-                        os.utime(file.fileno())  # it is in use; `upkeep` removes what is not
+                        os.utime(file.fileno())  # marks it as used, for `upkeep.prune`
             return unpack(f"{folder_name}/{key}", file.read())
     except (OSError, FolderError):
         return None
 
 
 def _write(folder_name: str, file_name: str, key: str, content: bytes) -> str | None:
-    """Store a file; return why that is not possible, or None."""
+    """Store a file. Return the reason if that is not possible, or None."""
     data = pack(f"{folder_name}/{key}", content)
     try:
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             folder = _make_folder(folder_name)
             try:
                 _write_file(folder, file_name, data)

@@ -1,7 +1,7 @@
-"""From a Python function to an object file.
+"""Compile a kernel to an object file.
 
-Numba infers types and writes LLVM's language (`lowering`); optimising and generating code is done here, once for a kernel as
-a whole, with a function `entry` that takes its arguments from words.
+Numba infers types and emits LLVM IR (`lowering`). This module adds an entry function that unpacks the arguments from 64-bit
+words, optimizes the kernel and all its helpers as one module, and generates machine code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from bpejit.jit.cache import Code
 
 _WORD = ir.IntType(64)
 
-# Where NumPy's array object has what a kernel needs, behind what every Python object begins with, of which the last is its
-# type (`PyArrayObject_fields` in NumPy's `ndarraytypes.h`).
+# Offsets of the fields of NumPy's array object (`PyArrayObject_fields` in `ndarraytypes.h`). They follow the header of every
+# Python object, whose last field is the type.
 _DATA = object.__basicsize__
 _TYPE = _DATA - 8
 _DIMENSIONS = _DATA + 8  # int32
@@ -35,7 +35,7 @@ _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_C_CONTIGUOUS,
 
 
 def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code:
-    """Compile a kernel for the types of some arguments.
+    """Compile a kernel for the types of the given arguments.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code
         If the kernel cannot be compiled for these types.
     """
     collecting = gc.isenabled()
-    gc.disable()  # a tenth of the time: Numba makes many objects, and few that are garbage
+    gc.disable()  # saves a tenth of the time: Numba creates many objects, few of them garbage
     try:
         with listening.compiling(kernel.__qualname__):
             module, returns = _make_entry(lowering.lower(kernel, arguments), symbol)
@@ -65,48 +65,50 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code
 
 
 def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
-    """Return a module with a function that calls a compiled function, and what it returns.
+    """Return a module with an entry function that calls the lowered function, and the types of the results.
 
-    The function takes the address of some words: those of the arguments; where several results go, if there are several;
-    and for each array the types that it should have, of itself and of its elements. If one has not, `MISMATCH` is returned.
+    The entry function takes a pointer to 64-bit words: the words of the arguments; the address of the results, if there is more
+    than one; and for each array the addresses of its expected type and dtype. It returns `MISMATCH` if an array does not have
+    these.
     """
     context = lowering.target_context()
-    about = lowered.description
+    descriptor = lowered.descriptor
     module = ir.Module("entry")
     module.triple = llvm.get_process_triple()
     module.data_layout = str(_target_machine().target_data)
-    callee = ir.Function(module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name)
+    callee_type = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+    callee = ir.Function(module, callee_type, descriptor.llvm_func_name)
     entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), symbol)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    several = isinstance(about.restype, types.BaseTuple)
-    numbers = itertools.count()
-    expected = itertools.count(_count_words(about.argtypes) + several)
+    several = isinstance(descriptor.restype, types.BaseTuple)
+    indices = itertools.count()
+    expected = itertools.count(_count_words(descriptor.argtypes) + several)
 
-    def word(number: int) -> Any:
-        return builder.load(builder.gep(entry.args[0], [_WORD(number)]))
+    def word(index: int) -> Any:
+        return builder.load(builder.gep(entry.args[0], [_WORD(index)]))
 
-    def take(kind: Any) -> Any:
+    def unpack(kind: Any) -> Any:
         if isinstance(kind, types.BaseTuple):
-            return context.make_tuple(builder, kind, [take(part) for part in kind.types])
-        given = word(next(numbers))
+            return context.make_tuple(builder, kind, [unpack(field) for field in kind.types])
+        given = word(next(indices))
         if isinstance(kind, types.Array):
-            return _take_array(context, builder, kind, given, word(next(expected)), word(next(expected)))
+            return _unpack_array(context, builder, kind, given, word(next(expected)), word(next(expected)))
         if isinstance(kind, types.Boolean):
             return builder.icmp_signed("!=", given, _WORD(0))
         return given if kind.bitwidth == _WORD.width else builder.trunc(given, ir.IntType(kind.bitwidth))
 
-    arguments = [take(kind) for kind in about.argtypes]
-    _, value = context.call_conv.call_function(builder, callee, about.restype, about.argtypes, arguments)
+    arguments = [unpack(kind) for kind in descriptor.argtypes]
+    _, value = context.call_conv.call_function(builder, callee, descriptor.restype, descriptor.argtypes, arguments)
     returns: tuple[str, ...] | str
     if several:
-        room = builder.inttoptr(word(next(numbers)), _WORD.as_pointer())
-        for place, kind in enumerate(about.restype.types):
-            builder.store(_as_word(builder, kind, builder.extract_value(value, place)), builder.gep(room, [_WORD(place)]))
+        results = builder.inttoptr(word(next(indices)), _WORD.as_pointer())
+        for index, kind in enumerate(descriptor.restype.types):
+            builder.store(_as_word(builder, kind, builder.extract_value(value, index)), builder.gep(results, [_WORD(index)]))
         builder.ret(_WORD(0))
-        returns = tuple(_name_of(kind) for kind in about.restype.types)
+        returns = tuple(_result_type(kind) for kind in descriptor.restype.types)
     else:
-        builder.ret(_as_word(builder, about.restype, value))
-        returns = _name_of(about.restype)
+        builder.ret(_as_word(builder, descriptor.restype, value))
+        returns = _result_type(descriptor.restype)
     linked = llvm.parse_assembly(str(module))
     linked.link_in(lowered.module)
     return linked, returns
@@ -116,8 +118,8 @@ def _count_words(kinds: Iterable[Any]) -> int:
     return sum(_count_words(kind.types) if isinstance(kind, types.BaseTuple) else 1 for kind in kinds)
 
 
-def _take_array(context: Any, builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> Any:
-    """Return an array as Numba knows it, by the address of the array object; return `MISMATCH` if it has another type."""
+def _unpack_array(context: Any, builder: Any, kind: Any, given: Any, array_type: Any, element_type: Any) -> Any:
+    """Emit code that builds Numba's array structure from the address of an array object, or returns `MISMATCH`."""
 
     def field(offset: int, width: int = 64) -> Any:
         return builder.load(builder.inttoptr(builder.add(given, _WORD(offset)), ir.IntType(width).as_pointer()))
@@ -148,19 +150,19 @@ def _as_word(builder: Any, kind: Any, value: Any) -> Any:
     return builder.sext(value, _WORD) if signed else builder.zext(value, _WORD)
 
 
-def _name_of(kind: Any) -> str:
+def _result_type(kind: Any) -> str:
     if isinstance(kind, types.NoneType):
         return "none"
     if isinstance(kind, types.Boolean):
         return "bool"
     if not isinstance(kind, types.Integer):
-        raise TypeError(f"a kernel returns {kind}, expected whole numbers, truth values or nothing")
+        raise TypeError(f"a kernel returns {kind}; expected integers, bools or nothing")
     return "int" if kind.signed else "uint"
 
 
 @functools.cache
 def _target_machine() -> Any:
-    # "pic": code that may lie anywhere, with its constants beside it.
+    # "pic": position-independent code, with its constants beside it.
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=target.current().cpu,
         features=target.current().features,
@@ -171,19 +173,19 @@ def _target_machine() -> Any:
 
 
 def _generate(module: Any, symbol: str) -> bytes:
-    """Optimise a module for the target processor, and return its machine code as an object file."""
+    """Optimize a module for the target processor and return its machine code as an object file."""
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
-            # Not "internal": LLVM would then copy each function that is called once into its caller, and large loops need
-            # more registers than there are.
+            # Not "internal": LLVM would then inline every function with a single caller, and large loops would run out of
+            # registers.
             function.linkage = "linkonce_odr"
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = "internal"
     module.verify()
     machine = _target_machine()
-    # In two rounds, as Numba does it: inlining, and what makes loops simple, then all the rest. One round alone gives code
-    # that is some percent slower.
+    # Two rounds, as in Numba: first inlining and loop simplification, then everything else. Code from one round alone is a few
+    # percent slower.
     for speed_level in (0, 3):
         options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
         options.loop_vectorization = speed_level > 0
@@ -197,5 +199,5 @@ def _generate(module: Any, symbol: str) -> bytes:
         passes.run(module, builder)
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
-            function.linkage = "internal"  # so that kernels which are linked together do not call each other's copies
+            function.linkage = "internal"  # kernels that are linked together must not call each other's copies
     return bytes(machine.emit_object(module))

@@ -1,17 +1,17 @@
-"""The one place that decides how kernels run.
+"""Decide how kernels run, and call them.
 
-Two decorators: `kernel` for what Python calls, `inline` for small helpers that kernels call. Nothing is compiled at import.
-A function runs in one of three ways:
+Decorate functions called from Python with `kernel`, and small helpers called by kernels with `inline`. Nothing is compiled at
+import time. A function runs in one of three modes:
 
-- As machine code, the usual way. A package may come with it (`shipped`). Otherwise the first call with arguments of some types
-  compiles it (`lowering`, `compiler`) and stores it on disk (`cache`), and later processes load that (`loader`). They never
-  load Numba, which would take half a second and 60 MB.
-- By Numba itself (`ordinary`), if `BPEJIT_JIT=numba` asks for that, `NUMBA_BOUNDSCHECK=1` for a test of every index, or
-  `NUMBA_DEBUGINFO=1` for what debuggers read.
-- As plain Python, if `NUMBA_DISABLE_JIT=1`: slow, exact, and what the coverage run uses.
+- As machine code (the default). Wheels may include it (`shipped`). Otherwise the first call with a new combination of
+  argument types compiles the function (`lowering`, `compiler`) and stores the result on disk (`cache`). Later processes load
+  it from there (`loader`) without importing Numba, which would take half a second and 60 MB.
+- Through Numba's own dispatcher (`ordinary`), with `BPEJIT_JIT=numba`, with `NUMBA_BOUNDSCHECK=1` (check every index) or with
+  `NUMBA_DEBUGINFO=1` (emit debug information).
+- As plain Python, with `NUMBA_DISABLE_JIT=1`. This is slow and exact; coverage is measured this way.
 
-Machine code takes its arguments as 64-bit words: for a number its value, for an array the address of the array object, out
-of which it reads where the data is and how much. A record, which is a named tuple, is the words of its fields.
+Machine code receives its arguments as 64-bit words. A number is passed by value, and an array as the address of its array
+object, from which the code reads the data pointer and the size. A named tuple is passed as the words of its fields.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _choose_numba() -> bool:
     value = os.environ.get("BPEJIT_JIT", "")
     if value not in ("", "numba"):
         raise OptionError(
-            f"BPEJIT_JIT is {shorten(value)}, expected numba: set it to that to have Numba run kernels, or unset it"
+            f"BPEJIT_JIT is {shorten(value)}; expected numba: set it to numba to run kernels through Numba, or unset it"
         )
     return value == "numba" or _is_set("NUMBA_BOUNDSCHECK") or _is_set("NUMBA_DEBUGINFO")
 
@@ -53,42 +53,43 @@ BY_NUMBA = _choose_numba()
 
 
 def find_storing_problem() -> str | None:
-    """Return why compiled kernels are not stored, in a few words; None if they are."""
+    """Return a short reason why compiled kernels are not stored, or None if they are stored."""
     for variable in ("NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO"):
         if _is_set(variable):  # see `ordinary`
             return f"{variable} turns the cache off"
     return cache.find_problem()
 
 
-_STRUCT_TAKES_BOOLS = hasattr(np.bool_, "__index__")
-"""Whether NumPy is older than 2.0: `struct` then packs a NumPy bool as a number, with a warning, instead of refusing it."""
+_STRUCT_ACCEPTS_BOOLS = hasattr(np.bool_, "__index__")
+"""True before NumPy 2.0, where `struct` packs a NumPy bool as a number, with a warning, instead of refusing it."""
 
 KERNELS: list[Any] = []
-"""Every function made with `kernel`, in order of definition."""
+"""All functions decorated with `kernel`, in order of definition."""
 
 _lock = threading.RLock()
 
 
 class _Entry(NamedTuple):
-    """How the machine code for arguments of some types is called.
+    """Machine code for one combination of argument types, and how to call it.
 
     Parameters
     ----------
     call : callable
-        Takes the bytes of all words, and returns the number that the code returns. ctypes releases the GIL meanwhile.
+        Takes all words as one bytes object and returns the code's result. ctypes releases the GIL during the call.
     pack : callable
-        Makes bytes of the words of the arguments: to pass one string takes a third of the time that as many numbers take.
+        Packs the words of the arguments into bytes. Passing one bytes object takes a third of the time of passing the
+        numbers one by one.
     returns : str or tuple of str
         See `cache.Code`.
     n_arguments : int
     numbers : list of (int, int)
-        Which arguments are numbers, and which words those are.
+        For each argument that is a number, its index among the arguments and among the words.
     records : bool
-        Whether there are records among the arguments.
+        True if some arguments are named tuples.
     expected : bytes
-        The words behind those of the arguments: of each array its type and that of its elements, as addresses.
-    kept : list
-        What must not be freed so that these addresses remain theirs.
+        Words appended to the arguments: for each array, the addresses of its type and of its dtype.
+    references : list
+        References that keep the objects at these addresses alive.
     """
 
     call: Callable[[bytes], int]
@@ -98,17 +99,17 @@ class _Entry(NamedTuple):
     numbers: list[tuple[int, int]]
     records: bool
     expected: bytes
-    kept: list[Any]
+    references: list[Any]
 
 
 class Kernel:
-    """A function that becomes machine code for each combination of types that it is called with.
+    """A function that is compiled once for each combination of argument types.
 
     Parameters
     ----------
     function : callable
     inlined : bool
-        Whether it is copied into the kernels that call it.
+        True if the function is inlined into the kernels that call it.
     """
 
     def __init__(self, function: Callable[..., Any], *, inlined: bool) -> None:
@@ -120,15 +121,15 @@ class Kernel:
 
     @property
     def signatures(self) -> list[str]:
-        """The types that the function was called with."""
+        """The combinations of types with which the function has been called."""
         return list(self._entries)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled function, and compile or load it first where that has not been done."""
-        # The types are most likely those of the last call. The machine code itself finds that out, in nanoseconds, where
-        # Python would need microseconds.
-        if self._last is not None and not (_STRUCT_TAKES_BOOLS and any(isinstance(given, np.bool_) for given in arguments)):
-            # At once: in a call of three microseconds, looking fields up by name would be a tenth.
+        """Run the compiled function. Load or compile it on the first call with these types."""
+        # The types are most likely those of the last call. The machine code checks this in nanoseconds, where Python would
+        # need microseconds.
+        if self._last is not None and not (_STRUCT_ACCEPTS_BOOLS and any(isinstance(given, np.bool_) for given in arguments)):
+            # Unpacked in one step: of a call of 3 microseconds, looking up the fields by name would take a tenth.
             call, pack, returns, n_arguments, numbers, records, expected, _ = self._last
             if len(arguments) == n_arguments:
                 if records:
@@ -141,18 +142,18 @@ class Kernel:
                 else:
                     words = [*map(id, arguments)]
                 try:
-                    for argument_number, word_number in numbers:
-                        words[word_number] = arguments[argument_number]
+                    for argument_index, word_index in numbers:
+                        words[word_index] = arguments[argument_index]
                     result = call(pack(*words) + expected)
                 except (struct.error, IndexError):
-                    pass  # other kinds of arguments, or a number that needs more than 63 bits
+                    pass  # arguments of other kinds, or a number that needs more than 63 bits
                 else:
                     if result != MISMATCH:
                         return result if returns == "int" else None
         return self._call(arguments)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
-        """Call the function with arguments of any types."""
+        """Look up the code for these types, loading it if necessary, and call it."""
         signature = ", ".join(_describe(arguments))
         entry = self._entries.get(signature)
         if entry is None:
@@ -167,15 +168,15 @@ class Kernel:
                 self._last = entry
             result = entry.call(entry.pack(*words) + expected)
             return _RESULTS[entry.returns](result)
-        room = ctypes.create_string_buffer(8 * len(entry.returns))
-        entry.call(entry.pack(*words, ctypes.addressof(room)) + expected)
-        results = struct.unpack(f"{len(entry.returns)}q", room.raw)
+        buffer = ctypes.create_string_buffer(8 * len(entry.returns))
+        entry.call(entry.pack(*words, ctypes.addressof(buffer)) + expected)
+        results = struct.unpack(f"{len(entry.returns)}q", buffer.raw)
         return tuple(_RESULTS[kind](result) for kind, result in zip(entry.returns, results, strict=True))
 
     def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
-        """Load the machine code for some arguments, and compile it if it was never compiled.
+        """Load the machine code for these argument types, compiling it if it is not stored.
 
-        The result is None if that cannot be done with this version of Numba: then Numba runs the function.
+        Return None if the installed version of Numba does not support this; Numba then runs the function.
         """
         with _lock:
             if signature in self._entries:
@@ -185,7 +186,7 @@ class Kernel:
             if found is None:
                 return None
             address, returns = found
-            words, expected, kept = _flatten(arguments)
+            words, expected, references = _flatten(arguments)
             several = not isinstance(returns, str)
             entry = _Entry(
                 call=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address),
@@ -193,25 +194,25 @@ class Kernel:
                 returns=returns,
                 n_arguments=len(arguments),
                 numbers=[
-                    (number, len(_flatten(arguments[:number])[0]))
-                    for number, argument in enumerate(arguments)
+                    (index, len(_flatten(arguments[:index])[0]))
+                    for index, argument in enumerate(arguments)
                     if not isinstance(argument, (tuple, np.ndarray))
                 ],
                 records=any(isinstance(argument, tuple) for argument in arguments),
                 expected=expected,
-                kept=kept,
+                references=references,
             )
             self._entries[signature] = entry
             return entry
 
     def _compile(self, name: str, signature: str, arguments: tuple[Any, ...]) -> tuple[int, tuple[str, ...] | str] | None:
-        """Load the machine code that was stored on this machine, or compile and store it; return address and results."""
+        """Load the stored machine code, or compile and store it. Return its address and result types."""
         code = cache.load(self, signature)
         symbol = symbol_of(name, signature)
         if code is None:
             from bpejit.jit import lowering
 
-            if not lowering.is_possible():
+            if not lowering.is_supported():
                 return None
             from bpejit.jit import compiler
 
@@ -221,10 +222,10 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes this object for, where a kernel that it compiles calls it."""
+        """The Numba type of this object where a compiled kernel calls it."""
         from bpejit.jit import lowering, ordinary
 
-        return (lowering if lowering.is_possible() else ordinary).type_of_kernel(self)
+        return (lowering if lowering.is_supported() else ordinary).type_of_kernel(self)
 
 
 _RESULTS: dict[str, Callable[[int], Any]] = {
@@ -236,52 +237,52 @@ _RESULTS: dict[str, Callable[[int], Any]] = {
 
 
 def _flatten(arguments: Iterable[Any]) -> tuple[list[int], bytes, list[Any]]:
-    """Return the words of some arguments, what is expected of the arrays among them, and what has to be kept for that."""
+    """Return the words of the arguments, the packed addresses of the array types, and references to these types."""
     words: list[int] = []
-    kept: list[Any] = []
+    references: list[Any] = []
 
     def add(argument: Any) -> None:
         if isinstance(argument, np.ndarray):
             words.append(id(argument))
-            kept.extend((type(argument), argument.dtype))
+            references.extend((type(argument), argument.dtype))
         elif isinstance(argument, tuple):
-            for part in argument:
-                add(part)
+            for field in argument:
+                add(field)
         else:
             value = int(argument)
             words.append(value if value < 1 << 63 else value - (1 << 64))
 
     for argument in arguments:
         add(argument)
-    return words, struct.pack(f"{len(kept)}q", *map(id, kept)), kept
+    return words, struct.pack(f"{len(references)}q", *map(id, references)), references
 
 
 def _describe(arguments: Iterable[Any]) -> list[str]:
-    """Return the types of some arguments as text, the same in every process."""
+    """Return the types of the arguments as strings that are the same in every process."""
     parts = []
     for argument in arguments:
         kind = type(argument)
         if isinstance(argument, np.ndarray):
             if argument.ndim != 1 or not argument.flags.c_contiguous or not argument.flags.aligned:
                 raise TypeError(
-                    f"a kernel was given an array of shape {argument.shape} with strides {argument.strides}, expected one "
-                    "dimension without gaps"
+                    f"a kernel was given an array of shape {argument.shape} with strides {argument.strides}; expected a "
+                    "contiguous array of one dimension"
                 )
             dtype = argument.dtype.descr if argument.dtype.names else argument.dtype.str
             parts.append(f"{dtype}[]" if argument.flags.writeable else f"const {dtype}[]")
         elif isinstance(argument, tuple):
-            # With the names of the fields: after two of them have changed places, compiled code reads the wrong ones.
+            # Field names are part of the signature: code compiled before two fields were swapped would read the wrong ones.
             fields = getattr(argument, "_fields", ())
             parts.append(f"{kind.__name__}({', '.join(fields)}: {', '.join(_describe(argument))})")
         elif isinstance(argument, (int, np.integer, np.bool_)):
             parts.append(kind.__name__)
         else:
-            raise TypeError(f"a kernel was given {kind.__name__}, expected arrays, whole numbers or records of them")
+            raise TypeError(f"a kernel was given {kind.__name__}; expected arrays, integers or named tuples of these")
     return parts
 
 
 def symbol_of(name: str, signature: str) -> str:
-    """Return the name of the function in an object file: one for each kernel and each combination of types."""
+    """Return the symbol of a compiled function, unique for each kernel and each combination of types."""
     return f"bpejit.{name}.{fingerprint.hash_text(signature)}"
 
 
@@ -297,17 +298,17 @@ def _decorate(function: Function, *, inlined: bool) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls."""
+    """Compile a function that is called from Python."""
     made = _decorate(function, inlined=False)
     KERNELS.append(made)
     return made
 
 
 def inline(function: Function) -> Function:
-    """Compile a small function that only kernels call; LLVM inlines it at each call."""
+    """Compile a small function that is called only by kernels. LLVM inlines it into each caller."""
     return _decorate(function, inlined=True)
 
 
 def is_first_run() -> bool:
-    """Whether kernels are to be compiled and kept, and none has been on this machine."""
+    """Return True if kernels are compiled and cached in this mode, and none is cached yet for this version."""
     return JIT_ENABLED and not BY_NUMBA and not shipped.is_available() and cache.is_empty()

@@ -1,11 +1,11 @@
-"""What machine code depends on, as hashes, so that no process ever runs code of another version.
+"""Hash everything that machine code depends on, so that a process never runs code of another version.
 
-Code that was compiled on this machine is found by two hashes. `of_machine` covers what all kernels have in common: Python,
-Numba, the processor, and the sources that decide how kernels are compiled and called. `of_kernel` covers one kernel: the
-bytecode of its function and of all that it calls, and the constants they use. That is what Numba reads, so an edit of a comment
-or of another kernel changes nothing, and an edit that is read in no way escapes, whatever the times of the files say.
+Code compiled on this machine is identified by two hashes. `of_machine` covers what all kernels share: Python, Numba, the
+processor, and the sources of the JIT layer. `of_kernel` covers one kernel: the bytecode of its function and of all functions
+that it calls, and the constants that they use. Numba reads exactly these. An edit of a comment or of another kernel therefore
+changes no hash, and every edit that affects the code does, whatever the modification times.
 
-Code that was compiled elsewhere is found by `of_sources`, which is the same under every version of Python.
+Code compiled elsewhere is identified by `of_sources`, which does not depend on the version of Python.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from bpejit.jit import target
 _FOLDER = Path(__file__).parent
 
 _STORING = frozenset({"cache.py", "fingerprint.py", "folders.py", "upkeep.py"})
-"""Modules here that decide where machine code is stored, and nothing about the code itself."""
+"""Modules of this package that affect where machine code is stored, but not the code itself."""
 
 
 def hash_text(text: str) -> str:
-    """Return a hash of 16 hexadecimal digits, for names of files."""
+    """Return a hash of 16 hexadecimal digits, for use in file names."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 @functools.cache
 def of_machine() -> str:
-    """Return the hash of what the machine code of all kernels depends on: 24 hexadecimal digits."""
+    """Return a hash of everything that all kernels depend on, as 24 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=12)
     _add_files(digest, _FOLDER)
     for package in ("numba", "llvmlite"):
@@ -48,7 +48,7 @@ def of_machine() -> str:
 
 @functools.cache
 def of_sources() -> str:
-    """Return the hash of all sources that machine code is made of: 24 hexadecimal digits, the same under every Python."""
+    """Return a hash of the sources of all kernels and the JIT layer, as 24 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=12)
     _add_files(digest, _FOLDER)
     _add_files(digest, _FOLDER.parent / "kernels")
@@ -56,7 +56,7 @@ def of_sources() -> str:
 
 
 class _Own(NamedTuple):
-    """What one function contributes to the hashes of the kernels that call it.
+    """The contribution of one function to the hashes of the kernels that call it.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ _own: dict[Any, _Own] = {}
 
 
 def of_kernel(kernel: Any) -> bytes:
-    """Return the hash of what a function made with `kernel` or `inline` depends on, apart from `of_machine`: 16 bytes.
+    """Return a hash of everything specific to a function decorated with `kernel` or `inline`, as 16 bytes.
 
-    All helpers of all kernels together take about a millisecond.
+    Hashing all kernels and helpers takes about a millisecond.
     """
     found = {kernel: 0}
     waiting = [kernel]
@@ -117,12 +117,12 @@ def _describe(kernel: Any) -> _Own:
         _value(function.__defaults__, called),
         tuple((name, _value(value, called)) for name, value in (function.__kwdefaults__ or {}).items()),
     )
-    # Version 2 depends on values alone; later ones also tell whether two of them are one object.
+    # Version 2 of the format depends on values alone. Later versions also record whether two values are the same object.
     return _Own(marshal.dumps(parts, 2), tuple(called))
 
 
 def _value(value: Any, called: list[Any]) -> Any:
-    """Return what `marshal` can write for something that a function uses; functions that it calls are added to `called`."""
+    """Return a marshallable description of a value that a function uses. Append functions that it calls to `called`."""
     kind = type(value)
     if kind in (int, bool, str, bytes, float, type(None)):
         return value
@@ -136,7 +136,7 @@ def _value(value: Any, called: list[Any]) -> Any:
         if hasattr(value, "inlined"):
             called.append(value)
             return "function"
-        return "intrinsic", value.function.__module__, value.function.__name__  # its source is a part of `of_machine`
+        return "intrinsic", value.function.__module__, value.function.__name__  # `of_machine` covers its source
     if isinstance(value, types.ModuleType) and value.__name__ == "numpy":
         return "module", value.__name__
     if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
@@ -147,7 +147,7 @@ def _value(value: Any, called: list[Any]) -> Any:
 
 
 def _add_files(digest: hashlib.blake2b, folder: Path) -> None:
-    """Add the modules in a folder and in those below it."""
+    """Add the modules in a folder and its subfolders."""
     for path in sorted(folder.rglob("*.py")):
         if path.name not in _STORING:
             content = path.read_bytes()
@@ -156,7 +156,7 @@ def _add_files(digest: hashlib.blake2b, folder: Path) -> None:
 
 
 def _version_of(package: str) -> bytes:
-    """Return what tells the versions of a package apart, without importing it."""
+    """Return bytes that identify the version of a package, without importing it."""
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         return b""

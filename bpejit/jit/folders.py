@@ -1,13 +1,13 @@
-"""Where the cache is, and whether it may be trusted.
+"""Find the folder of the cache, and check that other users cannot modify it.
 
-What is in the cache is executed. So a folder is used only if nobody but the user and root can change what is in it: it and
-all folders above it belong to one of them, and nobody else may write to them. A folder above may have the sticky bit, as `/tmp`
-has, which keeps others from renaming or removing what is not theirs. Folders are made with mode 0700.
+The content of the cache is executed. A folder is therefore used only if it and all its parents belong to the user or to root,
+and no other user may write to them. A parent may be writable if it has the sticky bit, like `/tmp`, which prevents users from
+renaming or removing the files of others. Folders are created with mode 0700.
 
-The folders are checked from the root of the file system downwards. Once a folder has passed, no other user can exchange what is
-in it, so what the next check finds stays true. Symbolic links are followed one by one, each under the same conditions.
+Folders are checked from the root of the file system downwards. Once a folder has passed, no other user can replace its entries,
+so the result of the next check remains valid. Symbolic links are followed one by one, under the same conditions.
 
-Access control lists are not looked at. Windows has other permissions; there nothing is checked.
+Access control lists are not checked. On Windows, whose permissions differ, nothing is checked.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from typing import NamedTuple
 
 from bpejit.errors import shorten
 
-_MOST_LINKS = 40
-"""Symbolic links on one path, as on Linux."""
+PATTERNS = "patterns"
+"""Name of the folder for the tables of split patterns."""
+
+_MAX_LINKS = 40
+"""Maximum number of symbolic links on one path, as on Linux."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -54,7 +57,7 @@ def find_place() -> Place:
     Raises
     ------
     FolderError
-        If no variable names a folder, and the user has no home directory.
+        If no variable names a folder and the user has no home directory.
     """
     for variable, inner in (("BPEJIT_CACHE_DIR", ""), ("NUMBA_CACHE_DIR", "bpejit")):
         chosen = os.environ.get(variable)
@@ -62,7 +65,7 @@ def find_place() -> Place:
             try:
                 return Place(Path(chosen, inner).absolute(), variable)
             except OSError as error:
-                raise FolderError(f"{variable} is {shorten(chosen)}, and there is no working directory: {error}") from error
+                raise FolderError(f"{variable} is {shorten(chosen)}, but there is no working directory: {error}") from error
     try:
         path = _user_folder()
     except RuntimeError:
@@ -73,7 +76,7 @@ def find_place() -> Place:
 
 
 def _user_folder() -> Path:
-    # The folder that `platformdirs.user_cache_dir("bpejit")` gives. To import that package takes 7 ms, a tenth of the time of
+    # Same as `platformdirs.user_cache_dir("bpejit")`. Importing that package takes 7 ms, a tenth of the time of
     # `bpejit --help`.
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", ""), "bpejit", "bpejit", "Cache")
@@ -84,29 +87,29 @@ def _user_folder() -> Path:
 
 
 def has_owners() -> bool:
-    """Whether files belong to users here, as they do everywhere but on Windows."""
+    """Return True if files have owners on this system, that is, everywhere but on Windows."""
     return hasattr(os, "geteuid")
 
 
 def resolve(path: Path, *, create: bool = False) -> Path | None:
-    """Return the real path of a folder that no other user can change.
+    """Return the real path of a folder after checking that no other user can modify it.
 
     Parameters
     ----------
     path : Path
         An absolute path.
     create : bool
-        Whether to make the folder, and those above it, where they do not exist.
+        Whether to create the folder and its parents if they do not exist.
 
     Returns
     -------
     Path, optional
-        None if it does not exist.
+        None if the folder does not exist.
 
     Raises
     ------
     FolderError
-        If it cannot be used or made, or if another user can change it.
+        If the folder cannot be read or created, or if another user can modify it.
     """
     try:
         if has_owners():
@@ -125,24 +128,24 @@ def _walk(path: Path, *, create: bool) -> Path | None:
     while True:
         found = current.lstat()
         if stat.S_ISLNK(found.st_mode):
-            check_owner(current, found, is_above=True)
+            check_owner(current, found, is_parent=True)
             n_links += 1
-            if n_links > _MOST_LINKS:
-                raise FolderError(f"`{path}` has more than {_MOST_LINKS} symbolic links")
-            # An absolute target begins anew at the root: a path that is joined to an absolute one is that one.
+            if n_links > _MAX_LINKS:
+                raise FolderError(f"`{path}` has more than {_MAX_LINKS} symbolic links")
+            # An absolute target restarts at the root: joining a path with an absolute path gives the absolute path.
             waiting.extendleft(reversed([*map(Path, current.readlink().parts)]))
             current = current.parent
             continue
         if not stat.S_ISDIR(found.st_mode):
             raise FolderError(f"`{current}` is not a folder")
-        is_above = bool(waiting)
-        check_owner(current, found, is_above=is_above)
-        check_writers(current, found, allow_sticky=is_above)
+        is_parent = bool(waiting)
+        check_owner(current, found, is_parent=is_parent)
+        check_writers(current, found, allow_sticky=is_parent)
         if not waiting:
             return current
         name = waiting.popleft()
         if name == Path(os.pardir):
-            current = current.parent  # there is no link in it
+            current = current.parent  # contains no symbolic link
             continue
         current = current / name
         try:
@@ -150,62 +153,62 @@ def _walk(path: Path, *, create: bool) -> Path | None:
         except FileNotFoundError:
             if not create:
                 return None
-            # If somebody else was faster, the next check finds out who.
+            # If another process created it first, the next check examines its owner.
             with suppress(FileExistsError):
                 current.mkdir(mode=0o700)
 
 
-def check_owner(path: Path, found: os.stat_result, *, is_above: bool = False) -> None:
+def check_owner(path: Path, found: os.stat_result, *, is_parent: bool = False) -> None:
     """Raise FolderError unless a file or folder belongs to the user or to root.
 
     Parameters
     ----------
     path : Path
     found : os.stat_result
-    is_above : bool
-        Whether it is a folder above that of the cache, or a link: then it may also belong to users without a number.
+    is_parent : bool
+        Whether it is a parent of the cache folder, or a link. It may then also belong to the overflow user (see `_nobody`).
     """
     user = os.geteuid()
-    if found.st_uid in (user, 0) or (is_above and found.st_uid == _nobody()):
+    if found.st_uid in (user, 0) or (is_parent and found.st_uid == _nobody()):
         return
     expected = "root" if user == 0 else f"{_name_user(user)} or root"
-    raise FolderError(f"`{path}` belongs to {_name_user(found.st_uid)}, expected {expected}")
+    raise FolderError(f"`{path}` belongs to {_name_user(found.st_uid)}; expected {expected}")
 
 
 @functools.cache
 def _nobody() -> int | None:
-    """Return the number that stands for all users without one, root among them.
+    """Return the overflow user id, to which unmapped users (root among them) are mapped in a user namespace, or None.
 
-    Containers without privileges know few users, often only one (user namespaces of Linux, see user_namespaces(7)). Everything
-    above the folders of this user then belongs to nobody, and without this exception they would have no cache. Outside of
-    containers each user has a number, and the result is None.
+    Unprivileged containers map few users, often only one (see user_namespaces(7)). All parents of the user's folders then
+    belong to the overflow user, and without this exception there would be no cache. Outside of containers all users are mapped,
+    and the result is None.
     """
     try:
-        number = int(Path("/proc/sys/kernel/overflowuid").read_bytes())
-        known = Path("/proc/self/uid_map").read_text(encoding="utf-8")
+        uid = int(Path("/proc/sys/kernel/overflowuid").read_bytes())
+        uid_map = Path("/proc/self/uid_map").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    return None if _is_known(number, known) else number
+    return None if _is_mapped(uid, uid_map) else uid
 
 
-def _is_known(number: int, known: str) -> bool:
-    """Whether a user has a number of his own, by lines as in `/proc/self/uid_map`: first number inside, outside, count."""
-    ranges = (map(int, line.split()) for line in known.splitlines())
-    return any(first <= number < first + count for first, _, count in ranges)
+def _is_mapped(uid: int, uid_map: str) -> bool:
+    """Return True if a user id is in a range of `/proc/self/uid_map`: first id inside, first id outside, count."""
+    ranges = (map(int, line.split()) for line in uid_map.splitlines())
+    return any(first <= uid < first + count for first, _, count in ranges)
 
 
 def check_writers(path: Path, found: os.stat_result, *, allow_sticky: bool = False) -> None:
-    """Raise FolderError if others than the owner may write to a file or folder."""
+    """Raise FolderError if users other than the owner may write to a file or folder."""
     mode = found.st_mode
     if not mode & _OTHERS_WRITE or (allow_sticky and mode & stat.S_ISVTX):
         return
     if mode & stat.S_IWOTH or not _is_private_group(found):
         who = "every user" if mode & stat.S_IWOTH else "its group"
-        raise FolderError(f"`{path}` can be written to by {who} (mode {stat.S_IMODE(mode):04o})")
+        raise FolderError(f"`{path}` is writable by {who} (mode {stat.S_IMODE(mode):04o})")
 
 
 def _is_private_group(found: os.stat_result) -> bool:
-    """Whether a group has the owner of the file alone in it, as many systems make one for each user."""
+    """Return True if the owner of the file is the only member of its group. Many systems create a group for each user."""
     import grp
     import pwd
 
@@ -213,16 +216,16 @@ def _is_private_group(found: os.stat_result) -> bool:
         owner, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
     except KeyError:
         return False
-    # Users whose first group this is are not listed; by convention a group with the name of a user has no others. That of root
-    # is an exception: containers give it to users without a number of their own.
+    # `gr_mem` does not list users whose primary group this is. By convention, the group named after a user has no other
+    # members. The group of root is an exception: containers assign it to arbitrary users.
     names_only_owner = group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
     return names_only_owner and owner.pw_gid == group.gr_gid != 0
 
 
-def _name_user(number: int) -> str:
+def _name_user(uid: int) -> str:
     import pwd
 
     try:
-        return f"user {shorten(pwd.getpwuid(number).pw_name)}"
+        return f"user {shorten(pwd.getpwuid(uid).pw_name)}"
     except KeyError:
-        return f"user {number}"
+        return f"user {uid}"

@@ -1,4 +1,4 @@
-"""Who is told that kernels are compiled: callbacks, the log, and the user where no callback tells."""
+"""Report the compilation of kernels to callbacks, to the log, and to the user if no callback does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_WORTH_SAYING = 1.0  # seconds
+_REPORT_AFTER = 1.0  # seconds
 
 _logger = logging.getLogger("bpejit.jit")
 
@@ -17,7 +17,7 @@ class _State:
     def __init__(self) -> None:
         self.callbacks: list[tuple[Callable[[str, float], None], bool]] = []
         self.seconds = 0.0  # spent compiling
-        self.said = False
+        self.reported = False
 
 
 _state = _State()
@@ -29,16 +29,16 @@ def on_compile(callback: Callable[[str, float], None], *, reports: bool = True) 
     Parameters
     ----------
     callback : callable
-        Called with ("start", 0.0) when a kernel has to be compiled, and with ("end", seconds) when that is done. Loading a
-        kernel from disk does not count.
+        Called with ("start", 0.0) before a kernel is compiled, and with ("end", seconds) afterwards. Loading a kernel from disk
+        is not reported.
     reports : bool
-        Whether the callback tells the user. If none does, a line on standard error does once more than a second was spent, if
-        that is a terminal or a notebook.
+        Whether the callback informs the user. If no callback does, a message is printed on standard error after one second of
+        compiling, provided that it is a terminal or a notebook.
 
     Returns
     -------
     callable
-        Ends it.
+        Unregisters the callback.
     """
     entry = (callback, reports)
     _state.callbacks.append(entry)
@@ -47,31 +47,31 @@ def on_compile(callback: Callable[[str, float], None], *, reports: bool = True) 
 
 @contextmanager
 def compiling(name: str) -> Iterator[None]:
-    """Report that a kernel is compiled in the block."""
-    begun = time.perf_counter()
-    _tell("start", 0.0)
+    """Report the compilation of a kernel in a `with` block."""
+    start = time.perf_counter()
+    _notify("start", 0.0)
     try:
         yield
     finally:
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         _logger.debug("compiled %s in %.2f s", name, seconds)
         _state.seconds += seconds
-        _tell("end", seconds)
-        if _state.seconds > _WORTH_SAYING and not _state.said:
-            _state.said = True
-            _say()
+        _notify("end", seconds)
+        if _state.seconds > _REPORT_AFTER and not _state.reported:
+            _state.reported = True
+            _print_notice()
 
 
-def _tell(what: str, seconds: float) -> None:
+def _notify(event: str, seconds: float) -> None:
     for callback, _ in list(_state.callbacks):
-        callback(what, seconds)
+        callback(event, seconds)
 
 
-def _say() -> None:
+def _print_notice() -> None:
     text = "compiling kernels for this machine; this may take a minute ..."
     _logger.info(text)
     if any(reports for _, reports in _state.callbacks):
         return
-    # A notebook's standard error is no terminal, but somebody reads it.
+    # The standard error of a notebook is not a terminal, but is shown to the user.
     if sys.stderr is not None and (sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")):
         print(f"bpejit: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,10 +1,10 @@
-"""From an object file to an address that can be called.
+"""Load object files into the process.
 
-LLVM does the linker's work: `llvmlite.binding`, which takes 25 ms and 60 MB to load, most of it pages of its library that
-processes share. Numba is not needed.
+LLVM links the files, through `llvmlite.binding`. Importing it takes 25 ms and 60 MB, most of which are pages of the shared
+library. Numba is not imported.
 
-Code that was loaded stays mapped until the process ends, whatever happens in the interpreter: a daemon thread may still be in
-a kernel when the interpreter has cleared all modules, and it would crash if the code under it were unmapped.
+Loaded code stays mapped until the process ends. A daemon thread may still run a kernel after the interpreter has cleared all
+modules, and would crash if the code were unmapped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 _lock = threading.Lock()
 
 _engines: list[tuple[Any, dict[str, bytes]]] = []
-"""Each engine, with the object file in it of each symbol."""
+"""LLVM execution engines, each with the object file that defines each of its symbols."""
 
 
 def load(machine_code: bytes, symbol: str) -> int:
@@ -27,12 +27,12 @@ def load(machine_code: bytes, symbol: str) -> int:
     machine_code : bytes
         An object file for this processor, in the format of this platform. Not checked.
     symbol : str
-        A function that it defines.
+        A function that the object file defines.
 
     Returns
     -------
     int
-        Address of the function; it is valid until the process ends.
+        Address of the function, valid until the process ends.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def load(machine_code: bytes, symbol: str) -> int:
         If the object file does not define the symbol.
     """
     with _lock:
-        # Symbols are unique in an engine. Other code of the same name, as functions made in a test may have, gets another.
+        # Symbols are unique within an engine. Different code under the same name, as in tests, gets another engine.
         fitting = (pair for pair in _engines if pair[1].get(symbol, machine_code) == machine_code)
         pair = next(fitting, None)
         if pair is None:
@@ -66,7 +66,7 @@ def _make_engine() -> Any:
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    # One reference that nobody gives back. That of `_engines` is given up when the interpreter clears this module, and
-    # llvmlite then frees the engine and unmaps its code.
+    # Leak one reference. The interpreter drops `_engines` when it clears this module, and llvmlite would then free the engine
+    # and unmap its code.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
     return engine

@@ -1,25 +1,24 @@
-"""From a Python function to LLVM's language: the only module that knows Numba's internals.
+"""Lower Python functions to LLVM IR. This is the only module that depends on Numba's internals.
 
-Numba infers types and writes LLVM's language; optimising and generating code is left to `compiler`, once for a kernel as a
-whole. Numba itself would do both for every helper: twice the time of a first run. Nothing of Numba is replaced: kernels have
-a dispatcher class and a target of their own, so other users of Numba in the same process notice nothing.
+Numba infers types and emits LLVM IR; `compiler` then optimizes each kernel as a whole. Numba itself would optimize and compile
+every helper separately, which doubles the time of a first run. Numba is not patched: kernels have their own dispatcher class
+and target, so other users of Numba in the same process are not affected.
 
-What is used beside Numba's public functions, what for, and what would happen without it:
+Private names in use, their purpose, and the cost of doing without:
 
 - `CPUContext.with_aot_codegen`, `insert_user_function`, `CPUContext.get_executable` and `Dispatcher.add_overload` (both
-  overridden), `CPUTarget`, `CPUDispatcher.targetdescr`: a target that makes no machine code for each helper, as Numba's
-  ahead-of-time compiler has. Without it, a first run takes nearly twice the time (30 s instead of 18).
+  overridden), `CPUTarget`, `CPUDispatcher.targetdescr`: a target that generates no machine code for helpers, like that of
+  Numba's ahead-of-time compiler. Without it, a first run takes 30 s instead of 18 s.
 - `AOTCodeLibrary._optimize_functions`, `_optimize_final_module` (both overridden to do nothing) and `Codegen._library_class`:
-  `compiler` optimises. Without them, a sixth more time.
-- `types.Dispatcher.get_call_type` (overridden): a helper is inferred once for all constants that it is called with. Without
-  it, a sixth more time.
-- `overloads`, `fndesc`, `call_conv`, `make_array`, `make_tuple`, `populate_array`: how a compiled function is called. Without
-  them, `compiler` cannot write the function that takes arguments from words.
-- `resolve_value_type`: how Numba knows an intrinsic. Without it, kernels cannot call one.
+  disable Numba's optimization, since `compiler` optimizes. Without them, a first run takes a sixth longer.
+- `types.Dispatcher.get_call_type` (overridden): infers a helper once for all constant arguments. Without it, a first run takes
+  a sixth longer.
+- `overloads`, `fndesc`, `call_conv`, `make_array`, `make_tuple`, `populate_array`: the calling convention of compiled
+  functions. Without them, `compiler` cannot emit the entry function.
+- `resolve_value_type`: resolves an intrinsic. Without it, kernels cannot call intrinsics.
 
-All of these are the same in the versions from 0.61.0 to 0.68.1, which are those that `pyproject.toml` allows. In a version
-in which one is missing or takes other arguments, `is_possible` says so before anything is compiled, and kernels run as
-`ordinary` describes.
+All of these are identical in Numba 0.61.0 to 0.68.1, the range that `pyproject.toml` allows. If one is missing or has a
+different signature, `is_supported` returns False before anything is compiled, and kernels run through `ordinary`.
 """
 
 from __future__ import annotations
@@ -63,33 +62,34 @@ _EXPECTED = {
     "numba.core.typing.context:BaseContext.resolve_value_type": "self, val",
     "numba.np.arrayobj:populate_array": "array, data, shape, strides, itemsize, meminfo, parent",
 }
-"""What is used of Numba that is not public: module and name, and the names of its arguments."""
+"""The private names of Numba in use, as `module:name`, and their expected parameters."""
 
 
 class Lowered(NamedTuple):
-    """A function in LLVM's language, with all that it calls.
+    """A function and everything it calls, as LLVM IR.
 
     Parameters
     ----------
     module : llvmlite.binding.ModuleRef
-        Not optimised.
-    description : numba.core.funcdesc.FunctionDescriptor
-        Its types, and its name in the module.
+        Not optimized.
+    descriptor : numba.core.funcdesc.FunctionDescriptor
+        The types of the function and its name in the module.
     """
 
     module: Any
-    description: Any
+    descriptor: Any
 
 
 @functools.cache
-def is_possible() -> bool:
-    """Whether this version of Numba has all that is used here, as expected; a warning says what it has not."""
+def is_supported() -> bool:
+    """Return True if the installed version of Numba has all private names in use. Otherwise warn once."""
     differences = find_differences()
     if differences:
         more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
         warnings.warn(
-            f"numba {numba.__version__} differs inside from the versions that bpejit knows ({differences[0]}{more}); Numba "
-            "runs the kernels, which makes each process start later: install one of the versions that bpejit asks for",
+            f"the internals of numba {numba.__version__} differ from those of the tested versions ({differences[0]}{more}); "
+            "kernels run through Numba's own dispatcher, and each process starts more slowly: install a version of numba that "
+            "bpejit requires",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -97,7 +97,7 @@ def is_possible() -> bool:
 
 
 def find_differences() -> list[str]:
-    """Return what this version of Numba lacks, or has in another form, of all that is used here."""
+    """Return a description of each private name that the installed version of Numba lacks or defines differently."""
     found = []
     for place, wanted in _EXPECTED.items():
         module, _, names = place.partition(":")
@@ -110,12 +110,12 @@ def find_differences() -> list[str]:
             parameters = inspect.signature(value).parameters.values()
             arguments = ", ".join(f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name for one in parameters)
             if arguments != wanted:
-                found.append(f"{module}.{names} takes ({arguments}), expected ({wanted})")
+                found.append(f"{module}.{names} takes ({arguments}); expected ({wanted})")
     return found
 
 
 def lower(kernel: Any, arguments: tuple[Any, ...]) -> Lowered:
-    """Write a kernel in LLVM's language, for the types of some arguments.
+    """Lower a kernel to LLVM IR for the types of the given arguments.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def lower(kernel: Any, arguments: tuple[Any, ...]) -> Lowered:
 
 @functools.cache
 def dispatcher_of(kernel: Any) -> Any:
-    """Return the object by which Numba knows a function made with `kernel` or `inline`."""
+    """Return the Numba dispatcher of a function decorated with `kernel` or `inline`."""
     return _classes().dispatcher(kernel.function, targetoptions={**ordinary.options_of(kernel), **_NO_WRAPPERS})
 
 
@@ -147,22 +147,22 @@ _NO_WRAPPERS = {"nopython": True, "boundscheck": False, "no_cpython_wrapper": Tr
 
 
 def type_of_kernel(kernel: Any) -> Any:
-    """Return the type by which Numba knows a function made with `kernel` or `inline`."""
+    """Return the Numba type of a function decorated with `kernel` or `inline`."""
     return _classes().helper_type(dispatcher_of(kernel))
 
 
 def type_of_intrinsic(function: Any) -> Any:
-    """Return the type by which Numba knows an `Intrinsic`: of `memory` as in `memory_llvm`, of `simd` as in `simd_llvm`."""
+    """Return the Numba type of an `Intrinsic`, from its definition in `memory_llvm` or `simd_llvm`."""
     from numba.core.registry import cpu_target
 
     module = importlib.import_module(f"{function.__module__}_llvm")
     context = cpu_target.typing_context
-    context.refresh()  # makes what the module has defined known
+    context.refresh()  # registers the definitions of the module
     return context.resolve_value_type(getattr(module, function.__name__))
 
 
 def target_context() -> Any:
-    """Return the target for which functions are written."""
+    """Return the target context for which functions are lowered."""
     return _classes().context
 
 
@@ -174,13 +174,13 @@ class _Classes(NamedTuple):
 
 @functools.cache
 def _classes() -> _Classes:
-    """Derive from Numba's classes, which must be as expected (see `find_differences`)."""
+    """Derive the classes described above. Requires that `find_differences` returns an empty list."""
     from numba.core import types
     from numba.core.codegen import AOTCodeLibrary
     from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 
     class Library(AOTCodeLibrary):  # type: ignore[misc]
-        """Code that is never optimised by Numba."""
+        """A library that Numba does not optimize."""
 
         def _optimize_functions(self, ll_module: Any) -> None:
             pass
@@ -189,27 +189,26 @@ def _classes() -> _Classes:
             pass
 
     class HelperType(types.Dispatcher):  # type: ignore[misc]
-        """The type of a function that kernels call: a constant argument is one of its type, no more."""
+        """The type of a helper, which is not specialized for constant arguments."""
 
         def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
-            # Numba would infer a function once for each constant, and again for what is only at first one, like a sum that
-            # begins with 0: a sixth of the time of a first run. Once the function is copied into its caller, LLVM knows the
-            # constant.
+            # Numba would infer a function again for each constant argument, and for variables that are initialized with a
+            # constant: a sixth of the time of a first run. LLVM propagates the constants after inlining.
             return super().get_call_type(context, tuple(map(types.unliteral, args)), kws)
 
     context = cpu_target.target_context.with_aot_codegen("bpejit")
     context.codegen()._library_class = Library
-    # By what this returns, Numba finds the function again where it is called.
+    # Numba uses the returned object as a key for the function where it is called.
     context.get_executable = lambda library, fndesc, env: object()
 
     class Target(CPUTarget):  # type: ignore[misc]
-        """A target that ends with LLVM's language."""
+        """A target that stops at LLVM IR."""
 
         target_context = context
         typing_context = cpu_target.typing_context
 
     class Dispatcher(CPUDispatcher):  # type: ignore[misc]
-        """A function that is never called by Python."""
+        """A dispatcher of functions that are never called from Python."""
 
         targetdescr = Target("cpu")
 

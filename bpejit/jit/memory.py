@@ -1,7 +1,7 @@
-"""The few operations on memory that plain Numba has no words for.
+"""Operations on memory and integers that Numba lacks.
 
-Each is an LLVM intrinsic of a few instructions (`memory_llvm`); here they are in plain Python, with the same value, for
-`NUMBA_DISABLE_JIT=1` and for the reader. Indices are not checked. Multi-byte values are little-endian.
+Each operation is implemented here in Python, for `NUMBA_DISABLE_JIT=1` and as a reference, and in `memory_llvm` as a few
+instructions of LLVM IR with the same result. Indices are not checked. Multi-byte values are little-endian.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 
 
 class Intrinsic:
-    """A function that compiles to LLVM instructions: the function of the same name in `memory_llvm` or `simd_llvm`."""
+    """A function that compiles to LLVM IR: the function of the same name in `memory_llvm` or `simd_llvm`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
-        """Do it in plain Python."""
+        """Call the Python implementation."""
         return self.function(*arguments)
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes this object for, where a kernel that it compiles calls it."""
+        """The Numba type of this object in a kernel that calls it."""
         from bpejit.jit.lowering import type_of_intrinsic
 
         return type_of_intrinsic(self.function)
@@ -34,7 +34,7 @@ class Intrinsic:
 
 @Intrinsic
 def array_at(addresses: Any, number: Any, element: Any) -> Any:
-    """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+    """Return an array of `element`s, given by its address and size in `addresses[2 * number:2 * number + 2]` (int64)."""
     size = int(addresses[2 * number + 1])
     n_bytes = size * np.dtype(element).itemsize
     return np.frombuffer((ctypes.c_char * n_bytes).from_address(int(addresses[2 * number])), dtype=element)
@@ -42,14 +42,14 @@ def array_at(addresses: Any, number: Any, element: Any) -> Any:
 
 @Intrinsic
 def load_u64(array: Any, index: Any) -> Any:
-    """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+    """Return the eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
     at = int(index) * array.itemsize
     return np.uint64(int.from_bytes(array.view(np.uint8)[at : at + 8].tobytes(), "little"))
 
 
 @Intrinsic
 def store_u64(array: Any, index: Any, value: Any) -> None:
-    """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+    """Store the uint64 `value` in the eight bytes at `array[index]` (any element type, any alignment)."""
     bytes_of = array.view(np.uint8)
     at = int(index) * array.itemsize
     bytes_of[at : at + 8] = np.frombuffer(int(value).to_bytes(8, "little"), dtype=np.uint8)
@@ -57,23 +57,23 @@ def store_u64(array: Any, index: Any, value: Any) -> None:
 
 @Intrinsic
 def prefetch(array: Any, index: Any) -> None:
-    """Ask for the cache line of `array[index]`; nothing to do in plain Python."""
+    """Prefetch the cache line of `array[index]`; no operation in plain Python."""
 
 
 @Intrinsic
 def fold_multiply(a: Any, b: Any) -> Any:
-    """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+    """Return the high half XOR the low half of the 128-bit product of two uint64, the mixing step of the hashes."""
     product = int(a) * int(b)
     return np.uint64((product ^ (product >> 64)) & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 @Intrinsic
 def bit_length(value: Any) -> Any:
-    """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+    """Return the number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
     return np.uint64(int(value).bit_length())
 
 
 @Intrinsic
 def count_ones(value: Any) -> Any:
-    """Number of ones among the bits of a uint64, as uint64."""
+    """Return the number of ones among the bits of a uint64, as uint64."""
     return np.uint64(int(value).bit_count())

@@ -1,4 +1,4 @@
-"""The operations of `memory` as LLVM's instructions; loaded only when a kernel is compiled."""
+"""The operations of `memory` in LLVM IR; loaded only when a kernel is compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numba.np.arrayobj import populate_array
 
 
 def address_of(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
-    """Address of `array[index]` as a byte pointer."""
+    """Return the address of `array[index]` as a byte pointer."""
     data = context.make_array(array_type)(context, builder, array).data
     index = context.cast(builder, index, index_type, types.uint64)
     return builder.bitcast(builder.gep(data, [index]), ir.IntType(8).as_pointer())
@@ -20,7 +20,7 @@ def address_of(context: Any, builder: Any, array_type: Any, array: Any, index_ty
 
 @intrinsic
 def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
-    """The eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
+    """Return the eight bytes at `array[index]` (any element type, any alignment) as one uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
@@ -32,7 +32,7 @@ def load_u64(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store_u64(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """Write the uint64 `value` over the eight bytes that start at `array[index]` (any element type, any alignment)."""
+    """Store the uint64 `value` in the eight bytes at `array[index]` (any element type, any alignment)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
@@ -44,7 +44,7 @@ def store_u64(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of `array[index]`; never faults, changes nothing."""
+    """Prefetch the cache line of `array[index]`; this never faults."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
@@ -63,7 +63,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def fold_multiply(typing_context: Any, a: Any, b: Any) -> Any:
-    """High half XOR low half of the 128-bit product of two uint64: the mixing step of the hashes."""
+    """Return the high half XOR the low half of the 128-bit product of two uint64, the mixing step of the hashes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)
@@ -76,7 +76,7 @@ def fold_multiply(typing_context: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def bit_length(typing_context: Any, value: Any) -> Any:
-    """Number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
+    """Return the number of bits of a uint64 without its leading zeros, as uint64; 0 for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
@@ -87,7 +87,7 @@ def bit_length(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def count_ones(typing_context: Any, value: Any) -> Any:
-    """Number of ones among the bits of a uint64, as uint64."""
+    """Return the number of ones among the bits of a uint64, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -97,7 +97,7 @@ def count_ones(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def array_at(typing_context: Any, addresses: Any, number: Any, element: Any) -> Any:
-    """The array of `element`s whose address and size are entries `2 * number` and the next of an int64 array."""
+    """Return an array of `element`s, given by its address and size in `addresses[2 * number:2 * number + 2]` (int64)."""
     array_type = types.Array(element.dtype, 1, "C")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,15 +1,16 @@
-"""Kernels that were compiled when the package was built: a shared library for each of some levels of the processor.
+"""Load kernels that were compiled when the package was built: one shared library for each supported level of the processor.
 
-Wheels for a platform have them (`make wheel`); other wheels, and a checkout, have none. The system's own loader loads a
-library, so that neither Numba nor LLVM is imported. A library is used if all of these fit; else kernels are compiled here:
+Platform wheels include these libraries (`make wheel`); other wheels and a checkout do not. The system's dynamic linker loads a
+library, so neither Numba nor LLVM is imported. A library is used only if all of the following match. Otherwise kernels are
+compiled on this machine.
 
-- the sources of the kernels and of this folder, by a hash;
-- the layout of Python's objects, by the size of their head: builds of Python without GIL have a longer one. Where NumPy's
-  arrays have their fields is a part of its stable interface.
-- the processor: the highest level that it has is taken, or that which `BPEJIT_CPU` names. With `NUMBA_CPU_NAME` and its like,
-  which may ask for anything, kernels are compiled.
+- The sources of the kernels and of the JIT layer, by hash.
+- The layout of Python objects, by the size of the object header, which is larger in free-threaded builds of Python. The offsets
+  of the fields of NumPy arrays are part of NumPy's stable ABI.
+- The processor. The highest level that it supports is used, or the level named by `BPEJIT_CPU`. If `NUMBA_CPU_NAME` or a
+  related variable is set, kernels are compiled.
 
-A library that was loaded is never unloaded.
+A loaded library is never unloaded.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from typing import NamedTuple
 from bpejit.jit import fingerprint, target
 
 FOLDER = Path(__file__).parent / "compiled"
-"""Where the libraries are, each named by its level, and the index."""
+"""Folder of the libraries, named by level, and of the index."""
 
 INDEX = "index.json"
 
 LEVELS = ("x86-64-v4-vbmi", "x86-64-v3")
-"""Levels that libraries are made for (see `target.LEVELS`), highest first."""
+"""Levels for which libraries are built (see `target.LEVELS`), highest first."""
 
-_NAMES_OF_LINUX = {
+_LINUX_NAMES = {
     "64bit": "lm",
     "avx512vbmi2": "avx512_vbmi2",
     "bmi": "bmi1",
@@ -44,11 +45,11 @@ _NAMES_OF_LINUX = {
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
 }
-"""What Linux calls the instructions whose names in LLVM differ."""
+"""Linux names of instruction sets, by LLVM name, where the two differ."""
 
 
 class Shipped(NamedTuple):
-    """A kernel that was compiled for some types.
+    """A kernel compiled for one combination of argument types.
 
     Parameters
     ----------
@@ -62,14 +63,14 @@ class Shipped(NamedTuple):
 
 
 def find(name: str, signature: str) -> Shipped | None:
-    """Return a kernel for arguments of some types, if it was compiled when the package was built.
+    """Return the kernel for the given argument types if the package includes it, or None.
 
     Parameters
     ----------
     name : str
         Module and function.
     signature : str
-        The types, as text.
+        The argument types.
     """
     opened = _open()
     if opened is None:
@@ -90,12 +91,12 @@ def name_of(name: str, signature: str) -> str:
 
 
 def is_available() -> bool:
-    """Whether this process uses kernels that were compiled when the package was built."""
+    """Return True if this process uses kernels that were compiled when the package was built."""
     return _open() is not None
 
 
 def describe_build() -> dict[str, object]:
-    """Return what libraries depend on, apart from the processor: the index has the values of the build."""
+    """Return the properties, other than the processor, that must match those of the build, which are stored in the index."""
     return {"sources": fingerprint.of_sources(), "head": object.__basicsize__, "platform": _platform()}
 
 
@@ -105,7 +106,7 @@ def _platform() -> str:
 
 @functools.cache
 def _open() -> tuple[ctypes.CDLL, dict[str, tuple[str, tuple[str, ...] | str]]] | None:
-    """Load the library for this process; return it and the names and results of the kernels in it."""
+    """Load the library for this process. Return it with the symbols and result types of its kernels."""
     try:
         index = json.loads((FOLDER / INDEX).read_bytes())
     except (OSError, ValueError):
@@ -116,7 +117,7 @@ def _open() -> tuple[ctypes.CDLL, dict[str, tuple[str, tuple[str, ...] | str]]] 
     try:
         return None if level is None else (ctypes.CDLL(str(FOLDER / f"{level}.so")), index["kernels"])
     except OSError:
-        return None  # a system that maps no code from there
+        return None  # for example on a file system mounted with noexec
 
 
 def _choose_level() -> str | None:
@@ -131,7 +132,7 @@ def _choose_level() -> str | None:
 
 
 def _read_features() -> frozenset[str]:
-    """Return which instructions the processor has and the system allows, by LLVM's names, as far as a level needs them."""
+    """Return the LLVM names of the supported instruction sets, limited to those that the levels use."""
     try:
         with Path("/proc/cpuinfo").open("rb") as file:
             lines = file.read(1 << 14).split(b"\n\n")[0].decode("ascii", "replace").splitlines()
@@ -139,4 +140,4 @@ def _read_features() -> frozenset[str]:
         return frozenset()
     flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
     known = frozenset().union(*target.LEVELS.values())
-    return frozenset(name for name in known if _NAMES_OF_LINUX.get(name, name) in flags)
+    return frozenset(name for name in known if _LINUX_NAMES.get(name, name) in flags)

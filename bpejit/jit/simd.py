@@ -1,6 +1,6 @@
-"""Operations on many numbers at once: what wide registers do, and plain Numba has no words for.
+"""Operations on wide registers (SIMD) that Numba lacks.
 
-As in `memory`, each is here in plain Python, with the same value, and in `simd_llvm` as LLVM IR.
+As in `memory`, each operation is implemented here in Python, and in `simd_llvm` in LLVM IR with the same result.
 """
 
 from __future__ import annotations
@@ -12,76 +12,75 @@ import numpy as np
 from bpejit.jit.memory import Intrinsic
 
 CONTEXT_BEFORE = 3
-"""Characters of a context before the place that it is about."""
+"""Number of characters of a context before its position."""
 
 CONTEXT_SIZE = 5
-"""Characters of a context."""
+"""Number of characters of a context."""
 
 
 @Intrinsic
 def has_avx512_vbmi() -> Any:
-    """Whether what is about 64 places or characters may be called: a constant of the compiled code.
+    """Return True if the operations on 64 positions or characters are available; a constant in compiled code.
 
-    They want a processor that looks up 64 bytes in a table of 128 at once, and writes down the places of 64 bits: x86-64 with
-    AVX-512 VBMI and VBMI2. In plain Python every processor has.
+    They need AVX-512 VBMI and VBMI2: 64 lookups at once in a table of 128 bytes, and compression of 64 bytes by a mask. In
+    plain Python the result is always True.
     """
     return True
 
 
 @Intrinsic
 def match_contexts(text: Any, position: Any, rules: Any, number: Any) -> Any:
-    """For the 64 places from `position` on, whether their contexts are in a box of a set of tables, as bits.
+    """Return the positions whose contexts are in a box of a set of tables, as bits of a uint64.
 
     Parameters
     ----------
     text : uint8[:] or uint32[:], in
-        ASCII characters or classes of characters, a byte each. From CONTEXT_BEFORE bytes before the first place on,
-        63 + CONTEXT_SIZE are read. Of a byte beyond ASCII the high bit is ignored.
+        ASCII characters or character classes, one byte each. 63 + CONTEXT_SIZE bytes are read, from CONTEXT_BEFORE bytes before
+        the first position. The high bit of each byte is ignored.
     position : uint64
-        Where in `text` the byte behind the first place is, counted in its own elements.
+        The first of 64 positions: the index of the element of `text` after it.
     rules : uint8 [sets * CONTEXT_SIZE * 128], in
         See `bpejit.splitting.local_rules`.
     number : int
-        Which set of tables.
+        The index of the set of tables.
     """
     tables = rules.reshape(-1, CONTEXT_SIZE, 128)[int(number)]
     first = int(position) * text.itemsize - CONTEXT_BEFORE
     text = text.view(np.uint8)
     boxes = np.full(64, 0xFF, dtype=np.uint8)
-    for place, table in enumerate(tables):
-        boxes &= table[text[first + place : first + place + 64] & 0x7F]
+    for slot, table in enumerate(tables):
+        boxes &= table[text[first + slot : first + slot + 64] & 0x7F]
     return _as_word(boxes != 0)
 
 
 @Intrinsic
-def find_wide(text: Any, position: Any) -> Any:
-    """For the 64 places from `position` on, whether there is a byte beyond ASCII in their contexts, as bits."""
+def find_non_ascii(text: Any, position: Any) -> Any:
+    """Return which of the 64 positions from `position` have a non-ASCII byte in their context, as bits of a uint64."""
     first = int(position) - CONTEXT_BEFORE
-    wide = np.zeros(64, dtype=np.bool_)
-    for place in range(CONTEXT_SIZE):
-        wide |= text[first + place : first + place + 64] > 0x7F
-    return _as_word(wide)
+    non_ascii = np.zeros(64, dtype=np.bool_)
+    for slot in range(CONTEXT_SIZE):
+        non_ascii |= text[first + slot : first + slot + 64] > 0x7F
+    return _as_word(non_ascii)
 
 
 @Intrinsic
-def read_characters(text: Any, position: Any, class_of: Any, scratch: Any, places: Any, classes: Any) -> Any:
-    """Read sixteen characters of UTF-8; return how many bytes they have, as uint64.
+def read_characters(text: Any, position: Any, class_of: Any, scratch: Any, positions: Any, classes: Any) -> Any:
+    """Read sixteen characters of UTF-8; return their size in bytes, as uint64.
 
-    0 is returned if one of them is not well-formed, or if they and the first byte behind them have more than 64 bytes; what is
-    written then does not count.
+    Returns 0 if one of them is not valid, or if they and the next byte do not fit into 64 bytes. The output is then undefined.
 
     Parameters
     ----------
     text : uint8[:], in
         67 bytes from `position` on are read.
     position : uint64
-        Where the first character begins.
+        The start of the first character.
     class_of : uint8 [0x110000], in
     scratch : uint32[:], out
-    places : uint64
-        Where in `scratch` the places of the characters go.
+    positions : uint64
+        The index in `scratch` at which the positions of the characters are written.
     classes : uint64
-        Where in `scratch` their classes go: 16 bytes.
+        The index in `scratch` at which their classes are written, as 16 bytes.
     """
     at = int(position)
     stop = at + 63
@@ -89,7 +88,7 @@ def read_characters(text: Any, position: Any, class_of: Any, scratch: Any, place
         width = next((w for w in range(1, 5) if _is_character(text[at : at + w].tobytes())), 0)
         if not width:
             return np.uint64(0)
-        scratch[int(places) + i] = at
+        scratch[int(positions) + i] = at
         scratch.view(np.uint8)[4 * int(classes) + i] = class_of[ord(text[at : at + width].tobytes().decode())]
         at += width
     if at > stop or text[at] & 0xC0 == 0x80:
@@ -105,14 +104,14 @@ def _is_character(data: bytes) -> bool:
 
 
 @Intrinsic
-def write_chosen(scratch: Any, index: Any, places: Any, bits: Any) -> Any:
-    """Write `scratch[places + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return how many, as uint64.
+def write_selected(scratch: Any, index: Any, first: Any, bits: Any) -> Any:
+    """Write `scratch[first + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
 
-    Up to 64 entries behind `index` are overwritten.
+    Up to 64 entries from `index` on are overwritten.
     """
-    chosen = [scratch[int(places) + i] for i in range(64) if int(bits) >> i & 1]
-    scratch[int(index) : int(index) + len(chosen)] = chosen
-    return np.uint64(len(chosen))
+    selected = [scratch[int(first) + i] for i in range(64) if int(bits) >> i & 1]
+    scratch[int(index) : int(index) + len(selected)] = selected
+    return np.uint64(len(selected))
 
 
 def _as_word(truths: Any) -> Any:
@@ -120,31 +119,32 @@ def _as_word(truths: Any) -> Any:
 
 
 @Intrinsic
-def write_places(ends: Any, index: Any, position: Any, bits: Any) -> Any:
-    """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return how many, as uint64.
+def write_bit_positions(ends: Any, index: Any, position: Any, bits: Any) -> Any:
+    """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
 
-    Up to 64 entries behind `index` are overwritten.
+    Up to 64 entries from `index` on are overwritten.
     """
-    places = [int(position) + i for i in range(64) if int(bits) >> i & 1]
-    ends[int(index) : int(index) + len(places)] = places
-    return np.uint64(len(places))
+    positions = [int(position) + i for i in range(64) if int(bits) >> i & 1]
+    ends[int(index) : int(index) + len(positions)] = positions
+    return np.uint64(len(positions))
 
 
 @Intrinsic
 def begin_merge(text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> None:
-    """Write what a pre-token is before its first merge: its bytes to 16 lanes, and the ranks of its pairs to the 16 behind.
+    """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16.
 
     Parameters
     ----------
     text : uint8[:], in
         Readable up to `start + 17`.
     start, length : uint64
-        At most 16 bytes.
+        The pre-token, at most 16 bytes.
     byte_pairs : uint32 [65536], in
+        The rank of each pair of bytes.
     lanes : uint32[:], out
-        32 are written. Behind the last pair the ranks are the largest number.
+        32 lanes are written. The ranks after the last pair are 0xFFFFFFFF.
     first : uint64
-        Where in `lanes` the 32 are: first the tokens, then the ranks.
+        The index in `lanes` of 16 tokens, followed by 16 ranks.
     """
     tokens, ranks = _halves(lanes, first)
     byte = np.zeros(17, dtype=np.uint32)
@@ -163,21 +163,23 @@ def lowest_rank(lanes: Any, first: Any) -> Any:
 
 
 @Intrinsic
-def merge_lane(lanes: Any, first: Any, lane: Any, token: Any, before: Any, behind: Any) -> None:
-    """Put a token in the place of two, and write the ranks of its pairs.
+def merge_lane(lanes: Any, first: Any, lane: Any, token: Any, before: Any, after: Any) -> None:
+    """Replace two adjacent tokens by one, and write the ranks of its pairs.
 
     Parameters
     ----------
     lanes : uint32[:], in-out
     first : uint64
+        As in `begin_merge`.
     lane : uint64
-        The lane of the first of the two.
+        The lane of the first of the two tokens.
     token : uint64
-    before, behind : uint64
-        Ranks of the pairs that the token is the second and the first of; `before` does not matter in lane 0.
+        The new token.
+    before, after : uint64
+        The ranks of its pairs with the previous and with the next token; `before` is ignored in lane 0.
     """
     at = int(lane)
-    for half, new, fill in zip(_halves(lanes, first), (token, behind), (0, 0xFFFF_FFFF), strict=True):
+    for half, new, fill in zip(_halves(lanes, first), (token, after), (0, 0xFFFF_FFFF), strict=True):
         half[at:] = np.append(half[at + 1 :], np.uint32(fill))
         half[at] = new
     if at:

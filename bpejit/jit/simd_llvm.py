@@ -1,4 +1,4 @@
-"""The operations of `lanes` in LLVM's language; loaded only when a kernel is compiled."""
+"""The operations of `simd` in LLVM IR; loaded only when a kernel is compiled."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 _LANES = 64
 _BYTES = ir.VectorType(ir.IntType(8), _LANES)
 _TRUTHS = ir.VectorType(ir.IntType(1), _LANES)
-_PLACES = ir.VectorType(ir.IntType(32), 16)
+_WORDS = ir.VectorType(ir.IntType(32), 16)
 
 
 @intrinsic
 def has_avx512_vbmi(typing_context: Any) -> Any:
-    """Whether what is about 64 places or characters may be called: a constant of the compiled code."""
+    """Return True if the operations on 64 positions or characters are available; a constant in compiled code."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return ir.IntType(1)(target.current().has_avx512_vbmi)
@@ -41,7 +41,7 @@ def _as_bits(builder: Any, comparison: str, lanes: Any) -> Any:
 
 @intrinsic
 def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, number: Any) -> Any:
-    """For the 64 places from `position` on, whether their contexts are in a box of a set of tables, as bits."""
+    """Return the positions whose contexts are in a box of a set of tables, as bits of a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if not target.current().has_avx512_vbmi:
@@ -55,9 +55,9 @@ def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, nu
             builder.module, ir.FunctionType(_BYTES, [_BYTES] * 3), "llvm.x86.avx512.vpermi2var.qi.512"
         )
         boxes = None
-        for place in range(CONTEXT_SIZE):
-            characters = _load_bytes(builder, start, place - CONTEXT_BEFORE)
-            halves = (_load_bytes(builder, table, 128 * place + half) for half in (0, 64))
+        for slot in range(CONTEXT_SIZE):
+            characters = _load_bytes(builder, start, slot - CONTEXT_BEFORE)
+            halves = (_load_bytes(builder, table, 128 * slot + half) for half in (0, 64))
             found = builder.call(look_up, [next(halves), characters, next(halves)])
             boxes = found if boxes is None else builder.and_(boxes, found)
         return _as_bits(builder, "!=", boxes)
@@ -66,30 +66,30 @@ def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, nu
 
 
 @intrinsic
-def find_wide(typing_context: Any, text: Any, position: Any) -> Any:
-    """For the 64 places from `position` on, whether there is a byte beyond ASCII in their contexts, as bits."""
+def find_non_ascii(typing_context: Any, text: Any, position: Any) -> Any:
+    """Return which of the 64 positions from `position` have a non-ASCII byte in their context, as bits of a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         either = _load_bytes(builder, start, -CONTEXT_BEFORE)
-        for place in range(1, CONTEXT_SIZE):
-            either = builder.or_(either, _load_bytes(builder, start, place - CONTEXT_BEFORE))
+        for slot in range(1, CONTEXT_SIZE):
+            either = builder.or_(either, _load_bytes(builder, start, slot - CONTEXT_BEFORE))
         return _as_bits(builder, "<", either)
 
     return types.uint64(text, position), generate
 
 
 def _compress_bytes(builder: Any) -> Any:
-    """The function that moves the chosen ones of 64 bytes together."""
+    """Return the function that compresses 64 bytes by a mask."""
     kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES, _TRUTHS])
     return cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v64i8")
 
 
 @intrinsic
-def write_places(typing_context: Any, ends: Any, index: Any, position: Any, bits: Any) -> Any:
-    """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return how many.
+def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: Any, bits: Any) -> Any:
+    """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
 
-    Up to 64 entries behind `index` are overwritten.
+    Up to 64 entries from `index` on are overwritten.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -104,10 +104,10 @@ def write_places(typing_context: Any, ends: Any, index: Any, position: Any, bits
         base = _splat(builder, position)
 
         def write(part: int) -> None:
-            lanes = ir.Constant(_PLACES, list(range(16 * part, 16 * part + 16)))
-            some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _PLACES)
+            lanes = ir.Constant(_WORDS, list(range(16 * part, 16 * part + 16)))
+            some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
             place = builder.gep(start, [ir.IntType(64)(64 * part)])
-            builder.store(builder.add(some, base), builder.bitcast(place, _PLACES.as_pointer()), align=4)
+            builder.store(builder.add(some, base), builder.bitcast(place, _WORDS.as_pointer()), align=4)
 
         count = builder.ctpop(bits)
         write(0)
@@ -120,49 +120,49 @@ def write_places(typing_context: Any, ends: Any, index: Any, position: Any, bits
     return types.uint64(ends, index, position, types.uint64), generate
 
 
-_NONE = ir.Constant(_PLACES, [0xFFFF_FFFF] * 16)
-_LANE = ir.Constant(_PLACES, list(range(16)))
+_NONE = ir.Constant(_WORDS, [0xFFFF_FFFF] * 16)
+_LANE = ir.Constant(_WORDS, list(range(16)))
 _SIXTEEN_TRUTHS = ir.VectorType(ir.IntType(1), 16)
 _SIXTEEN_BYTES = ir.VectorType(ir.IntType(8), 16)
 
 
 def _splat(builder: Any, value: Any) -> Any:
-    """Sixteen lanes with the same number."""
-    undefined = ir.Constant(_PLACES, ir.Undefined)
+    """Return sixteen lanes with the same number."""
+    undefined = ir.Constant(_WORDS, ir.Undefined)
     first = builder.insert_element(undefined, builder.trunc(value, ir.IntType(32)), ir.IntType(32)(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_PLACES, [0] * 16))
+    return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * 16))
 
 
 def _lanes_at(builder: Any, start: Any, part: int) -> Any:
-    return builder.bitcast(builder.gep(start, [ir.IntType(64)(64 * part)]), _PLACES.as_pointer())
+    return builder.bitcast(builder.gep(start, [ir.IntType(64)(64 * part)]), _WORDS.as_pointer())
 
 
 def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
-    """The entries of a uint32 table at sixteen indices, where they are wanted."""
+    """Return the entries of a uint32 table at sixteen indices under a mask, and `otherwise` in the other lanes."""
     kind = ir.VectorType(table.type, 16)
     words = ir.VectorType(ir.IntType(64), 16)
     function = cgutils.get_or_insert_function(
         builder.module,
-        ir.FunctionType(_PLACES, [kind, ir.IntType(32), _SIXTEEN_TRUTHS, _PLACES]),
+        ir.FunctionType(_WORDS, [kind, ir.IntType(32), _SIXTEEN_TRUTHS, _WORDS]),
         "llvm.masked.gather.v16i32.v16p0",
     )
     undefined = ir.Constant(words, ir.Undefined)
     start = builder.insert_element(undefined, builder.ptrtoint(table, ir.IntType(64)), ir.IntType(32)(0))
-    start = builder.shuffle_vector(start, undefined, ir.Constant(_PLACES, [0] * 16))
+    start = builder.shuffle_vector(start, undefined, ir.Constant(_WORDS, [0] * 16))
     offset = builder.shl(builder.zext(index, words), ir.Constant(words, [2] * 16))
     return builder.call(function, [builder.inttoptr(builder.add(start, offset), kind), ir.IntType(32)(4), wanted, otherwise])
 
 
 def _shifted(builder: Any, lanes: Any, mask: int, shift: int) -> Any:
-    kept = builder.and_(lanes, ir.Constant(_PLACES, [mask] * 16))
-    return builder.shl(kept, ir.Constant(_PLACES, [shift] * 16)) if shift else kept
+    kept = builder.and_(lanes, ir.Constant(_WORDS, [mask] * 16))
+    return builder.shl(kept, ir.Constant(_WORDS, [shift] * 16)) if shift else kept
 
 
 @intrinsic
 def read_characters(
-    typing_context: Any, text: Any, position: Any, class_of: Any, scratch: Any, places: Any, classes: Any
+    typing_context: Any, text: Any, position: Any, class_of: Any, scratch: Any, positions: Any, classes: Any
 ) -> Any:
-    """Read sixteen characters of UTF-8; return how many bytes they have, as uint64."""
+    """Read sixteen characters of UTF-8; return their size in bytes, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if not target.current().has_avx512_vbmi:
@@ -173,13 +173,13 @@ def read_characters(
         begins = builder.icmp_signed(">", _load_bytes(builder, start, 0), ir.Constant(_BYTES, [-65] * _LANES))
 
         def chosen(values: Any, first: int = 0) -> Any:
-            """The values of the sixteen characters that begin in lanes of 64 bytes."""
+            """Select the values in the lanes where the first sixteen characters start."""
             packed = builder.call(compress, [values, ir.Constant(_BYTES, None), begins])
-            lanes = ir.Constant(_PLACES, list(range(first, first + 16)))
-            return builder.zext(builder.shuffle_vector(packed, ir.Constant(_BYTES, ir.Undefined), lanes), _PLACES)
+            lanes = ir.Constant(_WORDS, list(range(first, first + 16)))
+            return builder.zext(builder.shuffle_vector(packed, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
 
         def number(value: int) -> Any:
-            return ir.Constant(_PLACES, [value] * 16)
+            return ir.Constant(_WORDS, [value] * 16)
 
         def below(value: int) -> Any:
             return builder.icmp_unsigned("<", first, number(value))
@@ -214,26 +214,26 @@ def read_characters(
             good = builder.and_(good, test)
         table = context.make_array(kinds[2])(context, builder, arguments[2]).data
         words = builder.bitcast(table, ir.IntType(32).as_pointer())
-        # Whole words, so that nothing behind the table is read.
-        found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_PLACES, None))
+        # Aligned words are loaded, so that no byte after the table is read.
+        found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_WORDS, None))
         kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
         out = address_of(context, builder, kinds[3], arguments[3], kinds[5], arguments[5])
         builder.store(kind, builder.bitcast(out, _SIXTEEN_BYTES.as_pointer()), align=1)
         out = address_of(context, builder, kinds[3], arguments[3], kinds[4], arguments[4])
         here = context.cast(builder, arguments[1], kinds[1], types.uint64)
-        builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(out, _PLACES.as_pointer()), align=4)
+        builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(out, _WORDS.as_pointer()), align=4)
         is_good = builder.icmp_unsigned("==", builder.bitcast(good, ir.IntType(16)), ir.IntType(16)(0xFFFF))
-        # Otherwise the first byte would be passed over.
+        # Otherwise a continuation byte at the start would be skipped.
         is_good = builder.and_(is_good, builder.extract_element(begins, ir.IntType(32)(0)))
         size = builder.zext(builder.extract_element(following, ir.IntType(32)(15)), ir.IntType(64))
         return builder.select(is_good, size, ir.IntType(64)(0))
 
-    return types.uint64(text, position, class_of, scratch, places, classes), generate
+    return types.uint64(text, position, class_of, scratch, positions, classes), generate
 
 
 @intrinsic
-def write_chosen(typing_context: Any, scratch: Any, index: Any, places: Any, bits: Any) -> Any:
-    """Write `scratch[places + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return how many."""
+def write_selected(typing_context: Any, scratch: Any, index: Any, first: Any, bits: Any) -> Any:
+    """Write `scratch[first + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if not target.current().has_avx512_vbmi:
@@ -243,7 +243,7 @@ def write_chosen(typing_context: Any, scratch: Any, index: Any, places: Any, bit
         source = address_of(context, builder, kinds[0], arguments[0], kinds[2], arguments[2])
         compress = cgutils.get_or_insert_function(
             builder.module,
-            ir.FunctionType(_PLACES, [_PLACES, _PLACES, _SIXTEEN_TRUTHS]),
+            ir.FunctionType(_WORDS, [_WORDS, _WORDS, _SIXTEEN_TRUTHS]),
             "llvm.x86.avx512.mask.compress.v16i32",
         )
         count = ir.IntType(64)(0)
@@ -253,21 +253,21 @@ def write_chosen(typing_context: Any, scratch: Any, index: Any, places: Any, bit
                 compress,
                 [
                     builder.load(_lanes_at(builder, source, part), align=4),
-                    ir.Constant(_PLACES, None),
+                    ir.Constant(_WORDS, None),
                     builder.bitcast(some, _SIXTEEN_TRUTHS),
                 ],
             )
             place = builder.gep(out, [builder.shl(count, ir.IntType(64)(2))])
-            builder.store(chosen, builder.bitcast(place, _PLACES.as_pointer()), align=4)
+            builder.store(chosen, builder.bitcast(place, _WORDS.as_pointer()), align=4)
             count = builder.add(count, builder.zext(builder.ctpop(some), ir.IntType(64)))
         return count
 
-    return types.uint64(scratch, index, places, types.uint64), generate
+    return types.uint64(scratch, index, first, types.uint64), generate
 
 
 @intrinsic
 def begin_merge(typing_context: Any, text: Any, start: Any, length: Any, byte_pairs: Any, lanes: Any, first: Any) -> Any:
-    """Write what a pre-token is before its first merge: its bytes to 16 lanes, and the ranks of its pairs to the 16 behind."""
+    """Write the initial state of a pre-token: its bytes to 16 lanes, and the ranks of its pairs to the next 16."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = signature.args
@@ -275,11 +275,11 @@ def begin_merge(typing_context: Any, text: Any, start: Any, length: Any, byte_pa
 
         def load(offset: int) -> Any:
             place = builder.gep(first, [ir.IntType(64)(offset)])
-            return builder.zext(builder.load(builder.bitcast(place, _SIXTEEN_BYTES.as_pointer()), align=1), _PLACES)
+            return builder.zext(builder.load(builder.bitcast(place, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
 
         byte = load(0)
-        pair = builder.or_(builder.shl(byte, ir.Constant(_PLACES, [8] * 16)), load(1))
-        wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_PLACES, [1] * 16)), _splat(builder, arguments[2]))
+        pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
+        wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
         ranks = _gather(builder, table, pair, wanted, _NONE)
         place = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
@@ -298,7 +298,7 @@ def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
         place = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         ranks = builder.load(_lanes_at(builder, place, 1), align=4)
         reduce = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.IntType(32), [_PLACES]), "llvm.vector.reduce.umin.v16i32"
+            builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
         )
         lowest = builder.zext(builder.call(reduce, [ranks]), ir.IntType(64))
         bits = builder.bitcast(builder.icmp_unsigned("==", ranks, _splat(builder, lowest)), ir.IntType(16))
@@ -309,20 +309,20 @@ def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
 
 
 @intrinsic
-def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: Any, before: Any, behind: Any) -> Any:
-    """Put a token in the place of two, and write the ranks of its pairs."""
+def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: Any, before: Any, after: Any) -> Any:
+    """Replace two adjacent tokens by one, and write the ranks of its pairs."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         lane = _splat(builder, arguments[2])
-        one = ir.Constant(_PLACES, [1] * 16)
+        one = ir.Constant(_WORDS, [1] * 16)
         here = builder.icmp_unsigned("==", _LANE, lane)
         left = builder.icmp_unsigned("==", builder.add(_LANE, one), lane)
         above = builder.icmp_unsigned(">", _LANE, lane)
-        following = ir.Constant(_PLACES, list(range(1, 17)))
+        following = ir.Constant(_WORDS, list(range(1, 17)))
 
         def closed(part: int, new: Any) -> Any:
-            """The lanes of a part without the one behind `lane`, and `new` in that."""
+            """Return the lanes of a part with `new` in `lane`, and the lanes after it shifted down by one."""
             old = builder.load(_lanes_at(builder, place, part), align=4)
             moved = builder.shuffle_vector(old, _NONE, following)
             return builder.select(here, _splat(builder, new), builder.select(above, moved, old))
@@ -346,9 +346,9 @@ def write_tokens(typing_context: Any, lanes: Any, first: Any, n: Any, ids: Any, 
         tokens = builder.load(_lanes_at(builder, place, 0), align=4)
         wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
-        found = _gather(builder, table, tokens, wanted, ir.Constant(_PLACES, None))
+        found = _gather(builder, table, tokens, wanted, ir.Constant(_WORDS, None))
         out = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
-        builder.store(found, builder.bitcast(out, _PLACES.as_pointer()), align=4)
+        builder.store(found, builder.bitcast(out, _WORDS.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return types.void(lanes, first, types.uint64, ids, out, index), generate

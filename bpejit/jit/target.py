@@ -1,8 +1,8 @@
-"""The processor that code is made for: its name, by which LLVM schedules instructions, and the instructions that may be used.
+"""Select the target processor of compiled code: its LLVM name, which determines scheduling, and its instruction sets.
 
-Usually that is the processor of this machine. `BPEJIT_CPU` names a level of the x86-64 architecture instead, and
-`NUMBA_CPU_NAME`, `NUMBA_CPU_FEATURES` and `NUMBA_ENABLE_AVX` mean what they mean to Numba. Code for a processor that has
-instructions which this one lacks is refused, so a kernel that was compiled always runs here. Numba is not imported.
+By default the target is the processor of this machine. `BPEJIT_CPU` selects a level of the x86-64 architecture instead.
+`NUMBA_CPU_NAME`, `NUMBA_CPU_FEATURES` and `NUMBA_ENABLE_AVX` have the same meaning as in Numba. A target with instructions that
+this machine lacks is refused, so every compiled kernel can run here. Numba is not imported.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ LEVELS: dict[str, frozenset[str]] = {
     "x86-64-v4": _V4,
     "x86-64-v4-vbmi": _V4 | {"avx512vbmi", "avx512vbmi2"},
 }
-"""Levels of the x86-64 architecture, lowest first, and LLVM's names of the instructions that each has."""
+"""Levels of the x86-64 architecture, lowest first, with the LLVM names of their instruction sets."""
 
 _TUNING = "x86-64"
-"""The processor whose timing code without AVX-512 VBMI and code for a level is made for: a compromise between all.
+"""Scheduling model for code without AVX-512 VBMI and for code that targets a level: LLVM's generic compromise.
 
-On Zen 5, code tuned for Haswell, Skylake, Zen 3 or Zen 5 itself is no faster; on Zen 4, code tuned for Haswell splits ASCII at
-460 MB/s instead of 735.
+On Zen 5, code tuned for Haswell, Skylake, Zen 3 or Zen 5 itself is no faster. On Zen 4, code tuned for Haswell splits ASCII at
+460 MB/s instead of 735 MB/s.
 """
 
 _NEEDS_AVX = frozenset({"amx-avx512", "f16c", "fma", "fma4", "sha512", "sm3", "sm4", "vaes", "vpclmulqdq", "xop"})
-"""Instructions that turn AVX on again, besides those whose name begins with `avx`."""
+"""Instruction sets that imply AVX, besides those whose name starts with `avx`."""
 
 _WITHOUT_AVX = frozenset({"corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"})
-"""Processors for which Numba uses no AVX unless told to: it is slow there, or the name is that of a virtual machine."""
+"""Processors for which Numba disables AVX by default, because AVX is slow there or the name is used by virtual machines."""
 
 
 class Target(NamedTuple):
-    """What code is made for.
+    """The target of compiled code.
 
     Parameters
     ----------
     cpu : str
-        LLVM's name of a processor.
+        LLVM name of a processor.
     features : str
-        Instructions to be used and not to be used, as LLVM takes them: `+avx2,-avx512f`.
+        Enabled and disabled instruction sets in LLVM's notation, such as `+avx2,-avx512f`.
     has_avx512_vbmi : bool
-        Whether 64 bytes can be looked up in a table of 128 at once, and the chosen ones of 64 bytes moved together.
+        Whether the target has AVX-512 VBMI and VBMI2, which look up 64 bytes in a table of 128 entries and compress bytes.
     """
 
     cpu: str
@@ -71,7 +71,7 @@ def current() -> Target:
     Raises
     ------
     OptionError
-        If the environment asks for a processor that does not exist, or for instructions that this machine lacks.
+        If the environment names an unknown processor, or instructions that this machine lacks.
     """
     import llvmlite.binding as llvm
 
@@ -80,29 +80,29 @@ def current() -> Target:
 
 
 def choose(environment: Mapping[str, str], host: str, available: Mapping[str, bool], is_x86: bool) -> Target:
-    """Return the target that an environment asks for.
+    """Return the target that the environment selects.
 
     Parameters
     ----------
     environment : mapping of str to str
-        The variables that are described above.
+        The environment variables described above.
     host : str
-        LLVM's name of the processor of the machine.
+        LLVM name of the processor of this machine.
     available : mapping of str to bool
-        LLVM's names of instructions, and whether the machine has them.
+        LLVM names of instruction sets, and whether the machine supports them.
     is_x86 : bool
-        Whether it is an x86-64 machine.
+        Whether the machine is x86-64.
     """
     level = environment.get("BPEJIT_CPU") or "native"
-    of_numba = sorted(set(environment) & {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"})
+    numba_variables = sorted(set(environment) & {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"})
     if level == "native":
-        return _as_numba_does(environment, host, available, is_x86)
-    if of_numba:
-        raise OptionError(f"BPEJIT_CPU is {shorten(level)} and {of_numba[0]} is set too: unset one of them")
+        return _choose_as_numba(environment, host, available, is_x86)
+    if numba_variables:
+        raise OptionError(f"BPEJIT_CPU is {shorten(level)} and {numba_variables[0]} is set too: unset one of them")
     if not is_x86 or level not in LEVELS:
         names = ["native", *(LEVELS if is_x86 else ())]
-        raise OptionError(f"BPEJIT_CPU is {shorten(level)}, expected {' or '.join(names)} on this machine")
-    missing = lacking(level, available)
+        raise OptionError(f"BPEJIT_CPU is {shorten(level)}; expected {' or '.join(names)} on this machine")
+    missing = find_missing(level, available)
     if missing:
         raise OptionError(
             f"BPEJIT_CPU is {level}, but this processor ({host}) lacks {' and '.join(missing)}: name a lower level, or unset it"
@@ -111,41 +111,41 @@ def choose(environment: Mapping[str, str], host: str, available: Mapping[str, bo
 
 
 def at_level(level: str, available: Mapping[str, bool] | None = None) -> Target:
-    """Return the target for a level of the x86-64 architecture, the same on every machine of that architecture.
+    """Return the target for a level of the x86-64 architecture, which is the same on every x86-64 machine.
 
     Parameters
     ----------
     level : str
         One of `LEVELS`.
     available : mapping, optional
-        Its keys are all instructions that LLVM knows; by default they are asked for.
+        Its keys are all instruction sets that LLVM knows. By default LLVM is queried.
     """
     names = _host_features() if available is None else available
     return _make(_TUNING, {name: name in LEVELS[level] for name in {*names, *LEVELS[level]}})
 
 
-def lacking(level: str, available: Mapping[str, bool] | None = None) -> list[str]:
-    """Return the instructions of a level of the x86-64 architecture that a machine lacks, this one by default."""
+def find_missing(level: str, available: Mapping[str, bool] | None = None) -> list[str]:
+    """Return the instruction sets of a level that a machine lacks, by default this machine."""
     found = _host_features() if available is None else available
     return sorted(name for name in LEVELS[level] if not found.get(name))
 
 
-def _as_numba_does(environment: Mapping[str, str], host: str, available: Mapping[str, bool], is_x86: bool) -> Target:
+def _choose_as_numba(environment: Mapping[str, str], host: str, available: Mapping[str, bool], is_x86: bool) -> Target:
     named = environment.get("NUMBA_CPU_NAME") or ""
     cpu = named or host
-    # A processor that this version of LLVM does not know is "generic" too, and its instructions are known all the same.
+    # LLVM also calls a processor "generic" if it does not know its name, but still reports its instruction sets.
     wanted = environment.get("NUMBA_CPU_FEATURES", "" if named.lower() == "generic" else None)
     if not is_x86 and (cpu not in (host, "generic") or wanted):
-        # LLVM lists what such a processor has incompletely, or not at all.
+        # LLVM reports the features of such a processor incompletely or not at all.
         raise OptionError(
-            f"NUMBA_CPU_NAME or NUMBA_CPU_FEATURES asks for {shorten(f'{cpu} {wanted or str()}'.strip())}, expected {host} or "
-            f"generic and no features: bpejit cannot find out whether this processor has more: unset them"
+            f"NUMBA_CPU_NAME or NUMBA_CPU_FEATURES selects {shorten(f'{cpu} {wanted or str()}'.strip())}; expected {host} or "
+            "generic, without features, because the features of this processor cannot be determined: unset them"
         )
     if wanted is None:
         features = dict(available)
         avx = environment.get("NUMBA_ENABLE_AVX", "0" if cpu in _WITHOUT_AVX else "1")
         if not avx.lstrip("-").isdigit():
-            raise OptionError(f"NUMBA_ENABLE_AVX is {shorten(avx)}, expected 0 or 1")
+            raise OptionError(f"NUMBA_ENABLE_AVX is {shorten(avx)}; expected 0 or 1")
         if int(avx) == 0:
             features = {name: has and not _needs_avx(name) for name, has in features.items()}
         found = _make(cpu, features)
@@ -158,15 +158,15 @@ def _as_numba_does(environment: Mapping[str, str], host: str, available: Mapping
             continue
         if sign not in "+-" or not name:
             raise OptionError(
-                f"NUMBA_CPU_FEATURES has {shorten(word)}, expected names after + or - with commas between, as in +avx2,-avx512f"
+                f"NUMBA_CPU_FEATURES contains {shorten(word)}; expected a comma-separated list such as +avx2,-avx512f"
             )
         features[name] = sign == "+"
     missing = sorted(name for name, on in features.items() if on and not available.get(name, True))
     if missing:
         raise OptionError(
-            f"NUMBA_CPU_FEATURES asks for {shorten(' and '.join(missing))}, which this processor ({host}) lacks: leave it out"
+            f"NUMBA_CPU_FEATURES enables {shorten(' and '.join(missing))}, which this processor ({host}) lacks: leave it out"
         )
-    # What only the name of the processor says that it has, and this one lacks.
+    # Disable features that the name of the processor implies, but this machine lacks.
     features.update({name: False for name, has in available.items() if not has})
     return _make(cpu, features)
 
@@ -176,7 +176,7 @@ def _needs_avx(name: str) -> bool:
 
 
 def _make(cpu: str, features: Mapping[str, bool]) -> Target:
-    # What is turned off comes last: to turn something on turns on whatever it needs.
+    # Disabled features come last, since enabling a feature also enables the features that it depends on.
     words = [f"+{name}" for name in sorted(features) if features[name]]
     words += [f"-{name}" for name in sorted(features) if not features[name]]
     return Target(cpu, ",".join(words), all(features.get(name) for name in LEVELS["x86-64-v4-vbmi"] - LEVELS["x86-64-v3"]))
@@ -188,5 +188,5 @@ def _host_features() -> dict[str, bool]:
 
     try:
         return dict(llvm.get_host_cpu_features())
-    except RuntimeError:  # older versions of llvmlite, where LLVM cannot tell
+    except RuntimeError:  # older versions of llvmlite, on processors that LLVM cannot query
         return {}

@@ -1,7 +1,7 @@
-"""What the cache holds, and how it is emptied: by the user, and of what has not been used for long.
+"""List, clear and prune the cache.
 
-Reading a file sets its time of modification, once a day, so that it tells when the file was last used. Files may disappear
-while other processes use the cache: code that they have loaded is in their memory, and what they miss they make again.
+Reading a cached file updates its modification time once a day, so that it shows when the file was last used. Files may be
+removed while other processes use the cache: loaded code stays in their memory, and missing files are created again.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from bpejit.jit import cache
+from bpejit.jit import folders
 
-_FOLDER = re.compile(r"(?:kernels|numba|removed)-[0-9a-f]{16,32}|[0-9a-f]{24}|" + cache.PATTERNS)
-"""Names of the folders in the cache; those without a word are of earlier versions."""
+_FOLDER = re.compile(r"(?:kernels|numba|removed)-[0-9a-f]{16,32}|[0-9a-f]{24}|" + folders.PATTERNS)
+"""Names of the folders in the cache. Names without a prefix are from earlier versions."""
 
-UNUSED_DAYS = 90
-"""What has not been used for so long is removed."""
+MAX_UNUSED_DAYS = 90
+"""Files and folders that have not been used for longer are removed."""
 
-MOST_FOLDERS = 16
-"""Of more folders than these, those that have not been used for a week are removed."""
+MAX_FOLDERS = 16
+"""If there are more folders, those that have not been used for a week are removed."""
 
 _DAY = 86_400.0  # seconds
 
-_LONGEST_WRITE = 3600.0
-"""A temporary file that is older was left by a process that is dead."""
+_MAX_WRITE_SECONDS = 3600.0
+"""Older temporary files were left by a process that no longer runs."""
 
-
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 
 
 class Folder(NamedTuple):
@@ -44,7 +43,7 @@ class Folder(NamedTuple):
     n_files : int
     n_bytes : int
     last_used : float
-        In seconds since 1970, to a day.
+        Seconds since the epoch, accurate to a day.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Folder(NamedTuple):
 
 
 def list_folders(root: Path) -> list[Folder]:
-    """Return what is in the cache, the folder that was used last first."""
+    """Return the folders in the cache, the most recently used first."""
     found = []
     with suppress(OSError):
         for entry in os.scandir(root):
@@ -67,17 +66,17 @@ def list_folders(root: Path) -> list[Folder]:
 
 
 def clear(root: Path) -> tuple[int, int]:
-    """Remove everything from the cache; return the number of files and bytes removed.
+    """Clear the cache. Return the number of files and bytes removed.
 
     Parameters
     ----------
     root : Path
-        A folder that `folders.resolve` has returned.
+        A folder returned by `folders.resolve`.
 
     Raises
     ------
     OSError
-        If something cannot be removed.
+        If a file cannot be removed.
     """
     n_files = n_bytes = 0
     for folder in list_folders(root):
@@ -88,43 +87,43 @@ def clear(root: Path) -> tuple[int, int]:
 
 
 def prune(root: Path, current: str) -> None:
-    """Remove what has not been used for long.
+    """Remove files and folders that have not been used for a long time.
 
     Parameters
     ----------
     root : Path
-        A folder that `folders.resolve` has returned.
+        A folder returned by `folders.resolve`.
     current : str
-        Name of a folder in it that stays.
+        Name of a folder in it that is kept.
     """
     now = time.time()
-    for number, folder in enumerate(list_folders(root)):
+    for index, folder in enumerate(list_folders(root)):
         days = (now - folder.last_used) / _DAY
-        if folder.name != current and (days > UNUSED_DAYS or (number >= MOST_FOLDERS and days > 7)):
+        if folder.name != current and (days > MAX_UNUSED_DAYS or (index >= MAX_FOLDERS and days > 7)):
             with suppress(OSError):
                 _remove(root / folder.name)
             continue
         for path, status in _files(root / folder.name):
             age = now - status.st_mtime
-            if age > UNUSED_DAYS * _DAY or (path.suffix == ".tmp" and age > _LONGEST_WRITE):
+            if age > MAX_UNUSED_DAYS * _DAY or (path.suffix == ".tmp" and age > _MAX_WRITE_SECONDS):
                 with suppress(OSError):
                     path.unlink()
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with what is in it."""
-    # Under another name nobody begins to write to it; who has begun, may still add a file.
+    """Remove a folder and its content."""
+    # After the rename no process starts to write to it, but one that already started may still add a file.
     aside = folder.with_name(f"removed-{os.urandom(8).hex()}")
     with suppress(FileNotFoundError):  # another process was faster
         folder.rename(aside)
-        for _ in range(_MOST_TRIES - 1):
+        for _ in range(_MAX_TRIES - 1):
             shutil.rmtree(aside, ignore_errors=True)
         if aside.exists():
             shutil.rmtree(aside)
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the files in a folder, and in those in it, as far as they are still there."""
+    """Yield the files in a folder and its subfolders. Skip files that are removed meanwhile."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent, name)

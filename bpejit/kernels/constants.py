@@ -1,57 +1,70 @@
-"""Numbers that kernels and their callers share: flags, sentinels, status codes. Free of numba."""
+"""Constants shared by the kernels and their callers: small integers, flags, sentinels and status codes."""
+
+import numpy as np
+
+# Arithmetic on uint64 needs uint64 operands: with a Python integer, which Numba types as int64, the result is float64.
+ZERO, ONE, TWO, THREE, FOUR, SIX, EIGHT, TWELVE, SIXTEEN, EIGHTEEN = (
+    np.uint64(value) for value in (0, 1, 2, 3, 4, 6, 8, 12, 16, 18)
+)
+
+HALF = np.uint64(32)
+"""Shift to the upper half of a 64-bit word."""
+
+LOW_HALF = np.uint64(0xFFFF_FFFF)
+"""Mask of the lower half."""
 
 TEXT_PADDING = 16
 """Readable bytes that must follow the text in every buffer: keys are made with 8-byte loads that may run past the end."""
 
 SPECIAL_FLAG = 0x8000_0000
-"""Bit of a span's end that marks the span as a special token; the position is in the other 31 bits."""
+"""Bit of a span end that marks the span as a special token; the other 31 bits are the position."""
 
 POSITION_MASK = SPECIAL_FLAG - 1
-"""The other bits: where the span ends."""
+"""Mask of the position in a span end."""
 
 MAX_TEXT_BYTES = 0x7FFF_0000
-"""Longest text of one kernel call, so that positions leave the flag bit free."""
+"""Longest text of one kernel call: positions leave the flag bit free."""
 
 SHORT_KEY_BYTES = 15
-"""Longest pre-token that is its own key: two 64-bit words with the length in the top byte."""
+"""Longest pre-token that is its own key: two 64-bit words, with the length in the top byte."""
 
 DONE = 0
-"""Status: everything asked for was done."""
+"""Status: finished."""
 
 NEED_SPACE = 1
-"""Status: a table or an output is full; make it larger and call again to go on where the kernel stopped."""
+"""Status: a table or an output is full; enlarge it and call again to resume."""
 
 EXHAUSTED = 2
-"""Status: there is nothing left to do (no pair left to merge)."""
+"""Status: no pair is left to merge."""
 
 MAX_PENDING = 2
-"""Most ends that a split transducer may have found and not yet emitted (a field of the splitting state for each)."""
+"""Largest number of pending span ends of a split transducer; each has a field in the splitting state."""
 
 NEED_SCRATCH = 3
-"""Status: the work space is too small for one very long pre-token; make it larger and call again."""
+"""Status: the scratch space is too small for a very long pre-token; enlarge it and call again to resume."""
 
 SPLIT_KEPT_SHIFT = 2
-"""In an entry of a transducer's table, bits 0..1 are the ends emitted, and the pending ends kept begin at this bit."""
+"""Shift to the number of ends that stay pending, in an entry of a transducer table; bits 0..1 are the number emitted."""
 
 SPLIT_ACCEPT = 1
-"""In an entry of a restart table: a match ends before this character."""
+"""Flag in an entry of a restart table: a match ends before this character."""
 
 SPLIT_DIES = 2
-"""In an entry of a restart table: no match can go on over this character."""
+"""Flag in an entry of a restart table: no match continues over this character."""
 
 # Fields of `SplitAutomaton.settings`.
 IS_RESTART = 0
 """1 for a table of the restart loop, 0 for one of the transducer."""
 STRIDE = 1
-"""Entries in a row of the table, and in a row of `safe`."""
+"""Entries per row of the table and of `safe`."""
 LONGEST_SPECIAL = 2
-"""Bytes of the longest special token."""
+"""Length of the longest special token in bytes."""
 
 PAIR_SHIFT = 3
-"""A row of `pair_table` has 2 ** PAIR_SHIFT times the entries of a row of `table`; -1 if there is no such table."""
+"""A row of `pair_table` has `2 ** PAIR_SHIFT` times as many entries as a row of `table`; -1 without a `pair_table`."""
 
 PAIR_ROW_SHIFT = 9
-"""Where the next row stands in an entry of `pair_table`; below it are three fields of three bits, see `kernels.automata`."""
+"""Shift to the next row in an entry of `pair_table`, above three fields of three bits (see `kernels.splitting.cursors`)."""
 
 CUT_RULES = 4
-"""Sets of tables of the local rules that are about cuts; the others are about what is unknown."""
+"""Number of sets of tables in the local rules that determine cuts; the other sets determine what is unknown."""

@@ -1,17 +1,17 @@
-"""What other tools do to text before a tokenizer splits and merges it: Hugging Face's normalizers and pre-tokenizers.
+"""The normalization and pre-tokenization pipeline of Hugging Face tokenizers.
 
-A model of bpejit's own needs none of this. One that was read from `tokenizer.json` may change the text first (`NFC`), put
-a space before it, swallow the spaces around its added tokens, or cut it in steps; it then has a `Preparation`.
+Models trained by bpejit have no pipeline. A model read from `tokenizer.json` may normalize text (`NFC`), insert a prefix
+space, strip white space around added tokens, or split in several steps; it then has a `PipelineConfig`.
 
-- `record`: `Preparation` and `TokenFlags`, what a model knows of it
+- `pipeline_config`: `PipelineConfig` and `TokenFlags`, the pipeline as data
 - `json_fields`: reading JSON objects key by key
 - `patterns`: the patterns of components
 - `normalizers`: text -> text; `unicode_forms`, the tables in which Unicode's versions differ
-- `pretokenizers`: text -> pieces
-- `alignment`: which characters of the original prepared text stands for; `form_sources`, how normal forms count them
+- `pretokenizers`: text -> pre-tokens
+- `alignment`: mapping from the output to the original text; `form_sources`, the mapping for normal forms
 - `added_tokens`: finding added tokens, with their flags
-- `pipeline`: all of these, `Preparer`
-- `post_processor`: what stands around the ids of a text for a model, `Template`
+- `pipeline`: `TextPipeline`, which runs all of these
+- `post_processor`: `Template`, the special tokens added around a text
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.normalization.alignment import PreparedText
-    from bpejit.normalization.pipeline import Preparer
-    from bpejit.normalization.post_processor import Piece, Template
-    from bpejit.normalization.record import Preparation, TokenFlags
+    from bpejit.normalization.alignment import PreTokenizedText
+    from bpejit.normalization.pipeline import TextPipeline
+    from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
+    from bpejit.normalization.post_processor import Template, TemplateItem
 
-# Resolved on first use, so that a model can be had without regex and NumPy.
+# Resolved on first use, so that a model can be created without importing regex and NumPy.
 _HOMES = {
-    "Piece": "post_processor",
-    "Preparation": "record",
-    "PreparedText": "alignment",
-    "Preparer": "pipeline",
+    "PipelineConfig": "pipeline_config",
+    "PreTokenizedText": "alignment",
+    "TextPipeline": "pipeline",
     "Template": "post_processor",
-    "TokenFlags": "record",
+    "TemplateItem": "post_processor",
+    "TokenFlags": "pipeline_config",
 }
 
-__all__ = ["Piece", "Preparation", "PreparedText", "Preparer", "Template", "TokenFlags"]
+__all__ = ["PipelineConfig", "PreTokenizedText", "Template", "TemplateItem", "TextPipeline", "TokenFlags"]
 
 
 def __getattr__(name: str) -> Any:

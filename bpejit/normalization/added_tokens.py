@@ -1,4 +1,4 @@
-"""Finding added tokens in text, with the flags that Hugging Face tokenizers have for them."""
+"""Finding added tokens in text, by the flags of Hugging Face tokenizers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from functools import cache
 import numpy as np
 
 from bpejit.normalization.normalizers import WHITE_SPACE
-from bpejit.normalization.record import TokenFlags
-from bpejit.splitting.character_classes import set_borders
+from bpejit.normalization.pipeline_config import TokenFlags
+from bpejit.splitting.character_classes import set_boundaries
 from bpejit.splitting.regex_syntax import Chars
-from bpejit.splitting.special_finder import SpecialFinder, StringFinder
+from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder
 
 _WORD = Chars(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d]")
 
 
 @dataclass(frozen=True)
-class AddedToken:
+class AddedTokenPattern:
     """An added token to find.
 
     Parameters
     ----------
     content : str
-        What is looked for.
+        The text to find.
     data : bytes
-        What the token is known by: the bytes of its text.
+        The bytes of the token, which identify it.
     flags : TokenFlags
     """
 
@@ -36,35 +36,35 @@ class AddedToken:
 
 
 class TokenFinder:
-    """Finds some added tokens, leftmost first, the longest where several begin, the first of those that are alike.
+    """Finds added tokens: the leftmost match, the longest at a position, the first among equal tokens.
 
     Parameters
     ----------
-    tokens : iterable of AddedToken
+    tokens : iterable of AddedTokenPattern
     unicode : str, optional
-        The version of Unicode that says what is a word (see `bpejit.splitting.compile_pattern`).
+        The version of Unicode that defines word characters (see `bpejit.splitting.compile_pattern`).
     """
 
-    def __init__(self, tokens: Iterable[AddedToken], *, unicode: str | None = None) -> None:
+    def __init__(self, tokens: Iterable[AddedTokenPattern], *, unicode: str | None = None) -> None:
         self._unicode = unicode
-        self._tokens: dict[str, AddedToken] = {}
+        self._tokens: dict[str, AddedTokenPattern] = {}
         for token in tokens:
             self._tokens.setdefault(token.content, token)
         self._finder = StringFinder(self._tokens)
 
     def divide(self, text: str) -> list[str | bytes]:
-        """Return the text in parts: added tokens as what they are known by, ordinary text as str."""
+        """Split a text at its added tokens, which are returned as bytes; ordinary text is returned as str."""
         return [text[start:end] if data is None else data for start, end, data in self.spans(text)]
 
     def spans(self, text: str, areas: Iterable[tuple[int, int]] | None = None) -> list[tuple[int, int, bytes | None]]:
-        """Return begin and end of each part of a text, and what it is known by if it is an added token.
+        """Return start and end of each part of a text, and the bytes of the added token, or None for ordinary text.
 
         Parameters
         ----------
         text : str
         areas : iterable of (int, int), optional
-            Begins and ends of the only stretches in which tokens are looked for, each by itself, in order. What stands
-            around a token, white space that goes with it or a letter that keeps it from being one, may lie outside.
+            Starts and ends of the ranges to search, in order; by default the whole text. A token lies within one range. White
+            space stripped with a token, and letters that prevent a match of a single word, may lie outside.
         """
         if not self._tokens:
             return [(0, len(text), None)] if text else []
@@ -87,7 +87,7 @@ class TokenFinder:
             if done < start:
                 parts.append((done, start, None))
             parts.append((start, end, token.data))
-            # Not the furthest place reached: a token of white space within what another has swallowed is found again.
+            # Not the maximum: a token of white space is found again within white space stripped with another token.
             done = end
         if done != len(text):
             parts.append((done, len(text), None))
@@ -96,14 +96,14 @@ class TokenFinder:
 
 @cache
 def is_word(character: str, unicode: str | None = None) -> bool:
-    """Whether a character, or nothing, is part of a word in a version of Unicode."""
-    return character != "" and bool(np.searchsorted(set_borders(_WORD, unicode), ord(character), side="right") & 1)
+    """Return True if a character is part of a word in a version of Unicode; `character` may be empty."""
+    return character != "" and bool(np.searchsorted(set_boundaries(_WORD, unicode), ord(character), side="right") & 1)
 
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
-    """Whether some string of the one kind may stand in a text such that it shares characters with one of the other kind."""
+    """Return True if an occurrence of a string in `first` can overlap an occurrence of a string in `second`."""
     strings = [[one.encode("utf-8", "surrogatepass") for one in kind] for kind in (first, second)]
     if not all(strings):
         return False
-    finders = [SpecialFinder(kind) for kind in strings]
-    return any(finder.meets(one) for finder, kind in zip(finders, reversed(strings), strict=True) for one in kind)
+    finders = [SpecialTokenFinder(kind) for kind in strings]
+    return any(finder.may_contain(one) for finder, kind in zip(finders, reversed(strings), strict=True) for one in kind)

@@ -1,21 +1,21 @@
-"""Where prepared text comes from: which characters of the original each of its characters and bytes stands for.
+"""Alignment: the mapping from pre-tokenized text to characters and bytes of the original text.
 
-Each change of a text (see `normalizers`) has a twin that gives `Sources` for it: arrays with an entry for each character of
-the changed text, which is the number of a character of the text before. Following one change after another is then indexing,
-and so an `AlignedText` knows the way back to the original whatever was done to it.
+Each change of a text (see `normalizers`) has a twin that returns its `Sources`: arrays with an entry for each character of
+the result, the index of a character of the input. Changes are composed by indexing, so an `AlignedText` maps to the original
+after any number of changes.
 
-A character stands for exactly one of the original, as in `NormalizedString` of Hugging Face tokenizers, whose choice is kept:
+Each character maps to exactly one original character, by the rules of `NormalizedString` in Hugging Face tokenizers:
 
-- what one character became (`ﬁ` to `fi`, `İ` to `i̇`) stands for that character;
-- what several became (a letter and its accents) stands for the first of them;
-- what was put before a text stands for its first character;
-- what replaced a match stands for the last character of the match, or, where the match is empty, for the one before it;
-- combining marks that change places, or of which some go into the letter, are counted off from the left, so that a mark may
-  stand for its neighbour.
+- the results of one character (`ﬁ` to `fi`, `İ` to `i̇`) map to that character;
+- the result of several characters (a letter and its accents) maps to the first;
+- an inserted prefix maps to the first character of the text;
+- a replacement maps to the last character of the match, or, if the match is empty, to the character before it;
+- combining marks that are reordered or composed are assigned from the left, so a mark may map to its neighbor.
 
-What was inserted before everything stands for the first character here; there it stands for nothing, and is there twice.
+Text inserted before the first character maps to the first character; in Hugging Face tokenizers it maps to nothing, and is
+inserted twice.
 
-Encoding needs none of this, and does none of it.
+Encoding without offsets does not compute alignments.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bpejit.arrays import Array
 
 
 class Sources(NamedTuple):
-    """Where the characters of a changed text come from, as numbers of characters of the text before, which never fall.
+    """The sources of the characters of a changed text: indices of characters of the input, in non-decreasing order.
 
     Parameters
     ----------
     of : int64 [characters]
-        The one that each stands for.
+        The character that each maps to.
     low, high : int64 [characters]
-        The first and the last that had a part in it: all of a letter and its accents, or of a match that was replaced.
+        The first and the last character that contributed to it: a letter and all its accents, or a replaced match.
     """
 
     of: Array
@@ -46,7 +46,7 @@ class Sources(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a text, and its twin that says where each character of the changed text comes from."""
+    """A change of a text, and its twin that returns the sources of the result."""
 
     apply: Callable[[str], str]
     sources: Callable[[str], Sources]
@@ -58,47 +58,47 @@ class AlignedText(NamedTuple):
     text: str
     sources: Sources
 
-    def part(self, start: int, end: int) -> AlignedText:
-        """Return the text between two places."""
+    def slice(self, start: int, end: int) -> AlignedText:
+        """Return the text from `start` to `end`."""
         return AlignedText(self.text[start:end], Sources(*(array[start:end] for array in self.sources)))
 
     def changed(self, change: Change) -> AlignedText:
-        """Return the text as it is after a change."""
+        """Apply a change."""
         last = change.sources(self.text)
         of, low, high = self.sources
         return AlignedText(change.apply(self.text), Sources(of[last.of], low[last.low], high[last.high]))
 
     def within(self, areas: Array) -> list[tuple[int, int]]:
-        """Return the stretches of this text that come from within one area of the original each.
+        """Return the ranges of this text that come from a single area of the original.
 
         Parameters
         ----------
         areas : int64 [areas, 2]
-            Begin and end of each, in characters of the original, in order.
+            Start and end of each area in characters of the original, in order.
         """
         if not len(areas):
             return []
         number = np.searchsorted(areas[:, 0], self.sources.low, side="right") - 1
         inside = (number >= 0) & (self.sources.high < areas[number, 1])
-        borders = np.flatnonzero(np.diff(np.where(inside, number, -1))) + 1
-        places = [0, *borders.tolist(), len(self.text)]
-        return [(start, end) for start, end in pairwise(places) if start < end and inside[start]]
+        boundaries = np.flatnonzero(np.diff(np.where(inside, number, -1))) + 1
+        positions = [0, *boundaries.tolist(), len(self.text)]
+        return [(start, end) for start, end in pairwise(positions) if start < end and inside[start]]
 
 
-class PreparedText(NamedTuple):
-    """A prepared text with the way back to the original.
+class PreTokenizedText(NamedTuple):
+    """Normalized text with the ends of its pre-tokens and its alignment to the original.
 
     Parameters
     ----------
     text : uint8[:]
-        As bytes, padded.
+        UTF-8, padded.
     ends : uint32 [spans]
-        Where each span of it ends, with the special flag if the span is an added token.
+        The end of each span, with the special flag if the span is an added token.
     byte_starts, byte_ends : int64 [bytes]
-        Which bytes of the original each byte stands for: the one that it is, where its character was not changed; otherwise
-        the whole character; for a byte of an added token all that the token covers.
+        The range of bytes of the original that each byte maps to: one byte if its character was not changed, otherwise the
+        whole character; for added tokens, all that the token covers.
     found : list of str
-        The text of each added token as it was found, with the white space that went with it.
+        The matched text of each added token, with the white space stripped with it.
     """
 
     text: Array
@@ -109,19 +109,19 @@ class PreparedText(NamedTuple):
 
 
 def one_to_one(count: int) -> Sources:
-    """Return the sources of a text that stays as it is."""
+    """Return the sources of an unchanged text."""
     every = np.arange(count, dtype=np.int64)
     return Sources(every, every, every)
 
 
 def repeated(counts: Array) -> Sources:
-    """Return the sources of a text each character of which becomes `counts` characters, one or more."""
+    """Return the sources of a text in which character `i` becomes `counts[i]` characters, at least one."""
     every = np.repeat(np.arange(counts.size, dtype=np.int64), counts)
     return Sources(every, every, every)
 
 
 def joined(parts: list[Sources]) -> Sources:
-    """Return the sources of texts one after the other."""
+    """Concatenate sources."""
     none = np.zeros(0, dtype=np.int64)
     return (
         Sources(*(np.concatenate([none, *arrays]) for arrays in zip(*parts, strict=True)))
@@ -136,13 +136,13 @@ def code_points(text: str) -> Array:
 
 
 def utf8_widths(points: Array) -> Array:
-    """Return how many bytes of UTF-8 each code point has, as int64; three for a surrogate."""
+    """Return the number of UTF-8 bytes of each code point as int64; three for a surrogate."""
     found: Array = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
     return found
 
 
 def widths(text: str) -> Array:
-    """Return how many bytes each character has in `text.encode("utf-8", "surrogateescape")`, as int64."""
+    """Return the number of bytes of each character in `text.encode("utf-8", "surrogateescape")` as int64."""
     points = code_points(text)
     found = utf8_widths(points)
     found[(points >= 0xD800) & (points < 0xE000)] = 1
@@ -150,32 +150,32 @@ def widths(text: str) -> Array:
 
 
 def ends_of(counts: Array) -> Array:
-    """Return 0 and the running sums of some counts, as int64."""
+    """Return 0 and the cumulative sums of `counts` as int64."""
     sums = np.zeros(counts.size + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])
     return sums
 
 
 def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tuple[Array, Array]:
-    """Return which bytes of the original each byte of a prepared text stands for, as begins and ends.
+    """Return the range of original bytes that each byte maps to, as starts and ends.
 
     Parameters
     ----------
     prepared : uint8 [bytes]
     first, last : int64 [bytes]
-        The first and the last character of the original that each stands for.
+        The first and the last original character that each byte maps to.
     original : str
     """
     data = np.frombuffer(original.encode("utf-8", "surrogateescape"), dtype=np.uint8)
-    borders = ends_of(widths(original))
-    starts, ends = borders[first], borders[last + 1]
+    boundaries = ends_of(widths(original))
+    starts, ends = boundaries[first], boundaries[last + 1]
     if not prepared.size:
         return starts, ends
-    # A run of bytes that stand for one character, and are its bytes, is that character: then each is the byte that it was.
+    # A run of bytes that map to one character and equal its bytes is that character, so each byte maps to one byte.
     runs = np.flatnonzero(np.diff(first, prepend=-1))
     sizes = np.diff(runs, append=prepared.size)
-    place = starts + np.arange(prepared.size) - np.repeat(runs, sizes)
+    position = starts + np.arange(prepared.size) - np.repeat(runs, sizes)
     same = (first == last) & (np.repeat(sizes, sizes) == ends - starts)
-    same[same] = data[place[same]] == prepared[same]
+    same[same] = data[position[same]] == prepared[same]
     whole = np.repeat(np.logical_and.reduceat(same, runs), sizes)
-    return np.where(whole, place, starts), np.where(whole, place + 1, ends)
+    return np.where(whole, position, starts), np.where(whole, position + 1, ends)

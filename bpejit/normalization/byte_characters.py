@@ -1,7 +1,7 @@
-"""GPT-2's way to write bytes as text: each byte becomes one printable character.
+"""GPT-2's representation of bytes as text: one printable character for each byte.
 
-Bytes that are printable in Latin-1 stand for themselves; the other 68 are moved up to U+0100 and what follows, so that a
-space becomes `Ġ` and a newline `Ċ`. Vocabulary files of GPT-2 and of most of its successors are written so.
+Bytes that are printable in Latin-1 map to themselves, and the other 68 to U+0100 and the following characters: a space
+becomes `Ġ` and a newline `Ċ`. The vocabulary files of GPT-2 and of most later models use it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ CHARACTERS = "".join(chr(byte if byte in _PRINTABLE else 256 + _MOVED.index(byte
 _BYTES = {ord(character): byte for byte, character in enumerate(CHARACTERS)}
 
 
-def bytes_to_text(data: bytes) -> str:
-    """Write bytes as text, one character a byte.
+def encode_byte_characters(data: bytes) -> str:
+    """Return bytes as text, one character for each byte.
 
     Examples
     --------
-    >>> bytes_to_text(b" the")
+    >>> encode_byte_characters(b" the")
     'Ġthe'
     """
     return codecs.charmap_decode(data, "strict", CHARACTERS)[0]
 
 
-def text_to_bytes(text: str) -> bytes:
-    """Return the bytes that `bytes_to_text` wrote as `text`.
+def decode_byte_characters(text: str) -> bytes:
+    """Return the bytes of a text written by `encode_byte_characters`.
 
     Raises
     ------
     UnicodeEncodeError
-        If a character stands for no byte; such text is no byte token but, as a rule, the plain text of a special token.
+        If a character represents no byte; such text is usually the plain text of a special token.
 
     Examples
     --------
-    >>> text_to_bytes("Ġthe")
+    >>> decode_byte_characters("Ġthe")
     b' the'
     """
     return codecs.charmap_encode(text, "strict", _BYTES)[0]

@@ -1,8 +1,8 @@
-"""Which characters of a text those of its normal form come from, by the count of Hugging Face tokenizers.
+"""The sources of the characters of a normal form, by the rules of Hugging Face tokenizers.
 
-Their normalization gives a number with each character: how many characters of the text it takes the place of. Of a character
-that decomposes, the first part takes its place and the others come in addition; a character that is composed of several takes
-the place of all. Marks change places with their numbers, and the places are counted off from the left.
+Their normalization returns a count with each character: the number of input characters that it replaces. When a character
+decomposes, the first part replaces it and the other parts are insertions; a composed character replaces all its parts. Marks
+are reordered with their counts, and input characters are then assigned from the left.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bpejit.normalization.alignment import Sources, joined, one_to_one
 from bpejit.normalization.unicode_forms import Form, is_later
 
 _BEYOND = 0x30000
-"""No character from here on has a decomposition or combines."""
+"""No code point from here on has a decomposition or combines."""
 
 _HANGUL_VOWELS_AND_FINALS = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 
 
 def form_sources(form: Form, text: str) -> Sources:
-    """Return where the characters of a normal form of a text come from."""
+    """Return the sources of a normal form of a text."""
     if text.isascii():
         return one_to_one(len(text))
     parts: list[Sources] = []
@@ -47,7 +47,7 @@ def form_sources(form: Form, text: str) -> Sources:
 
 @cache
 def _clusters(form: Form) -> re.Pattern[str]:
-    """Return a pattern for all that normalizing may change: characters that change or combine, with the one before them."""
+    """Return a pattern for text that normalizing may change: characters that change or combine, and the one before them."""
     composes = form in ("NFC", "NFKC")
     seconds = set(_HANGUL_VOWELS_AND_FINALS) if composes else set()
     active = set()
@@ -75,7 +75,7 @@ def _runs(points: list[int]) -> list[tuple[int, int]]:
 
 
 class _Part(NamedTuple):
-    """A character of a normal form, how many it takes the place of, and the first and last that it was really made of."""
+    """A character of a normal form, the number of characters it replaces, and the first and last that contributed to it."""
 
     character: str
     takes: int
@@ -85,7 +85,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _cluster_sources(form: Form, text: str) -> tuple[Array, Array, Array] | None:
-    """Return the sources of a normal form of a short text, or None if each character has its place."""
+    """Return the sources of a normal form of a short text, or None if characters map one to one."""
     parts = _decomposed("NFKD" if form.startswith("NFK") else "NFD", text)
     if form in ("NFC", "NFKC"):
         parts = _composed(parts)
@@ -93,35 +93,35 @@ def _cluster_sources(form: Form, text: str) -> tuple[Array, Array, Array] | None
     of = np.maximum(np.cumsum(takes) - np.maximum(takes, 1), 0)
     low = np.minimum([part.low for part in parts], of)
     high = np.maximum([part.high for part in parts], of)
-    # Marks that changed places are told from each other no more.
+    # Marks that were reordered are no longer distinguished.
     low = np.minimum.accumulate(low[::-1])[::-1]
     high = np.maximum.accumulate(high)
     return None if of.size == len(text) and (low == high).all() else (of, low, high)
 
 
 def _decomposed(form: Form, text: str) -> list[_Part]:
-    """Return the characters of a decomposition."""
+    """Decompose a text."""
     out: list[_Part] = []
     marks: list[_Part] = []
     for number, character in enumerate(text):
         parts = character if is_later(character) else unicodedata.normalize(form, character)
-        for place, part in enumerate(parts):
+        for index, part in enumerate(parts):
             if _class(part):
-                marks.append(_Part(part, int(place == 0), number, number))
+                marks.append(_Part(part, int(index == 0), number, number))
                 continue
             out += sorted(marks, key=_class_of_part)
             marks = []
-            out.append(_Part(part, int(place == 0), number, number))
+            out.append(_Part(part, int(index == 0), number, number))
     return out + sorted(marks, key=_class_of_part)
 
 
 def _composed(parts: list[_Part]) -> list[_Part]:
-    """Compose what is decomposed; a composed character takes the place of all that its parts do."""
+    """Compose decomposed characters; a composed character replaces all that its parts replace."""
     out: list[_Part] = []
     base: int | None = None
     before = 0
     for part in parts:
-        # A mark is kept from the base by one of its class or a higher one that stays between them, as by a character.
+        # A mark is blocked from the base by a mark of its class or a higher one between them, or by a character.
         if base is not None and (base == len(out) - 1 or before < _class_of_part(part)):
             composite = _composite(out[base].character, part.character)
             if composite is not None:

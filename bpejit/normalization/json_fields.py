@@ -1,4 +1,4 @@
-"""Reading JSON objects key by key: what is missing, wrong or not known is refused with its place in the file."""
+"""Reading JSON objects key by key; missing, invalid and unknown fields raise errors with their path."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class Fields:
     Parameters
     ----------
     value : object
-        What the file holds at `place`.
-    place : str
-        The keys that lead there, such as `pre_tokenizer.pretokenizers[1]`.
+        The value at `path`.
+    path : str
+        The path of the value, such as `pre_tokenizer.pretokenizers[1]`.
     """
 
-    def __init__(self, value: Any, place: str) -> None:
+    def __init__(self, value: Any, path: str) -> None:
         if not isinstance(value, dict):
-            raise refused(place, f"is {shown(value)}; expected an object", "correct the file, or get it again")
-        self.place = place
+            raise refused(path, f"is {shown(value)}; expected an object", "correct the file, or get it again")
+        self.path = path
         self._left = dict(value)
 
     def inner(self, key: str) -> str:
-        """Return the place of a field."""
-        return f"{self.place}.{key}" if self.place else key
+        """Return the path of a field."""
+        return f"{self.path}.{key}" if self.path else key
 
     def take(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
-        """Return a field and check that it is of one of some types; `default` where the object has no such field."""
+        """Return a field, checked to be of one of the given types; `default` if the object lacks it."""
         if key not in self._left:
             if default is _REQUIRED:
-                raise refused(self.place, f"has no {shorten(key)}", "correct the file, or get it again")
+                raise refused(self.path, f"has no {shorten(key)}", "correct the file, or get it again")
             return default
         value = self._left.pop(key)
         if type(value) not in kinds and not (float in kinds and type(value) is int):
@@ -60,30 +60,30 @@ class Fields:
         return kind
 
     def done(self) -> None:
-        """Refuse the fields that were not taken: what they mean is not known, and they may change ids."""
+        """Raise if fields were not taken: unknown fields may change ids."""
         for key in self._left:
-            raise refused(self.inner(key), "is a key that bpejit does not know", "remove it if it has no effect on ids")
+            raise refused(self.inner(key), "is an unknown key", "remove it if it has no effect on ids")
 
 
-def unsupported(place: str, kind: str, known: str) -> TokenizerFormatError:
+def unsupported(path: str, kind: str, known: str) -> TokenizerFormatError:
     """Return the error for a component that is not supported."""
     kind = kind if len(kind) <= 80 else shorten(kind)
     return TokenizerFormatError(
-        f"`{place}`: {kind} is not supported; expected one of {known}: use a byte-level tokenizer that is made of these"
+        f"`{path}`: {kind} is not supported; expected one of {known}: use a byte-level tokenizer with these only"
     )
 
 
-def refused(place: str, found: str, action: str) -> TokenizerFormatError:
-    """Return an error about a place of the file."""
-    return TokenizerFormatError(f"`{place}` {found}: {action}" if place else f"the file {found}: {action}")
+def refused(path: str, found: str, action: str) -> TokenizerFormatError:
+    """Return an error about the value at a path."""
+    return TokenizerFormatError(f"`{path}` {found}: {action}" if path else f"the file {found}: {action}")
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, cut short."""
+    """Return a value for a message, shortened."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def canonical(value: Any) -> str:
-    """Write a JSON value such that equal values have equal texts."""
+    """Return the canonical JSON of a value: equal values have equal texts."""
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))

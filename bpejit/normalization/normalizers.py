@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.normalization.alignment import Change, Sources, code_points, ends_of, one_to_one, repeated, widths
-from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.form_sources import form_sources
 from bpejit.normalization.json_fields import Fields, refused, unsupported
 from bpejit.normalization.patterns import Finder, read_pattern
@@ -20,7 +20,7 @@ SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, ByteLevel
 WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-"""Unicode's White_Space; `str.strip` has four control characters more."""
+"""Unicode's White_Space; `str.strip` also strips four control characters."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Normalizer:
     changes : tuple of Change
         Applied in order.
     forms : tuple of str, optional
-        The normal forms, if there is nothing else in it; otherwise None.
+        The normal forms, if all changes are normal forms; otherwise None.
     maps_bytes : bool
-        Whether the text is written with GPT-2's byte characters afterwards.
+        True if the output consists of GPT-2's byte characters.
     """
 
     changes: tuple[Change, ...] = ()
@@ -42,33 +42,33 @@ class Normalizer:
     maps_bytes: bool = False
 
     def __call__(self, text: str) -> str:
-        """Return the text as it is after all changes."""
+        """Apply all changes."""
         for change in self.changes:
             text = change.apply(text)
         return text
 
-    def leaves(self, text: str) -> bool:
-        """Whether the text certainly stays as it is, as a whole and in any parts."""
+    def is_noop(self, text: str) -> bool:
+        """Return True if the text, and any part of it, is certainly unchanged."""
         return self.forms is not None and all(is_normalized(form, text) for form in self.forms)
 
 
-def make_normalizer(value: Any, place: str = "normalizer", *, unicode: str | None = None) -> Normalizer:
+def make_normalizer(value: Any, path: str = "normalizer", *, unicode: str | None = None) -> Normalizer:
     """Compile a normalizer.
 
     Parameters
     ----------
     value : object
-        What the file has at `place`: an object, or None for no normalizer.
-    place : str
+        The JSON value at `path`; None for no normalizer.
+    path : str
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
 
     Raises
     ------
     TokenizerFormatError
-        If it is broken or not supported; the message names the component and its place.
+        If it is broken or not supported; the message names the component and its path.
     """
-    parts = _flatten(value, place, unicode)
+    parts = _flatten(value, path, unicode)
     kinds = [kind for kind, _, _ in parts]
     if "ByteLevel" in kinds[:-1]:
         raise refused(parts[kinds.index("ByteLevel")][2], "is ByteLevel, but not the last normalizer", "move it to the end")
@@ -79,11 +79,11 @@ def make_normalizer(value: Any, place: str = "normalizer", *, unicode: str | Non
     )
 
 
-def _flatten(value: Any, place: str, unicode: str | None) -> list[tuple[str, Change, str]]:
-    """Return kind, function and place of each normalizer."""
+def _flatten(value: Any, path: str, unicode: str | None) -> list[tuple[str, Change, str]]:
+    """Return type, change and path of each normalizer."""
     if value is None:
         return []
-    fields = Fields(value, place)
+    fields = Fields(value, path)
     kind = fields.kind("normalizer")
     if kind == "Sequence":
         parts = fields.take("normalizers", list)
@@ -108,19 +108,19 @@ def _flatten(value: Any, place: str, unicode: str | None) -> list[tuple[str, Cha
     elif kind == "ByteLevel":
         change = MAP_BYTES
     else:
-        raise unsupported(place, kind, SUPPORTED)
+        raise unsupported(path, kind, SUPPORTED)
     fields.done()
-    return [(kind, change, place)]
+    return [(kind, change, path)]
 
 
-def _flatten_part(value: Any, place: str, unicode: str | None) -> list[tuple[str, Change, str]]:
+def _flatten_part(value: Any, path: str, unicode: str | None) -> list[tuple[str, Change, str]]:
     if value is None:
-        raise refused(place, "is null; expected a normalizer", "remove it")
-    return _flatten(value, place, unicode)
+        raise refused(path, "is null; expected a normalizer", "remove it")
+    return _flatten(value, path, unicode)
 
 
 def _map_bytes(text: str) -> str:
-    return bytes_to_text(text.encode("utf-8", "surrogateescape"))
+    return encode_byte_characters(text.encode("utf-8", "surrogateescape"))
 
 
 def _map_bytes_sources(text: str) -> Sources:
@@ -128,7 +128,7 @@ def _map_bytes_sources(text: str) -> Sources:
 
 
 MAP_BYTES = Change(_map_bytes, _map_bytes_sources)
-"""Writes the bytes of a text with GPT-2's characters."""
+"""Replaces the bytes of a text by GPT-2's byte characters."""
 
 
 def _lowered_sources(text: str) -> Sources:
@@ -144,7 +144,7 @@ def _prepend_sources(prefix: str, text: str) -> Sources:
 
 
 def prefixed(added: int, count: int) -> Sources:
-    """Return the sources of a text before which some characters are put: they stand for its first one."""
+    """Return the sources of a text with inserted prefix characters, which map to its first character."""
     sources = np.maximum(np.arange(-added, count, dtype=np.int64), 0)
     return Sources(sources, sources, sources)
 
@@ -162,7 +162,7 @@ def _replace(finder: Finder, content: str, text: str) -> str:
 def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
     spans = np.array(list(finder.spans(text)), dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
-    # Stretches in turn: text that stays, content, text that stays, and so on.
+    # Alternating ranges: unchanged text, replacement, unchanged text, and so on.
     size = 2 * len(spans) + 1
     lengths = np.full(size, len(content), dtype=np.int64)
     first = np.zeros(size, dtype=np.int64)
@@ -173,9 +173,9 @@ def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
     low[1::2] = np.minimum(starts, first[1::2])
     steps = repeated(lengths).of
     stays = steps % 2 == 0
-    place = np.where(stays, np.arange(steps.size) - ends_of(lengths)[steps], 0)
-    of = first[steps] + place
-    return Sources(of, low[steps] + place, of)
+    offset = np.where(stays, np.arange(steps.size) - ends_of(lengths)[steps], 0)
+    of = first[steps] + offset
+    return Sources(of, low[steps] + offset, of)
 
 
 def _strip(left: bool, right: bool, text: str) -> str:

@@ -15,7 +15,7 @@ from bpejit.normalization.json_fields import Fields, refused
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, from_oniguruma, to_oniguruma
 
 _ALIKE = 12
-"""So many characters at its beginning does translating a preset leave as they are."""
+"""Length of the prefix of presets that translation does not change."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Finder:
     Parameters
     ----------
     source : str
-        The pattern in our dialect.
+        The pattern in the dialect of the `regex` package.
     compiled : SplitPattern
     """
 
@@ -34,14 +34,14 @@ class Finder:
 
     @property
     def never_empty(self) -> bool:
-        """Whether it is proven that each match has at least one character."""
+        """True if matches are proven to have at least one character."""
         return self.compiled.kind != "regex"
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each match; an empty one is not in an empty text, nor directly behind another match."""
+        """Yield start and end of each match; empty matches are skipped in an empty text and directly after another match."""
         if not text:
             return
-        text = self.compiled.seen(text)
+        text = self.compiled.substitute(text)
         if self.never_empty:
             yield from (found.span() for found in self.compiled.stages[0].finditer(text))
             return
@@ -60,39 +60,39 @@ class Finder:
 
 
 def make_finder(source: str, *, unicode: str | None) -> Finder:
-    """Make a finder for a pattern in our dialect."""
+    """Return a finder for a pattern in the dialect of the `regex` package."""
     return Finder(source, compile_pattern(source, unicode=unicode))
 
 
-def read_pattern(value: Any, place: str, *, unicode: str | None = None) -> Finder:
-    """Read a pattern of the file, for a version of Unicode.
+def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder:
+    """Read a pattern from the file.
 
     Raises
     ------
     TokenizerFormatError
         If it is empty, or cannot be translated exactly.
     """
-    fields = Fields(value, place)
+    fields = Fields(value, path)
     literal: str = fields.take("String", str, default="")
     onig: str = "" if literal else fields.take("Regex", str, default="")
     fields.done()
     if not literal and not onig:
-        raise refused(place, "is empty", "give it a pattern, or remove the component")
+        raise refused(path, "is empty", "give it a pattern, or remove the component")
     try:
         if literal:
             return make_finder(_no_name(regex.escape(literal)), unicode=unicode)
         return make_finder(_preset(onig) or _no_name(from_oniguruma(onig, unicode=unicode)), unicode=unicode)
     except PatternError as error:
-        raise refused(place, f"cannot be read: {error}", "use another pattern") from error
+        raise refused(path, f"cannot be read: {error}", "use another pattern") from error
 
 
 def _no_name(source: str) -> str:
-    """Write a pattern that is one word such that it is not taken for the name of a preset."""
+    """Return a pattern, in a group if it could be read as the name of a preset."""
     return f"(?:{source})" if re.fullmatch(r"\w[\w-]*", source) else source
 
 
 def _preset(onig: str) -> str | None:
-    """Return the preset's pattern that is written so in the other dialect, though differently in ours."""
+    """Return the pattern of the preset whose translation to Oniguruma is `onig`, or None."""
     for source in PRESETS.values():
         if isinstance(source, str) and source[:_ALIKE] == onig[:_ALIKE] and _exported(source) == onig:
             return source

@@ -1,11 +1,10 @@
-"""A model's preparation as data, and what applies it: bytes of text to pieces of prepared text.
+"""Running the pipeline of a model: from the bytes of a text to spans of normalized text.
 
-The order is that of Hugging Face tokenizers: added tokens that are not normalized are found in the raw text; each part
-between them is normalized; the other added tokens are found in what that gives; the rest is pre-tokenized. Bytes that are
-not UTF-8, which those tools cannot be given, go through all this as characters that no step changes, by
-`surrogateescape`.
+The order is that of Hugging Face tokenizers: added tokens that are not normalized are found in the raw text; the text between
+them is normalized; the other added tokens are found in the result; the rest is pre-tokenized. Invalid UTF-8, which those
+tools do not accept, becomes characters that no step changes, by `surrogateescape`.
 
-Where nothing would be changed, as in English text under NFC, text goes through the automaton as for any other model.
+Text that the pipeline would not change, such as English text under NFC, goes through the automaton as for any other model.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ import numpy as np
 from bpejit.arrays import Array, padded_text
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-from bpejit.kernels.encoding.records import SplitAutomaton
-from bpejit.normalization.added_tokens import AddedToken, TokenFinder, is_word, overlap
-from bpejit.normalization.alignment import AlignedText, PreparedText, byte_ranges, one_to_one, widths
-from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
+from bpejit.normalization.added_tokens import AddedTokenPattern, TokenFinder, is_word, overlap
+from bpejit.normalization.alignment import AlignedText, PreTokenizedText, byte_ranges, one_to_one, widths
+from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.normalizers import make_normalizer
+from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
 from bpejit.normalization.pretokenizers import PREFIX_SPACE, make_pretokenizer
-from bpejit.normalization.record import Preparation, TokenFlags
 from bpejit.normalization.unicode_forms import STARTS
 from bpejit.splitting import Pattern, Splitter
-from bpejit.splitting.special_finder import SpecialFinder
+from bpejit.splitting.special_token_finder import SpecialTokenFinder
 
 _LAST_CUT_WINDOW = 1 << 10
 
 
-class Preparer:
-    """Applies a preparation; immutable, so that threads may share one.
+class TextPipeline:
+    """Runs a pipeline. It is immutable and can be shared by threads.
 
     Parameters
     ----------
-    preparation : Preparation
+    config : PipelineConfig
     added_tokens : mapping of str to TokenFlags
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
@@ -45,28 +44,30 @@ class Preparer:
     Raises
     ------
     TokenizerFormatError
-        If a component is broken or not supported, or the added tokens cannot be told apart.
+        If a component is malformed or not supported, or added tokens are equal after normalization.
 
     Attributes
     ----------
     special_tokens : tuple of bytes
-        The tokens that keep a cut away, for the size of the windows in which one is looked for.
+        The tokens that prevent cuts; their lengths determine the windows that are searched for a cut.
     direct : Splitter, optional
-        Splits text that the preparation leaves as it is; None if no such text can be told from other text.
+        Splits text that the pipeline does not change; None if such text cannot be recognized.
     """
 
-    def __init__(self, preparation: Preparation, added_tokens: Mapping[str, TokenFlags], *, unicode: str | None = None) -> None:
-        self._normalizer = make_normalizer(json.loads(preparation.normalizer), unicode=unicode)
+    def __init__(self, config: PipelineConfig, added_tokens: Mapping[str, TokenFlags], *, unicode: str | None = None) -> None:
+        self._normalizer = make_normalizer(json.loads(config.normalizer), unicode=unicode)
         self._pretokenizer = make_pretokenizer(
-            json.loads(preparation.pre_tokenizer), mapped=self._normalizer.maps_bytes, unicode=unicode
+            json.loads(config.pre_tokenizer), mapped=self._normalizer.maps_bytes, unicode=unicode
         )
         first = {text: flags for text, flags in added_tokens.items() if not flags.normalized}
         later = {text: flags for text, flags in added_tokens.items() if flags.normalized}
-        self._raw = TokenFinder((AddedToken(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode)
+        self._raw = TokenFinder(
+            (AddedTokenPattern(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode
+        )
         contents = {text: self._normalizer(text) for text in later}
         _check_contents(contents)
         self._normalized = TokenFinder(
-            (AddedToken(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
+            (AddedTokenPattern(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
         )
         patterns = self._pretokenizer.patterns
         self._splitter = None if patterns is None else Splitter(patterns, unicode=unicode)
@@ -83,56 +84,56 @@ class Preparer:
         ):
             self.direct = Splitter(self._splitter.pattern, [_bytes(text) for text in added_tokens])
         self.special_tokens = tuple(_bytes(text) for text in (added_tokens if self.direct else first))
-        self._finder = self.direct.finder if self.direct is not None else SpecialFinder(self.special_tokens)
+        self._finder = self.direct.finder if self.direct is not None else SpecialTokenFinder(self.special_tokens)
         self._longest = self._finder.longest
         self._margin = max(4, self._longest)
-        self._cut_behind = _find_cut_tokens(first, unicode)
+        self._cut_after = _find_cut_tokens(first, unicode)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether a model needs no preparation at all for what this one does."""
+    def is_plain_split(self) -> bool:
+        """True if the pipeline is equivalent to a splitter."""
         return self.direct is not None and not self._normalizer.changes
 
     @property
     def pattern(self) -> Pattern | None:
-        """The split pattern that the pre-tokenizer comes to, if there is one."""
+        """The split pattern equivalent to the pre-tokenizer, if there is one."""
         found = self._splitter.pattern if self._splitter is not None else None
         return (found.name or found.source) if found is not None else None
 
     @property
     def automaton(self) -> SplitAutomaton | None:
-        """The automaton for text that stays as it is."""
+        """The automaton for unchanged text."""
         return self.direct.automaton if self.direct is not None else None
 
     @property
     def addresses(self) -> Array:
-        """Where the automaton's arrays are, if there is one."""
+        """The addresses of the automaton's arrays; there must be one."""
         assert self.direct is not None
         return self.direct.addresses
 
-    # ---- preparing ---------------------------------------------------------------------------------------------------
+    # ---- running -----------------------------------------------------------------------------------------------------
 
-    def leaves(self, data: bytes) -> bool:
-        """Whether text certainly stays as it is, so that `direct` splits it."""
+    def is_noop(self, data: bytes) -> bool:
+        """Return True if the text is certainly unchanged, so that `direct` splits it."""
         if self.direct is None:
             return False
-        return data.isascii() or self._normalizer.leaves(data.decode("utf-8", "surrogateescape"))
+        return data.isascii() or self._normalizer.is_noop(data.decode("utf-8", "surrogateescape"))
 
-    def prepare(self, data: bytes, cut: int | None = None) -> tuple[Array, Array]:
-        """Prepare and split a text.
+    def run(self, data: bytes, cut: int | None = None) -> tuple[Array, Array]:
+        """Normalize and split a text.
 
         Parameters
         ----------
         data : bytes
         cut : int, optional
-            Where to stop, at a place that `find_cut` gave; what is behind it only finishes the last piece.
+            A position returned by `find_cut` at which to stop; the text after it only completes the last span.
 
         Returns
         -------
         text : uint8[:]
-            The prepared text, padded. Added tokens stand in it as they are written.
+            The normalized text, padded. Added tokens are in it unchanged.
         ends : uint32[:]
-            Where each span of it ends, with the special flag if the span is an added token.
+            The end of each span, with the special flag if the span is an added token.
         """
         ahead = 0 if cut is None or self.direct is None else len(data) - cut
         if cut is not None and self.direct is None:
@@ -152,30 +153,30 @@ class Preparer:
                 ends.append(piece_ends + np.uint32(done))
                 done += len(piece)
         every = np.concatenate([*ends, np.zeros(0, dtype=np.uint32)]).astype(np.uint32)
-        # What is ahead of the cut is as it was, so in what was prepared it is as long as before.
+        # Text after the cut is unchanged, so it has the same length in the output.
         every = every[: np.searchsorted(every & np.uint32(POSITION_MASK), done - ahead, side="right")]
         return padded_text(b"".join(out))[0], every
 
     def _pieces(self, text: str) -> tuple[bytes, Array]:
-        """Return a part without added tokens as bytes, and where its pieces end."""
+        """Return a part without added tokens as bytes, and the ends of its spans."""
         if self._splitter is not None:
             if self._pretokenizer.prefix:
                 text = PREFIX_SPACE.apply(text)
             data = text.encode("utf-8", "surrogateescape")
             return data, self._splitter.split(*padded_text(data))
-        # Written with GPT-2's characters, one for each byte.
+        # In GPT-2's byte characters, one for each byte.
         pieces = self._pretokenizer.pieces(text)
-        return text_to_bytes("".join(pieces)), np.cumsum([len(piece) for piece in pieces], dtype=np.uint32)
+        return decode_byte_characters("".join(pieces)), np.cumsum([len(piece) for piece in pieces], dtype=np.uint32)
 
-    def align(self, data: bytes, areas: Array | None = None) -> PreparedText:
-        """Prepare and split a text as `prepare` does, and say where each byte comes from. It takes many times as long.
+    def align(self, data: bytes, areas: Array | None = None) -> PreTokenizedText:
+        """Normalize and split a text like `run`, with the alignment to the original. It takes many times as long.
 
         Parameters
         ----------
         data : bytes
         areas : int64 [areas, 2], optional
-            Begins and ends, in characters of the decoded text, of the only stretches in which added tokens are found. A
-            character that normalizing made out of several stretches is in none.
+            Starts and ends, in characters of the decoded text, of the areas in which added tokens are found; by default the
+            whole text. A character composed from several areas is in none of them.
         """
         text = data.decode("utf-8", "surrogateescape")
         original = AlignedText(text, one_to_one(len(text)))
@@ -201,27 +202,27 @@ class Preparer:
             last.append(sources)
 
         for start, end, token in self._raw.spans(text, areas):
-            part = original.part(start, end)
+            part = original.slice(start, end)
             if token is not None:
                 put_token(token, part)
                 continue
             for change in self._normalizer.changes:
                 part = part.changed(change)
             for begin, stop, later in self._normalized.spans(part.text, None if areas is None else part.within(areas)):
-                inner = part.part(begin, stop)
+                inner = part.slice(begin, stop)
                 if later is not None:
                     put_token(later, inner)
                 else:
                     put_text(inner)
         prepared, size = padded_text(b"".join(out))
-        places = np.cumsum([0, *map(len, out)]).astype(np.uint32)
-        every = [numbers + place for numbers, place in zip(ends, places, strict=False)]
+        offsets = np.cumsum([0, *map(len, out)]).astype(np.uint32)
+        every = [numbers + offset for numbers, offset in zip(ends, offsets, strict=False)]
         none = np.zeros(0, dtype=np.int64)
         starts, stops = byte_ranges(prepared[:size], np.concatenate([none, *first]), np.concatenate([none, *last]), text)
-        return PreparedText(prepared, np.concatenate([none.astype(np.uint32), *every]), starts, stops, found)
+        return PreTokenizedText(prepared, np.concatenate([none.astype(np.uint32), *every]), starts, stops, found)
 
     def _aligned_pieces(self, part: AlignedText) -> tuple[bytes, Array, Array]:
-        """As `_pieces`, with the character of the original that each byte stands for."""
+        """Return the result of `_pieces`, and the original character that each byte maps to."""
         if self._splitter is not None:
             if self._pretokenizer.prefix:
                 part = part.changed(PREFIX_SPACE)
@@ -230,14 +231,14 @@ class Preparer:
         pieces = self._pretokenizer.aligned_pieces(part)
         sources = np.concatenate([np.zeros(0, dtype=np.int64), *(piece.sources.of for piece in pieces)])
         ends = np.cumsum([len(piece.text) for piece in pieces], dtype=np.uint32)
-        return text_to_bytes("".join(piece.text for piece in pieces)), ends, sources
+        return decode_byte_characters("".join(piece.text for piece in pieces)), ends, sources
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
+        """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `Splitter.find_cut`)."""
         if self.direct is None:
-            return self._find_cut_behind_token(text, lo, hi, stop)
+            return self._find_cut_after_token(text, lo, hi, stop)
         while lo <= hi:
             cut = self.direct.find_cut(text, lo, hi, stop)
             if cut < 0 or self._unchanged_around(text, cut, stop):
@@ -246,7 +247,7 @@ class Preparer:
         return -1
 
     def _unchanged_around(self, text: Array, cut: int, stop: int) -> bool:
-        """Whether the text on both sides of a place is normalized, so far that no added token that arises reaches over it."""
+        """Return True if the text around a position is normalized, far enough that no added token can span the position."""
         if cut + self._margin > stop:
             return False
         after = text[cut : cut + self._margin].tobytes()
@@ -259,27 +260,27 @@ class Preparer:
             window, following = before.decode() + after.decode(), after.decode()
         except UnicodeDecodeError:
             return False
-        return STARTS.match(following) is not None and self._normalizer.leaves(window)
+        return STARTS.match(following) is not None and self._normalizer.is_noop(window)
 
-    def _find_cut_behind_token(self, text: Array, lo: int, hi: int, stop: int) -> int:
+    def _find_cut_after_token(self, text: Array, lo: int, hi: int, stop: int) -> int:
         if not self._longest:
             return -1
         base = max(0, lo - 2 * self._longest)
         data = text[base : min(stop, hi + self._longest)].tobytes()
-        for begin, end in self._finder.lonely_spans(data):
-            # It is certain to be found, unless more text makes another that overlaps it.
-            if lo <= base + end <= hi and base + end + self._longest <= stop and data[begin:end] in self._cut_behind:
+        for begin, end in self._finder.isolated_spans(data):
+            # The match is certain once no overlapping match can appear with more text.
+            if lo <= base + end <= hi and base + end + self._longest <= stop and data[begin:end] in self._cut_after:
                 return base + end
         return -1
 
     def find_last_cut(self, text: Array, first: int, filled: int) -> int:
-        """Return the last place of `text[first:filled]` where it may be cut, as far as more text cannot change it, or `first`.
+        """Return the last position in `text[first:filled]` where the text may be cut whatever follows, or `first`.
 
         Parameters
         ----------
         text : uint8[:]
         first : int
-            Where a text begins, or an earlier cut.
+            The start of the text, or an earlier cut.
         filled : int
         """
         hi = filled - self._margin
@@ -293,18 +294,18 @@ class Preparer:
             window *= 4
         return first
 
-    def margin_behind(self, cut: int, filled: int) -> int:
-        """Return where the text ends that must be known to prepare what is before a cut."""
+    def margin_end(self, cut: int, filled: int) -> int:
+        """Return the end of the text that must be known to run the pipeline up to a cut."""
         return min(cut + self._margin, filled)
 
 
 def _check_contents(contents: Mapping[str, str]) -> None:
-    """Refuse added tokens that normalizing leaves nothing of, or does not leave apart."""
+    """Raise if an added token is empty after normalization, or equal to another."""
     seen: dict[str, str] = {}
     for text, content in contents.items():
         if not content:
             raise TokenizerFormatError(
-                f"normalizing leaves nothing of the added token {shorten(text)}; expected text that can be found: "
+                f"the added token {shorten(text)} is empty after normalization; expected text that can be found: "
                 "remove the token"
             )
         if content in seen:
@@ -316,7 +317,7 @@ def _check_contents(contents: Mapping[str, str]) -> None:
 
 
 def _find_cut_tokens(first: Mapping[str, TokenFlags], unicode: str | None) -> frozenset[bytes]:
-    """Return the tokens behind which a text begins anew."""
+    """Return the tokens after which the text may be cut."""
     words = any(flags.single_word for flags in first.values())
     return frozenset(
         _bytes(text)

@@ -1,6 +1,6 @@
-"""What stands around the ids of a text, or of two, for a model of a certain kind: `<s>` before, `</s>` behind.
+"""Post-processors of Hugging Face tokenizers: special tokens around the ids of one or two texts, such as `<s>` and `</s>`.
 
-`Tokenizer.encode` leaves it out, as `encode(..., add_special_tokens=False)` of Hugging Face tokenizers does.
+`Tokenizer.encode` does not add them, like `encode(..., add_special_tokens=False)` of Hugging Face tokenizers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ SUPPORTED = "TemplateProcessing, ByteLevel, RobertaProcessing, BertProcessing, S
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One piece of a template.
+class TemplateItem:
+    """An item of a template: constant ids, or the ids of a text.
 
     Parameters
     ----------
     ids : tuple of int, optional
-        Ids that are always the same; None where a text's ids go.
+        Constant ids; None for the ids of a text.
     text : str, optional
-        Which text's: `A` or `B`.
+        The text, `A` or `B`.
     type_id : int
-        The number of the segment, for models that tell them apart.
+        The token type (segment) id.
     """
 
     ids: tuple[int, ...] | None = None
@@ -34,58 +34,58 @@ class Piece:
     type_id: int = 0
 
 
-_PLAIN_SINGLE = (Piece(text="A"),)
-_PLAIN_PAIR = (Piece(text="A"), Piece(text="B", type_id=1))
+_PLAIN_SINGLE = (TemplateItem(text="A"),)
+_PLAIN_PAIR = (TemplateItem(text="A"), TemplateItem(text="B", type_id=1))
 
 
 @dataclass(frozen=True)
 class Template:
-    """What stands around ids.
+    """The order of special tokens and texts.
 
     Parameters
     ----------
-    single : tuple of Piece
-        For one text.
-    pair : tuple of Piece, optional
-        For two; None if the template has no such form.
+    single : tuple of TemplateItem
+        The items for one text.
+    pair : tuple of TemplateItem, optional
+        The items for a pair of texts; None if pairs are not supported.
     """
 
-    single: tuple[Piece, ...] = _PLAIN_SINGLE
-    pair: tuple[Piece, ...] | None = _PLAIN_PAIR
+    single: tuple[TemplateItem, ...] = _PLAIN_SINGLE
+    pair: tuple[TemplateItem, ...] | None = _PLAIN_PAIR
 
-    def pieces(self, *, pair: bool = False) -> tuple[Piece, ...]:
-        """Return the form for one text, or for two.
+    def items(self, *, pair: bool = False) -> tuple[TemplateItem, ...]:
+        """Return the items for one text, or for a pair of texts.
 
         Raises
         ------
         ValueError
-            If the template has no form for two.
+            If the template does not support pairs.
         """
         if not pair:
             return self.single
         if self.pair is None:
-            raise ValueError("this tokenizer's template has no form for a pair of texts; encode them one by one")
+            raise ValueError("the template of this tokenizer has no form for a pair of texts; encode the texts one by one")
         return self.pair
 
 
-def make_template(value: Any, place: str = "post_processor") -> Template | None:
-    """Compile a post-processor; None if it adds nothing.
+def make_template(value: Any, path: str = "post_processor") -> Template | None:
+    """Return the template of a post-processor, or None if it adds no tokens.
 
     Raises
     ------
     TokenizerFormatError
-        If it is broken or not supported; the message names the component and its place.
+        If it is broken or not supported. The message names the component and its path.
     """
-    found = _templates(value, place)
+    found = _templates(value, path)
     if len(found) > 1:
         raise refused(found[1][0], "is a second template", "use one of them")
     return found[0][1] if found else None
 
 
-def _templates(value: Any, place: str) -> list[tuple[str, Template]]:
+def _templates(value: Any, path: str) -> list[tuple[str, Template]]:
     if value is None:
         return []
-    fields = Fields(value, place)
+    fields = Fields(value, path)
     kind = fields.kind("post-processor")
     if kind == "Sequence":
         parts = fields.take("processors", list)
@@ -93,7 +93,7 @@ def _templates(value: Any, place: str) -> list[tuple[str, Template]]:
         inner = fields.inner("processors")
         return [one for number, part in enumerate(parts) for one in _templates(part, f"{inner}[{number}]")]
     if kind == "ByteLevel":
-        read_byte_level(fields)  # it changes the offsets of tokens only
+        read_byte_level(fields)  # affects only the offsets of tokens
         fields.done()
         return []
     if kind == "TemplateProcessing":
@@ -101,50 +101,50 @@ def _templates(value: Any, place: str) -> list[tuple[str, Template]]:
     elif kind in ("RobertaProcessing", "BertProcessing"):
         template = _read_sep_and_cls(fields, roberta=kind == "RobertaProcessing")
     else:
-        raise unsupported(place, kind, SUPPORTED)
+        raise unsupported(path, kind, SUPPORTED)
     fields.done()
-    return [(place, template)]
+    return [(path, template)]
 
 
 def _read_template(fields: Fields) -> Template:
-    place = fields.inner("special_tokens")
+    path = fields.inner("special_tokens")
     ids: dict[str, tuple[int, ...]] = {}
     for name, value in fields.take("special_tokens", dict).items():
-        token = Fields(value, f"{place}.{name}")
+        token = Fields(value, f"{path}.{name}")
         token.take("id", str)
         numbers = token.take("ids", list)
         names = token.take("tokens", list)
         token.done()
         if not all(type(number) is int and number >= 0 for number in numbers) or len(names) != len(numbers):
-            raise refused(f"{place}.{name}", f"has the ids {shown(numbers)}; expected a number for each token", "correct it")
+            raise refused(f"{path}.{name}", f"has the ids {shown(numbers)}; expected a number for each token", "correct it")
         ids[name] = tuple(numbers)
     forms = {}
     for form in ("single", "pair"):
-        pieces = fields.take(form, list)
-        forms[form] = tuple(_read_piece(piece, f"{fields.inner(form)}[{number}]", ids) for number, piece in enumerate(pieces))
+        items = fields.take(form, list)
+        forms[form] = tuple(_read_item(item, f"{fields.inner(form)}[{number}]", ids) for number, item in enumerate(items))
         wanted = ["A"] if form == "single" else ["A", "B"]
-        if form == "single" or pieces:
-            named = sorted(piece.text for piece in forms[form] if piece.text)
+        if form == "single" or items:
+            named = sorted(item.text for item in forms[form] if item.text)
             if not set(wanted) <= set(named) or not set(named) <= set(wanted):
                 raise refused(fields.inner(form), f"uses the texts {named}; expected {wanted}", "correct the template")
     return Template(forms["single"], forms["pair"] or None)
 
 
-def _read_piece(value: Any, place: str, ids: dict[str, tuple[int, ...]]) -> Piece:
-    fields = Fields(value, place)
+def _read_item(value: Any, path: str, ids: dict[str, tuple[int, ...]]) -> TemplateItem:
+    fields = Fields(value, path)
     special = fields.take("SpecialToken", dict, default=None)
-    inner = Fields(special if special is not None else fields.take("Sequence", dict), place)
+    inner = Fields(special if special is not None else fields.take("Sequence", dict), path)
     name = inner.take("id", str)
     type_id = inner.take("type_id", int)
     inner.done()
     fields.done()
     if special is not None:
         if name not in ids:
-            raise refused(place, f"names the token {shorten(name)}, which its special_tokens lack", "add it there")
-        return Piece(ids=ids[name], type_id=type_id)
+            raise refused(path, f"names the token {shorten(name)}, which is not in its special_tokens", "add it there")
+        return TemplateItem(ids=ids[name], type_id=type_id)
     if name not in ("A", "B"):
-        raise refused(place, f"names the text {shorten(name)}; expected 'A' or 'B'", "correct the template")
-    return Piece(text="A" if name == "A" else "B", type_id=type_id)
+        raise refused(path, f"names the text {shorten(name)}; expected 'A' or 'B'", "correct the template")
+    return TemplateItem(text="A" if name == "A" else "B", type_id=type_id)
 
 
 def _read_sep_and_cls(fields: Fields, *, roberta: bool) -> Template:
@@ -153,9 +153,9 @@ def _read_sep_and_cls(fields: Fields, *, roberta: bool) -> Template:
         fields.take("trim_offsets", bool)
         fields.take("add_prefix_space", bool)
     second = 0 if roberta else 1
-    single = (Piece(cls), Piece(text="A"), Piece(sep))
-    between = (Piece(sep),) if roberta else ()
-    return Template(single, (*single, *between, Piece(text="B", type_id=second), Piece(sep, type_id=second)))
+    single = (TemplateItem(cls), TemplateItem(text="A"), TemplateItem(sep))
+    between = (TemplateItem(sep),) if roberta else ()
+    return Template(single, (*single, *between, TemplateItem(text="B", type_id=second), TemplateItem(sep, type_id=second)))
 
 
 def _read_token(fields: Fields, key: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Pre-tokenizers of Hugging Face tokenizers: text to pieces.
 
-Most say nothing more than a split pattern of bpejit: then `PreTokenizer.pattern` is that, and text is split by its
-automaton. The others run step after step through the `regex` package.
+Most are equivalent to split patterns of bpejit, which are then in `PreTokenizer.patterns` and run as an automaton. The others
+run step by step through the `regex` package.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bpejit.normalization.alignment import AlignedText, Change, Sources, one_to_
 from bpejit.normalization.json_fields import Fields, refused, unsupported
 from bpejit.normalization.normalizers import MAP_BYTES, prefixed
 from bpejit.normalization.patterns import Finder, make_finder, read_pattern
-from bpejit.splitting import PRESETS, everything_matches
-from bpejit.splitting.character_classes import set_borders
+from bpejit.splitting import PRESETS, covers_all_text
+from bpejit.splitting.character_classes import set_boundaries
 from bpejit.splitting.regex_syntax import Chars
 
 SUPPORTED = "ByteLevel, Split, Digits, Punctuation, Sequence"
@@ -32,13 +32,13 @@ _PUNCTUATION_SINCE_8 = (
     "11A9A-11A9C 11A9E-11AA2 11B00-11B09 11BE1 11C41-11C45 11C70-11C71 11EF7-11EF8 11F43-11F4F 11FFF 12FF1-12FF2 "
     "16D6D-16D6F 16E97-16E9A 16FE2 1E5FF 1E95E-1E95F"
 )
-"""Punctuation that came after Unicode 8, whose tables `Punctuation` uses; two characters were punctuation only then."""
+"""Punctuation added after Unicode 8, the version of `Punctuation`. Two characters were punctuation only in Unicode 8."""
 
 _NUMBERS = r"[\p{N}\U00011DE0-\U00011DE9\U00016FF4-\U00016FF6]"
-"""What `Digits` takes for numbers where patterns are those of Unicode 16: it has Rust's own tables, which are of Unicode 17."""
+"""The numbers of `Digits` if patterns follow Unicode 16: it uses the tables of Rust, which follow Unicode 17."""
 
 Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
-"""Gives the pieces of a text as begins and ends."""
+"""Returns the start and end of each piece of a text."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class PreTokenizer:
     Parameters
     ----------
     steps : tuple of Change or Cut
-        Each changes or divides a piece; the text is written with GPT-2's byte characters in the end.
+        Each step changes or splits every piece. The result consists of GPT-2's byte characters.
     patterns : tuple of str, optional
-        Split patterns that do the same one after the other, each with what it does not match as a piece too; None if there
-        are no such patterns.
+        Split patterns that are equivalent to the steps when applied in sequence, where gaps between matches are pieces too;
+        None if there are none.
     prefix : bool
-        Whether the patterns want a space before a piece that does not begin with one.
+        True if a space is inserted before a text that does not begin with one.
     """
 
     steps: tuple[Change | Cut, ...]
@@ -61,7 +61,7 @@ class PreTokenizer:
     prefix: bool
 
     def pieces(self, text: str) -> list[str]:
-        """Divide a text by the steps; the pieces are written with GPT-2's byte characters."""
+        """Return the pieces of a text, in GPT-2's byte characters."""
         pieces = [text]
         for step in self.steps:
             if isinstance(step, Change):
@@ -71,59 +71,59 @@ class PreTokenizer:
         return pieces
 
     def aligned_pieces(self, text: AlignedText) -> list[AlignedText]:
-        """As `pieces`, with the sources of each."""
+        """Return the pieces of a text like `pieces`, with their sources."""
         pieces = [text]
         for step in self.steps:
             if isinstance(step, Change):
                 pieces = [piece.changed(step) for piece in pieces]
             else:
-                pieces = [piece.part(start, end) for piece in pieces for start, end in step(piece.text) if start < end]
+                pieces = [piece.slice(start, end) for piece in pieces for start, end in step(piece.text) if start < end]
         return pieces
 
 
-def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer", unicode: str | None = None) -> PreTokenizer:
+def make_pretokenizer(value: Any, *, mapped: bool, path: str = "pre_tokenizer", unicode: str | None = None) -> PreTokenizer:
     """Compile a pre-tokenizer.
 
     Parameters
     ----------
     value : object
-        What the file has at `place`: an object, or None for no pre-tokenizer.
+        The JSON value at `path`; None for no pre-tokenizer.
     mapped : bool
-        Whether a normalizer has already written the text with GPT-2's byte characters.
-    place : str
+        True if a normalizer has already converted the text to GPT-2's byte characters.
+    path : str
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
 
     Raises
     ------
     TokenizerFormatError
-        If it is broken, not supported, or not byte-level; the message names the component and its place.
+        If it is broken, not supported, or not byte-level. The message names the component and its path.
     """
-    parts = _flatten(value, place, unicode)
-    levels = [part.place for part in parts if part.kind == "ByteLevel"]
+    components = _flatten(value, path, unicode)
+    levels = [component.path for component in components if component.kind == "ByteLevel"]
     if mapped and levels:
         raise refused(levels[0], "is a second ByteLevel, after the normalizer's", "remove one of them")
     if len(levels) > 1:
         raise refused(levels[1], "is a second ByteLevel", "remove one of them")
     if not mapped and not levels:
-        raise refused(place, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
+        raise refused(path, "has no ByteLevel; only byte-level tokenizers are supported", "use another tokenizer")
     steps: list[Change | Cut] = []
     patterns: list[str] | None = None if mapped else []
     prefix = False
-    for number, part in enumerate(parts):
-        if part.prefix:
+    for number, component in enumerate(components):
+        if component.prefix:
             steps.append(PREFIX_SPACE)
             if number:
                 patterns = None
             prefix = True
-        if part.finder is not None:
-            steps.append(partial(_split, part.finder, part.behavior, part.invert))
-        if patterns is not None and part.finder is not None:
-            pattern = _isolating(part, unicode)
+        if component.finder is not None:
+            steps.append(partial(_split, component.finder, component.behavior, component.invert))
+        if patterns is not None and component.finder is not None:
+            pattern = _isolating(component, unicode)
             patterns = None if pattern is None else [*patterns, pattern]
-        if part.kind == "ByteLevel":
+        if component.kind == "ByteLevel":
             steps.append(MAP_BYTES)
-            if number < len(parts) - 1:
+            if number < len(components) - 1:
                 patterns = None
     if patterns == []:
         patterns = [WHOLE]
@@ -131,53 +131,53 @@ def make_pretokenizer(value: Any, *, mapped: bool, place: str = "pre_tokenizer",
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Component:
     kind: str
-    place: str
+    path: str
     finder: Finder | None
     behavior: str = "Isolated"
     invert: bool = False
     prefix: bool = False
 
 
-def _flatten(value: Any, place: str, unicode: str | None) -> list[_Part]:
+def _flatten(value: Any, path: str, unicode: str | None) -> list[_Component]:
     if value is None:
         return []
-    fields = Fields(value, place)
+    fields = Fields(value, path)
     kind = fields.kind("pre-tokenizer")
     if kind == "Sequence":
-        parts = fields.take("pretokenizers", list)
+        values = fields.take("pretokenizers", list)
         fields.done()
         inner = fields.inner("pretokenizers")
-        for number, part in enumerate(parts):
-            if part is None:
+        for number, one in enumerate(values):
+            if one is None:
                 raise refused(f"{inner}[{number}]", "is null; expected a pre-tokenizer", "remove it")
-        return [one for number, part in enumerate(parts) for one in _flatten(part, f"{inner}[{number}]", unicode)]
+        return [found for number, one in enumerate(values) for found in _flatten(one, f"{inner}[{number}]", unicode)]
     if kind == "ByteLevel":
         prefix, use_regex = read_byte_level(fields)
         finder = make_finder(str(PRESETS["gpt2"]), unicode=unicode) if use_regex else None
-        part = _Part(kind, place, finder, prefix=prefix)
+        component = _Component(kind, path, finder, prefix=prefix)
     elif kind == "Split":
         finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-        part = _Part(kind, place, finder, _behavior(fields), fields.take("invert", bool))
+        component = _Component(kind, path, finder, _behavior(fields), fields.take("invert", bool))
     elif kind == "Digits":
         numbers = _NUMBERS if unicode == "16.0" else r"\p{N}"
-        part = _Part(
-            kind, place, make_finder(numbers + ("" if fields.take("individual_digits", bool) else "+"), unicode=unicode)
+        component = _Component(
+            kind, path, make_finder(numbers + ("" if fields.take("individual_digits", bool) else "+"), unicode=unicode)
         )
     elif kind == "Punctuation":
         behavior = _behavior(fields, default="Isolated")
         together = behavior == "Contiguous"
         finder = make_finder(_punctuation() + ("+" if together else ""), unicode=unicode)
-        part = _Part(kind, place, finder, "Isolated" if together else behavior)
+        component = _Component(kind, path, finder, "Isolated" if together else behavior)
     else:
-        raise unsupported(place, kind, SUPPORTED)
+        raise unsupported(path, kind, SUPPORTED)
     fields.done()
-    return [part]
+    return [component]
 
 
 def read_byte_level(fields: Fields) -> tuple[bool, bool]:
-    """Read the fields of a `ByteLevel`; return whether it adds a space before text, and whether it splits."""
+    """Return `add_prefix_space` and `use_regex` of a `ByteLevel`."""
     prefix = fields.take("add_prefix_space", bool)
     fields.take("trim_offsets", bool)
     return prefix, fields.take("use_regex", bool, default=True)
@@ -193,30 +193,30 @@ def _behavior(fields: Fields, **default: str) -> str:
 @cache
 def _punctuation() -> str:
     later: set[int] = set()
-    for part in _PUNCTUATION_SINCE_8.split():
-        low, _, high = part.partition("-")
+    for points in _PUNCTUATION_SINCE_8.split():
+        low, _, high = points.partition("-")
         later.update(range(int(low, 16), int(high or low, 16) + 1))
-    # Of a version that stays: what comes later must not become punctuation with the next `regex` package.
-    borders = set_borders(Chars(r"[\p{P}$+<=>^`|~]"), "16.0").tolist()
-    points = {point for pair in zip(borders[::2], borders[1::2], strict=True) for point in range(*pair)}
-    points = points - later | {0x166D, 0x111C9}
-    parts: list[str] = []
+    # A fixed version: characters that are added later must not become punctuation with a later `regex` package.
+    boundaries = set_boundaries(Chars(r"[\p{P}$+<=>^`|~]"), "16.0").tolist()
+    found = {point for pair in zip(boundaries[::2], boundaries[1::2], strict=True) for point in range(*pair)}
+    found = found - later | {0x166D, 0x111C9}
+    ranges: list[str] = []
     run: list[int] = []
-    for point in [*sorted(points), 0x110000]:
+    for point in [*sorted(found), 0x110000]:
         if run and point != run[-1] + 1:
-            parts.append(f"\\U{run[0]:08X}" + (f"-\\U{run[-1]:08X}" if len(run) > 1 else ""))
+            ranges.append(f"\\U{run[0]:08X}" + (f"-\\U{run[-1]:08X}" if len(run) > 1 else ""))
             run = []
         run.append(point)
-    return f"[{''.join(parts)}]"
+    return f"[{''.join(ranges)}]"
 
 
-def _isolating(part: _Part, unicode: str | None) -> str | None:
-    """Return a pattern for `compile_pattern` that divides text as the part does, or None."""
-    assert part.finder is not None
-    if not part.finder.never_empty:
+def _isolating(component: _Component, unicode: str | None) -> str | None:
+    """Return the split pattern equivalent to a step, or None if there is none."""
+    assert component.finder is not None
+    if not component.finder.never_empty:
         return None
-    whole = part.behavior == "Removed" and part.invert and everything_matches(part.finder.source, unicode=unicode)
-    return part.finder.source if part.behavior == "Isolated" or whole else None
+    whole = component.behavior == "Removed" and component.invert and covers_all_text(component.finder.source, unicode=unicode)
+    return component.finder.source if component.behavior == "Isolated" or whole else None
 
 
 def _prefix_space(text: str) -> str:
@@ -228,11 +228,11 @@ def _prefix_space_sources(text: str) -> Sources:
 
 
 PREFIX_SPACE = Change(_prefix_space, _prefix_space_sources)
-"""Puts a space before a text that does not begin with one."""
+"""Inserts a space before a text that does not begin with one."""
 
 
 def _split(finder: Finder, behavior: str, invert: bool, text: str) -> list[tuple[int, int]]:
-    """Divide a piece; the behaviours are those of Hugging Face tokenizers."""
+    """Return the start and end of each piece of a text, by a behavior of Hugging Face tokenizers."""
     pieces: list[tuple[int, int, bool]] = []
     done = 0
     for start, end in finder.spans(text):

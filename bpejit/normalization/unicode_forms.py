@@ -1,10 +1,10 @@
-"""Unicode's normal forms and lower case exactly as Hugging Face tokenizers have them, whatever Python's Unicode is.
+"""Unicode normal forms and lower case exactly as in Hugging Face tokenizers, with any version of Unicode in Python.
 
-Their normal forms are those of Unicode 9. A character that came later has no decomposition and is no combining mark to
-them, so that nothing beside it moves past it or combines with it: text is normalized between such characters, by Python.
-What Unicode 9 says of its own characters never changes again, and the 13 of Python 3.10 or any later version agrees.
+Their normal forms are those of Unicode 9: a character added later has no decomposition and is not a combining mark, so
+nothing is reordered across it or combines with it. Python therefore normalizes the text between such characters. The
+properties of the characters of Unicode 9 are stable, so Unicode 13 in Python 3.10 and all later versions agree.
 
-Their lower case goes character by character (a final sigma is like any other), by the tables of Unicode 17.
+Lower case is computed for each character separately (a final sigma is not special), with the tables of Unicode 17.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LATER = (
     "1CC00-1CEBF 1D127-1D128 1D250-1D281 1DF00-1DFFF 1E030-1E08F 1E100-1E14F 1E290-1E2FF 1E4D0-1E5FF 1E6C0-1E6FF 1F16C "
     "1FBF0-1FBF9"
 )
-"""Characters that came after Unicode 9 and that a later version decomposes, composes or moves; whole blocks where all did."""
+"""Characters added after Unicode 9 that a later version decomposes, composes or reorders; whole blocks if all were."""
 
 _LATER_CASES = (
     (0x1C89, 0x1C89, 0x1C8A),
@@ -60,7 +60,7 @@ STARTS = re.compile(
     "[\x00-\u02ff\u0370-\u0482\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e30\u1e00-\u206f\u3000-\u3029\u3041-\u3096"
     "\u30a1-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff60]"
 )
-"""Characters that never combine with what stands before them: the most usual ones."""
+"""Characters that never combine with the preceding character: the most frequent ones."""
 
 
 def normalized(form: Form, text: str) -> str:
@@ -77,19 +77,19 @@ def normalized(form: Form, text: str) -> str:
     if not _LATER_CHARACTERS.search(text):
         return unicodedata.normalize(form, text)
     return "".join(
-        part if place % 2 else unicodedata.normalize(form, part) for place, part in enumerate(_LATER_CHARACTERS.split(text))
+        part if index % 2 else unicodedata.normalize(form, part) for index, part in enumerate(_LATER_CHARACTERS.split(text))
     )
 
 
 def is_later(character: str) -> bool:
-    """Whether a character came after Unicode 9 and is one that a later version decomposes, composes or moves."""
+    """Return True if a character was added after Unicode 9 and a later version decomposes, composes or reorders it."""
     return _LATER_CHARACTERS.match(character) is not None
 
 
 def is_normalized(form: Form, text: str) -> bool:
-    """Whether `normalized` certainly leaves a text as it is; it may do so as well if not.
+    """Return True if `normalized` certainly does not change a text; False does not mean that it does.
 
-    Any part of a text in a normal form is in that form too, so later characters need no second look.
+    Any part of a text in a normal form is in that form too, so later characters need no check.
     """
     return text.isascii() or unicodedata.is_normalized(form, text)
 
@@ -104,9 +104,9 @@ def _lower_table() -> dict[int, str]:
 
 
 def lowered(text: str) -> str:
-    """Return a text in lower case, character by character."""
+    """Return a text with each character in lower case."""
     return text.lower() if text.isascii() else text.translate(_lower_table())
 
 
 LONGER_WHEN_LOWERED = "\u0130"
-"""The only character that becomes two in lower case."""
+"""The only character whose lower case is two characters."""

@@ -1,15 +1,17 @@
-"""Splitting text into pre-tokens: split patterns, their compiler, and the splitter.
+"""Split text into pre-tokens: split patterns, their compiler, and the splitter.
 
-- `regex_syntax`: source -> syntax tree (the dialect)
-- `character_classes`: sets of code points -> equivalence classes
-- `automaton`: syntax tree -> ordered NFA -> leftmost-first DFA; safe cuts
-- `gaps`: DFA -> one that matches every text
-- `transducer`: DFA -> streaming transducer; sequences
-- `pattern`: all of these, `compile_pattern`
-- `presets`: published patterns by name
+- `regex_syntax`: parse a pattern to a syntax tree (the dialect)
+- `character_classes`: evaluate sets of code points and partition them into classes
+- `nfa`, `dfa`: syntax tree to ordered NFA to leftmost-first DFA
+- `gaps`: extend a DFA to match every text
+- `transducer`: DFA to streaming transducer; sequences of patterns
+- `local_rules`: boundaries that five adjacent characters determine
+- `split_tables`: the arrays for the kernels
+- `split_pattern`: all of these, `compile_pattern`
+- `presets`: patterns with names, `register_preset`
 - `splitter`: a pattern and special tokens, `Splitter`
-- `dialects`: a pattern in the dialect of other tools, `to_oniguruma` and `to_fancy_regex`
-- `oniguruma`: the way back, `from_oniguruma`
+- `dialect_writer`: translate to the dialects of other tools, `to_oniguruma` and `to_fancy_regex`
+- `oniguruma_reader`: the inverse, `from_oniguruma`
 """
 
 from __future__ import annotations
@@ -18,24 +20,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.splitting.dialects import to_fancy_regex, to_oniguruma
-    from bpejit.splitting.oniguruma import from_oniguruma
-    from bpejit.splitting.pattern import SplitPattern, compile_pattern, everything_matches
+    from bpejit.splitting.dialect_writer import to_fancy_regex, to_oniguruma
+    from bpejit.splitting.oniguruma_reader import from_oniguruma
+    from bpejit.splitting.preset_registry import register_preset, unregister_preset
     from bpejit.splitting.presets import PRESETS, Pattern
+    from bpejit.splitting.split_pattern import SplitPattern, compile_pattern, covers_all_text
     from bpejit.splitting.splitter import Splitter, check_chunk
 
-# Resolved on first use, so that the presets can be had without regex and NumPy.
-_HOMES = {
+# Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
+_MODULE_OF = {
     "PRESETS": "presets",
     "Pattern": "presets",
-    "SplitPattern": "pattern",
+    "SplitPattern": "split_pattern",
     "Splitter": "splitter",
     "check_chunk": "splitter",
-    "compile_pattern": "pattern",
-    "everything_matches": "pattern",
-    "from_oniguruma": "oniguruma",
-    "to_fancy_regex": "dialects",
-    "to_oniguruma": "dialects",
+    "compile_pattern": "split_pattern",
+    "covers_all_text": "split_pattern",
+    "from_oniguruma": "oniguruma_reader",
+    "register_preset": "preset_registry",
+    "to_fancy_regex": "dialect_writer",
+    "to_oniguruma": "dialect_writer",
+    "unregister_preset": "preset_registry",
 }
 
 __all__ = [
@@ -45,16 +50,18 @@ __all__ = [
     "Splitter",
     "check_chunk",
     "compile_pattern",
-    "everything_matches",
+    "covers_all_text",
     "from_oniguruma",
+    "register_preset",
     "to_fancy_regex",
     "to_oniguruma",
+    "unregister_preset",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'bpejit.splitting' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"bpejit.splitting.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"bpejit.splitting.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

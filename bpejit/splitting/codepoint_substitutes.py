@@ -1,12 +1,12 @@
-r"""Characters that stand in for others when the `regex` package is to read a text with an older version of Unicode.
+r"""Find substitutes for characters, with which the `regex` package splits a text by an older version of Unicode.
 
-The package has one set of tables. So a character that they know otherwise is replaced by one that is now in just those sets of
-the pattern in which that one was then.
+The package has one set of Unicode tables. A character whose properties differ from the older version is replaced by a character
+that is now in exactly the sets of the pattern that contained the original in that version.
 
-Of a pattern outside the dialect the sets are not known. There what must be taken as unassigned is replaced by something that
-is, each character by one of its own, so that back references still tell them apart; and what has changed since by a character
-that has the properties of then. A stand-in lies on the same side as its character of all that the pattern names, so that
-`[\u4e00-\u9fff]` holds both or neither.
+If a pattern is outside the dialect, its sets are unknown. Then each character that was unassigned is replaced by an unassigned
+one, distinct for each, so that back references still distinguish them. A character whose properties have changed is replaced by
+a character with the old properties. No code point that the pattern names lies between a character and its substitute, so that
+`[\u4e00-\u9fff]` contains both or neither.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import PatternError
-from bpejit.splitting.automaton import sets_of
 from bpejit.splitting.character_classes import Classes, partition
-from bpejit.splitting.regex_syntax import Chars, OutsideDialectError, parse
+from bpejit.splitting.regex_syntax import Chars, OutsideDialectError, parse, sets_of
 from bpejit.splitting.unicode_versions import UNASSIGNED, differing, free_points
 
 _HEX = "[0-9a-fA-F]"
@@ -31,25 +30,26 @@ _NAMED = re.compile(
 
 
 @lru_cache(maxsize=16)
-def stand_ins(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
-    """Return which code points of a text to replace by which, before the patterns are applied to it.
+def find_substitutes(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
+    """Return the code points to replace in a text before the patterns are applied, with their substitutes.
 
     Parameters
     ----------
     sources : tuple of str
         Regular expressions that the `regex` package compiles.
     unicode : str
+        The version of Unicode that the patterns follow.
 
     Raises
     ------
     PatternError
-        If the version cannot be had, or the patterns name so many characters that a stand-in is missing.
+        If the version is not available, or the patterns name so many characters that a substitute is missing.
     """
     try:
         sets = {chars for source in sources for chars in sets_of(parse(source))}
         return _by_sets(partition(sets), partition(sets, unicode), unicode)
     except OutsideDialectError:
-        return _by_sides(sources, unicode)
+        return _by_intervals(sources, unicode)
 
 
 def _by_sets(now: Classes, then: Classes, unicode: str) -> dict[int, int]:
@@ -63,28 +63,28 @@ def _by_sets(now: Classes, then: Classes, unicode: str) -> dict[int, int]:
         classes = then.class_of[points]
         for number in np.unique(classes).tolist():
             wanted = points[classes == number]
-            stand_in = first.get(sets_with(then, number))
-            if stand_in is None:
+            substitute = first.get(sets_with(then, number))
+            if substitute is None:
                 raise _missing(wanted, unicode)
-            found.update(dict.fromkeys(wanted.tolist(), stand_in))
+            found.update(dict.fromkeys(wanted.tolist(), substitute))
     return found
 
 
-def _by_sides(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
+def _by_intervals(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
     named = np.array(sorted(_named_points(sources)), dtype=np.int64)
     edges = np.union1d(named, named + 1)
     free = free_points()
     free_at = np.searchsorted(edges, free, side="right")
     found: dict[int, int] = {}
-    for points, stand_in in differing(unicode):
+    for points, representative in differing(unicode):
         points_at = np.searchsorted(edges, points, side="right")
-        for side in np.unique(points_at).tolist():
-            wanted = points[points_at == side]
-            if stand_in == UNASSIGNED:
-                possible = free[free_at == side][: wanted.size]
+        for interval in np.unique(points_at).tolist():
+            wanted = points[points_at == interval]
+            if representative == UNASSIGNED:
+                possible = free[free_at == interval][: wanted.size]
             else:
-                fits = np.searchsorted(edges, stand_in, side="right") == side
-                possible = np.full(wanted.size if fits else 0, stand_in)
+                fits = np.searchsorted(edges, representative, side="right") == interval
+                possible = np.full(wanted.size if fits else 0, representative)
             if possible.size < wanted.size:
                 raise _missing(wanted, unicode)
             found.update(zip(wanted.tolist(), possible.tolist(), strict=True))
@@ -93,14 +93,14 @@ def _by_sides(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
 
 def _missing(points: Array, unicode: str) -> PatternError:
     return PatternError(
-        f"the split pattern runs through the `regex` package and names characters near U+{int(points[0]):04X}, which Unicode "
-        f"{unicode} has not, or has otherwise; expected a pattern that leaves room for others in their place: write a wider "
-        "range, or use a later version of Unicode"
+        f"the split pattern runs through the `regex` package and names characters near U+{int(points[0]):04X}, which are "
+        f"missing in Unicode {unicode} or have other properties there; expected a pattern that leaves enough other characters "
+        "to substitute for them: write a wider range, or use a later version of Unicode"
     )
 
 
 def _named_points(sources: tuple[str, ...]) -> set[int]:
-    """Return the code points beyond ASCII that the patterns have, as they stand or escaped."""
+    """Return the non-ASCII code points in the patterns, literal or escaped."""
     points = set()
     for source in sources:
         for two, four, eight, name, character in _NAMED.findall(source):

@@ -1,18 +1,19 @@
-"""Transducer -> local rules: where pre-tokens end, as far as five neighbouring characters tell.
+"""Derive local rules from a transducer: which boundaries are determined by five adjacent characters.
 
-Most borders can be seen from the characters around them: behind a word comes a space. Such a rule is about a *context* of
-five characters, three before the place and two behind it. For each context this module works out what the transducer does at
-the place, whatever it has read before and whatever comes later:
+Most boundaries are determined by the characters around them; for example, a word ends before a space. A rule is about a
+*context* of five characters, three before a position and two after it. For each context this module computes what the
+transducer does at the position, for every text before and after the context:
 
-- *cut*: it puts a border there, and what comes behind is split as a text of its own would be;
-- *inside*: it puts no border there;
+- *cut*: there is always a boundary at the position, and the text after it is split like a separate text;
+- *inside*: there is never a boundary at the position;
 - *unknown*: neither is certain.
 
-A processor with wide registers decides 64 places at a time (`lanes.match_contexts`), if the rules are *boxes*: a box is a set
-of characters for each of the five places of a context, and holds the contexts whose characters are all in their sets. Eight
-boxes fill a byte: for each place of a context there is a table from characters to the boxes that take it there, and a context
-is in the boxes that all five tables agree on. So some boxes hold contexts that are cuts, others at least all that are unknown.
-They are found greedily; where there would be too many, more becomes unknown, which costs time and nothing else.
+Wide registers apply the rules to 64 positions at a time (`jit.simd.match_contexts`). For this, the rules are *boxes*. A box has
+a set of characters for each of the five slots of a context, and contains the contexts whose characters are all in their sets.
+Eight boxes are the bits of a byte: each slot has a table from characters to the boxes that accept the character in this slot,
+and the bitwise AND of five lookups gives the boxes that contain a context. Some boxes contain cuts; other boxes contain at
+least all unknown contexts. The boxes are found greedily. If there are too many, more contexts become unknown, which costs time
+but does not change the result.
 """
 
 from __future__ import annotations
@@ -32,38 +33,38 @@ from bpejit.splitting.transducer import Transducer
 _BOXES = 8
 """Boxes of one set of tables."""
 
-_MOST_CUT_BOXES = 24
-"""Boxes of cuts that are kept."""
+_MAX_CUT_BOXES = 24
+"""Limit on the boxes of cuts."""
 
-_MOST_DOUBT_BOXES = 16
-"""Boxes of what is unknown, after joining some."""
+_MAX_UNKNOWN_BOXES = 16
+"""Limit on the boxes of unknown contexts, after joining."""
 
-_MOST_STEPS = 1 << 22
-"""For how many classes times states squared rules are made: with so many that takes a quarter of a second."""
+_MAX_STEPS = 1 << 22
+"""Limit on classes times states squared; computing the rules takes a quarter of a second at the limit."""
 
-_MOST_CONTEXTS = 1 << 21
-"""For how many contexts of groups rules are made: with so many that takes two seconds."""
+_MAX_CONTEXTS = 1 << 21
+"""Limit on the contexts of groups; computing the rules takes two seconds at the limit."""
 
 Box: TypeAlias = "list[Array]"
-"""The characters of a box, bool [groups], for each place of a context."""
+"""For each slot of a context the characters of the box, bool [groups]."""
 
 _UNKNOWN, _CUT, _INSIDE = range(3)
 
 _COMMON = b" " * 40 + b"etaoinsrhldcumfpgwybvk" * 6 + b"\n.,\"'()_-=0123456789ETAOINSRH" * 2 + bytes(range(128))
-"""How frequent characters are, roughly: which contexts matter."""
+"""A rough distribution of characters, to weight contexts."""
 
-_BEGINNINGS = 0.02
-"""The same for the beginning of the text, where rules are about classes."""
+_START_FREQUENCY = 0.02
+"""The frequency of the start of the text, for the rules about classes."""
 
 _LOSS = 2e-5
-"""The share of contexts that may become unknown when two groups of characters are taken for one."""
+"""Limit on the fraction of contexts that become unknown when two groups of characters are merged."""
 
-# The slots of the pending ends, and two that an end may be in besides.
+# States of an end, in addition to the slots of pending ends.
 _EMITTED, _DROPPED = MAX_PENDING, MAX_PENDING + 1
 
 
 _ORDERS = ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 3, 1, 4, 0), (3, 2, 4, 1, 0), (1, 2, 3, 0, 4), (2, 1, 0, 3, 4))
-"""In which order the places of a box grow."""
+"""Orders in which the slots of a box are grown."""
 
 
 def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
@@ -78,86 +79,83 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
     Returns
     -------
     tables : uint8 [2 * sets * CONTEXT_SIZE * 128]
-        Sets of tables. Each has for each place of a context and each ASCII character the boxes that take it there, as bits.
-        Behind these come the same for classes of characters. Nothing if there are too many classes or contexts.
+        Sets of tables over ASCII characters, followed by the same sets over character classes. Each set has for each slot and
+        each character the boxes that accept it, as bits. Empty if there are too many classes or contexts.
     cut_rules : int
-        How many of the sets are about contexts that are cuts unless they are unknown. The others are about contexts that are
-        unknown.
+        The number of sets for contexts that are cuts unless they are also unknown. The other sets are for unknown contexts.
     """
     n_states, n_classes = transducer.moves.shape
-    judged = judge_contexts(transducer) if n_classes <= 128 and n_classes * n_states**2 <= _MOST_STEPS else None
+    judged = judge_contexts(transducer) if n_classes <= 128 and n_classes * n_states**2 <= _MAX_STEPS else None
     if judged is None:
         return np.zeros(0, np.uint8), 0
     verdicts, groups = judged
     frequencies = _class_frequencies(class_of, n_classes)
     weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
     weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
-    for place in range(CONTEXT_SIZE):
-        verdicts, weight, group = _simplify(verdicts, weight, place)
-        groups[place] = group[groups[place]]
-    cuts, left = _cover(verdicts == _CUT, verdicts != _INSIDE, weight, _MOST_CUT_BOXES, _ORDERS)
+    for slot in range(CONTEXT_SIZE):
+        verdicts, weight, group = _merge_groups(verdicts, weight, slot)
+        groups[slot] = group[groups[slot]]
+    cuts, left = _cover(verdicts == _CUT, verdicts != _INSIDE, weight, _MAX_CUT_BOXES, _ORDERS)
     unknown = (verdicts == _UNKNOWN) | left
-    doubts, _ = _cover(unknown, unknown, weight, unknown.size, _ORDERS[:2])
+    unknowns, _ = _cover(unknown, unknown, weight, unknown.size, _ORDERS[:2])
     weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
-    doubts = _join(doubts, weights)
+    unknowns = _join(unknowns, weights)
     cut_rules = -(-len(cuts) // _BOXES)
-    doubt_rules = -(-len(doubts) // _BOXES)
-    tables = np.zeros((cut_rules + doubt_rules, CONTEXT_SIZE, 128), dtype=np.uint8)
-    for number, box in [*enumerate(cuts), *enumerate(doubts, _BOXES * cut_rules)]:
-        for place, characters in enumerate(box):
-            tables[number // _BOXES, place, :n_classes] |= characters[groups[place]].astype(np.uint8) << number % _BOXES
+    unknown_rules = -(-len(unknowns) // _BOXES)
+    tables = np.zeros((cut_rules + unknown_rules, CONTEXT_SIZE, 128), dtype=np.uint8)
+    for number, box in [*enumerate(cuts), *enumerate(unknowns, _BOXES * cut_rules)]:
+        for slot, characters in enumerate(box):
+            tables[number // _BOXES, slot, :n_classes] |= characters[groups[slot]].astype(np.uint8) << number % _BOXES
     return np.concatenate([tables[:, :, class_of[:128]], tables]).reshape(-1), cut_rules
 
 
 def _class_frequencies(class_of: Array, n_classes: int) -> list[Array]:
-    """How frequent the classes are, roughly, in text that is ASCII, and in text that mostly is not: float64 [classes + 1]."""
+    """Return rough frequencies of the classes in ASCII text and in mostly non-ASCII text, each float64 [classes + 1]."""
     common = np.bincount(class_of[np.frombuffer(_COMMON, dtype=np.uint8)], minlength=n_classes) / len(_COMMON)
-    # Large classes are more frequent, but not as much so as they are larger.
+    # Large classes are more frequent, but not in proportion to their size.
     beyond = np.sqrt(np.bincount(class_of[128:], minlength=n_classes))
     mixed = (common + 2 * beyond / beyond.sum()) / 3
-    mixed[END_CLASS] = _BEGINNINGS
+    mixed[END_CLASS] = _START_FREQUENCY
     return [common, mixed]
 
 
 def judge_contexts(transducer: Transducer) -> tuple[Array, list[Array]] | None:
-    """Return what is known of each context, and for each of its places the number of each class of characters there.
-
-    The result is None if there are too many contexts.
+    """Return the verdict on each context, and the group of each class in each slot; None if there are too many contexts.
 
     Returns
     -------
-    verdicts : uint8 [groups at place 0, ..., groups at place 4]
-        UNKNOWN, CUT or INSIDE. Classes that are alike at a place are one group there.
+    verdicts : uint8 [groups in slot 0, ..., groups in slot 4]
+        _UNKNOWN, _CUT or _INSIDE. The classes of a group are equivalent in their slot.
     groups : list of int64 [classes + 1]
-        The end of a text is a class, too: before a place it stands for the beginning of the text.
+        The end of the text is a class, too; in a slot before the position it represents the start of the text.
     """
     numbers, sets = _sets_before(transducer)
-    cut, border = _judge_states(transducer)
-    # A context is a cut if each state that may stand before it says so, and has no border if none puts one there.
+    cut, boundary = _judge_states(transducer)
+    # A context is a cut if it is one for each state that may precede it, and inside if no state may put a boundary there.
     is_cut = ~np.einsum("js,sbn->jbn", sets, (~cut).astype(np.float32)).astype(np.bool_)
-    is_inside = ~np.einsum("js,sbn->jbn", sets, border.astype(np.float32)).astype(np.bool_)
-    behind = np.where(is_cut, _CUT, np.where(is_inside, _INSIDE, _UNKNOWN)).astype(np.uint8)
-    behind, kind = _alike(behind, 0)
+    is_inside = ~np.einsum("js,sbn->jbn", sets, boundary.astype(np.float32)).astype(np.bool_)
+    verdicts = np.where(is_cut, _CUT, np.where(is_inside, _INSIDE, _UNKNOWN)).astype(np.uint8)
+    verdicts, kind = _unique(verdicts, 0)
     numbers = kind[numbers]
     groups = []
     for axis in range(CONTEXT_BEFORE):
-        numbers, group = _alike(numbers, axis)
+        numbers, group = _unique(numbers, axis)
         groups.append(group)
-    for axis in range(1, behind.ndim):
-        behind, group = _alike(behind, axis)
+    for axis in range(1, verdicts.ndim):
+        verdicts, group = _unique(verdicts, axis)
         groups.append(np.append(0, group))
-    if numbers.size * behind[0].size > _MOST_CONTEXTS:
+    if numbers.size * verdicts[0].size > _MAX_CONTEXTS:
         return None
-    return behind[numbers], groups
+    return verdicts[numbers], groups
 
 
 def _sets_before(transducer: Transducer) -> tuple[Array, Array]:
-    """Return after which characters the transducer may be in which states, whatever it has read before.
+    """Return the states in which the transducer may be after each CONTEXT_BEFORE characters.
 
     Returns
     -------
     numbers : int64 [classes + 1] * CONTEXT_BEFORE
-        The number of a set for each CONTEXT_BEFORE characters.
+        The index of a set of states for each CONTEXT_BEFORE characters.
     sets : float32 [sets, states]
         1 for each state of a set.
     """
@@ -176,17 +174,17 @@ def _sets_before(transducer: Transducer) -> tuple[Array, Array]:
 
 
 def _judge_states(transducer: Transducer) -> tuple[Array, Array]:
-    """Say what each state does before two more characters, at the place before them.
+    """Return what happens at the current position when each state reads two more characters.
 
     Returns
     -------
     cut : bool [states, classes, classes]
-        It puts a border there for certain, and reads the two as it would at the start of a text.
-    border : bool [states, classes, classes]
-        It may put a border there.
+        There is certainly a boundary, and the two characters are read as at the start of a text.
+    boundary : bool [states, classes, classes]
+        There may be a boundary.
     """
     moves, kept, emitted = transducer
-    slot = kept - emitted  # where the place is pending after the first character; below 0 if it is emitted
+    slot = kept - emitted  # the slot of the position among the pending ends after the first character; negative if emitted
     now = slot < 0
     # At the start of a text nothing is pending, and a character emits nothing.
     as_at_start = (moves == moves[0]) & (emitted[0] == 0)
@@ -201,18 +199,18 @@ def _judge_states(transducer: Transducer) -> tuple[Array, Array]:
     fates = _fates(transducer)
     fate = np.where(now, _EMITTED, slot)
     two = _move_slot(fate[:, :, None], kept[second], emitted[second])
-    # Where the text ends is not for these rules to say.
+    # The rules are not about the end of the text.
     return cut[:, 1:, 1:], fates[moves[second], two][:, 1:, 1:]
 
 
 def _move_slot(slot: Array, kept: Array, emitted: Array) -> Array:
-    """Return where a pending end goes in a step: to another slot, or to _EMITTED or _DROPPED."""
+    """Return the slot of a pending end after a step, or _EMITTED or _DROPPED."""
     moved = np.where(slot >= kept, _DROPPED, np.where(slot < emitted, _EMITTED, slot - emitted))
     return np.where(slot >= _EMITTED, slot, moved)
 
 
 def _fates(transducer: Transducer) -> Array:
-    """Whether an end in a slot may be emitted in the end: bool [states, MAX_PENDING + 2]."""
+    """Return True for each state and slot whose end may eventually be emitted: bool [states, MAX_PENDING + 2]."""
     moves, kept, emitted = transducer
     slots = np.arange(MAX_PENDING + 2)
     to = _move_slot(slots[None, None, :], kept[:, :, None], emitted[:, :, None])
@@ -225,45 +223,50 @@ def _fates(transducer: Transducer) -> Array:
         may = more
 
 
-def _alike(array: Array, axis: int) -> tuple[Array, Array]:
-    """Keep one of those parts along an axis that are equal; return the array and for each old part the number of the new."""
+def _unique(array: Array, axis: int) -> tuple[Array, Array]:
+    """Return an array without repeated slices along an axis, and the new index of each old slice."""
     moved = np.moveaxis(array, axis, 0)
     _, first, number = np.unique(moved.reshape(moved.shape[0], -1), axis=0, return_index=True, return_inverse=True)
     return np.moveaxis(moved[first], 0, axis), number.reshape(-1)
 
 
-def _simplify(verdicts: Array, weight: Array, place: int) -> tuple[Array, Array, Array]:
-    """Take groups of characters for one at a place where that makes few contexts unknown; return for each group its new number.
+def _merge_groups(verdicts: Array, weight: Array, slot: int) -> tuple[Array, Array, Array]:
+    """Merge groups of a slot where that makes few contexts unknown; fewer groups need fewer boxes.
 
-    There are the fewer boxes to look for, the fewer groups there are.
+    Returns
+    -------
+    verdicts, weight
+        After merging.
+    number : int64 [groups]
+        The new index of each old group.
     """
-    parts = [part.reshape(-1) for part in np.moveaxis(verdicts, place, 0)]
-    heavy = [part.reshape(-1) for part in np.moveaxis(weight, place, 0)]
-    number = np.arange(len(parts))
+    slices = [part.reshape(-1) for part in np.moveaxis(verdicts, slot, 0)]
+    weights = [part.reshape(-1) for part in np.moveaxis(weight, slot, 0)]
+    number = np.arange(len(slices))
 
     def loss(one: int, other: int) -> float:
-        return float((heavy[one] + heavy[other])[parts[one] != parts[other]].sum())
+        return float((weights[one] + weights[other])[slices[one] != slices[other]].sum())
 
-    losses = {(i, k): loss(i, k) for i in range(len(parts)) for k in range(i)}
+    losses = {(i, k): loss(i, k) for i in range(len(slices)) for k in range(i)}
     while losses:
         (gone, kept), least = min(losses.items(), key=lambda item: item[1])
         if least > _LOSS:
             break
-        parts[kept] = np.where(parts[kept] == parts[gone], parts[kept], _UNKNOWN).astype(np.uint8)
-        heavy[kept] = heavy[kept] + heavy[gone]
+        slices[kept] = np.where(slices[kept] == slices[gone], slices[kept], _UNKNOWN).astype(np.uint8)
+        weights[kept] = weights[kept] + weights[gone]
         number[number == gone] = kept
         losses = {pair: value for pair, value in losses.items() if gone not in pair}
         losses.update((pair, loss(*pair)) for pair in losses if kept in pair)
     left, number = np.unique(number, return_inverse=True)
-    shape = [len(left) if axis == 0 else size for axis, size in enumerate(np.moveaxis(verdicts, place, 0).shape)]
-    made = (np.moveaxis(np.stack([some[i] for i in left]).reshape(shape), 0, place) for some in (parts, heavy))
-    return next(made), next(made), number
+    shape = [len(left) if axis == 0 else size for axis, size in enumerate(np.moveaxis(verdicts, slot, 0).shape)]
+    merged = (np.moveaxis(np.stack([array[i] for i in left]).reshape(shape), 0, slot) for array in (slices, weights))
+    return next(merged), next(merged), number
 
 
 def _cover(
     wanted: Array, allowed: Array, weight: Array, most: int, orders: Sequence[tuple[int, ...]]
 ) -> tuple[list[Box], Array]:
-    """Return boxes of allowed contexts that hold those wanted, the weightiest first, and what the boxes leave out."""
+    """Return at most `most` boxes of allowed contexts that cover the wanted ones, heaviest first, and what they leave out."""
     weighed = wanted * weight
     boxes: list[Box] = []
     while len(boxes) < most:
@@ -278,19 +281,19 @@ def _cover(
 
 
 def _grow(seed: tuple[Any, ...], allowed: Array, order: tuple[int, ...]) -> Box:
-    """Return a box around a context that cannot grow: at each place, one after the other, it takes all that it may take."""
+    """Return a maximal box of allowed contexts around a context: its slots grow one after the other, as far as possible."""
     box = [np.arange(size) == at for at, size in zip(seed, allowed.shape, strict=True)]
-    for place in order:
-        box[place] = np.ones_like(box[place])
+    for slot in order:
+        box[slot] = np.ones_like(box[slot])
         inside = allowed[np.ix_(*box)]
-        box[place] = inside.all(axis=tuple(axis for axis in range(CONTEXT_SIZE) if axis != place))
+        box[slot] = inside.all(axis=tuple(axis for axis in range(CONTEXT_SIZE) if axis != slot))
     return box
 
 
 def _join(boxes: list[Box], weights: list[list[Array]]) -> list[Box]:
-    """Join boxes to larger ones until there are few enough: those first that gain the least weight."""
+    """Join boxes until there are at most _MAX_UNKNOWN_BOXES, always the pair whose union adds the least weight."""
     boxes = list(boxes)
-    while len(boxes) > _MOST_DOUBT_BOXES:
+    while len(boxes) > _MAX_UNKNOWN_BOXES:
         joined = np.sum([functools.reduce(np.multiply, _weigh_unions(boxes, one)) for one in weights], axis=0)
         alone = np.diagonal(joined)
         gains = joined - alone[:, None] - alone
@@ -302,9 +305,9 @@ def _join(boxes: list[Box], weights: list[list[Array]]) -> list[Box]:
 
 
 def _weigh_unions(boxes: list[Box], weights: list[Array]) -> Iterator[Array]:
-    """For each place, yield the weight of the union of each two boxes there: float64 [boxes, boxes]."""
-    for place, weight in enumerate(weights):
-        chosen = np.array([box[place] for box in boxes], dtype=np.float64)
-        both = (chosen * weight) @ chosen.T
+    """Yield for each slot the weight of the union of each pair of boxes: float64 [boxes, boxes]."""
+    for slot, weight in enumerate(weights):
+        members = np.array([box[slot] for box in boxes], dtype=np.float64)
+        both = (members * weight) @ members.T
         each = np.diagonal(both)
         yield each[:, None] + each - both

@@ -1,28 +1,31 @@
-"""Published split patterns by name: plain data, which the command line can show without loading anything else.
+"""Split patterns with names: the published ones, and those that `register_preset` adds.
 
-To add one, add an entry to the table, with the place where it is published; `compile_pattern` and the command line know it
-by its name at once. Several names may have one pattern: the first of them is the one that is shown.
+All of them are entries of one table, `PRESET_TABLE`. This module imports neither `regex` nor NumPy, so that the command line
+can list the names quickly.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 Pattern = str | tuple[str, ...]
-"""A split pattern: a regular expression, or several that are applied one after the other.
+"""A split pattern: a regular expression, or a sequence of them that are applied one after the other.
 
-Of a sequence, each regular expression splits every piece that the one before has made, as if the piece were a text of its
-own; both what it matches and what lies between two matches are pieces.
+In a sequence, each expression splits every piece from the previous one as if it were a separate text. The matches and the gaps
+between them are the new pieces.
 """
 
 
 class Preset(NamedTuple):
-    """A published split pattern."""
+    """A split pattern with a name."""
 
     pattern: Pattern
     used_by: str
+    """Models or tools that use the pattern."""
     source: str
-    """Where the pattern is published: a project and a file of it."""
+    """Where the pattern is published: a project and one of its files."""
 
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -32,7 +35,7 @@ _CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
     r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
-# White space at the end of the text is one piece above, and is cut after its last line break here.
+# White space at the end of the text is one piece with the pattern above; here it is split after its last line break.
 _CL100K_LEGACY = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 )
@@ -46,10 +49,10 @@ _QWEN2 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r
 _QWEN35 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + _LINES_AND_SPACES
 
 
-def _two_cases(upper: str, lower: str, behind: str) -> str:
-    """Words of which the capitals come first."""
-    before = r"[^\r\n\p{L}\p{N}]?"
-    return f"{before}{upper}*{lower}+{behind}|{before}{upper}+{lower}*{behind}|"
+def _two_cases(upper: str, lower: str, suffix: str) -> str:
+    """Return alternatives for words in which capitals precede lower-case letters."""
+    prefix = r"[^\r\n\p{L}\p{N}]?"
+    return f"{prefix}{upper}*{lower}+{suffix}|{prefix}{upper}+{lower}*{suffix}|"
 
 
 _UPPER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}"
@@ -76,7 +79,7 @@ _DEEPSEEK_V3 = (
 )
 _STARCODER = (r"\p{N}", _GPT2)
 
-PRESETS_WITH_SOURCE: dict[str, Preset] = {
+PRESET_TABLE: dict[str, Preset] = {
     "gpt2": Preset(_GPT2, "GPT-2, GPT-NeoX, OLMo; Stanford CS336", "openai/gpt-2, src/encoder.py"),
     "r50k": Preset(_R50K, "GPT-3", "tiktoken, tiktoken_ext/openai_public.py"),
     "p50k": Preset(_R50K, "Codex", "tiktoken, tiktoken_ext/openai_public.py"),
@@ -93,13 +96,46 @@ PRESETS_WITH_SOURCE: dict[str, Preset] = {
     "nanochat": Preset(_NANOCHAT, "nanochat", "karpathy/nanochat, nanochat/tokenizer.py"),
     "kimi-k2": Preset(_KIMI_K2, "Kimi K2", "moonshotai/Kimi-K2-Instruct, tokenization_kimi.py"),
 }
-"""What is known of each preset."""
+"""Every preset by its name. Several names may have the same pattern; the first of them is the one that is reported."""
 
-PRESETS: dict[str, Pattern] = {name: preset.pattern for name, preset in PRESETS_WITH_SOURCE.items()}
+PUBLISHED = frozenset(PRESET_TABLE)
+"""The names of the published patterns, which cannot be removed."""
+
+
+class _Patterns(Mapping[str, Pattern]):
+    """A read-only view of the patterns in `PRESET_TABLE`."""
+
+    def __getitem__(self, name: str) -> Pattern:
+        return PRESET_TABLE[name].pattern
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PRESET_TABLE)
+
+    def __len__(self) -> int:
+        return len(PRESET_TABLE)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+PRESETS: Mapping[str, Pattern] = _Patterns()
 """Name and pattern of each preset."""
 
 
+def is_name(text: str) -> bool:
+    """Return True if a text has the form of a preset's name; it is then not taken as a regular expression."""
+    return re.fullmatch(r"\w[\w-]*(?:\.\d[\w-]*)?", text, re.ASCII) is not None
+
+
 def pattern_source(pattern: Pattern) -> Pattern:
-    """Return the regular expression or expressions of a preset; others are their own, and a sequence of one is that one."""
+    """Return the expression or expressions of a pattern that may be given by a preset's name.
+
+    A sequence of one expression is returned as that expression.
+    """
     source = PRESETS.get(pattern, pattern) if isinstance(pattern, str) else pattern
     return source[0] if isinstance(source, tuple) and len(source) == 1 else source
+
+
+def preset_name(source: Pattern) -> str | None:
+    """Return the first name of the preset with a pattern, or None if there is none."""
+    return next((name for name, pattern in PRESETS.items() if pattern == source), None)

@@ -1,12 +1,12 @@
-r"""The dialect of split patterns: source text to a syntax tree.
+r"""Parse the dialect of split patterns.
 
-Accepted are literals, escapes, `.`, sets, `\p{..}`, the classes `\s \S \d \D \w \W`, groups `(?:..)`, `(?i:..)`, `(..)`, a
-leading `(?i)`, alternation, the quantifiers `? * + {m,n}` in greedy, lazy and possessive form, `(?=X)` and `(?!X)` of one
-character, and the end of the text, written `$`, `\Z` or `\z`. Sets may hold sets, `[a-z&&[^aeiou]]` and `[a-z--[aeiou]]`, as
-in Rust and in version 1 of the `regex` package. Whatever else that package knows is outside the dialect: `parse` says so
-with a reason, and the pattern runs through the package instead.
+The dialect has literals, escapes, `.`, sets, `\p{..}`, the classes `\s \S \d \D \w \W`, groups `(?:..)`, `(?i:..)`, `(..)`, a
+leading `(?i)`, alternation, the quantifiers `? * + {m,n}` in greedy, lazy and possessive form, the lookaheads `(?=X)` and
+`(?!X)` of one character, and the end of the text, written `$`, `\Z` or `\z`. Sets may contain sets, as in `[a-z&&[^aeiou]]` and
+`[a-z--[aeiou]]`; this is the syntax of Rust and of version 1 of the `regex` package. Other features of that package are outside
+the dialect. `parse` refuses them with a reason, and the pattern runs through the package instead.
 
-What a set contains is not decided here: its source is handed to the `regex` package (see `classes`), so the two agree.
+Sets are not evaluated here. The `regex` package evaluates their source (see `character_classes`), so the two agree.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class OutsideDialectError(Exception):
     Parameters
     ----------
     reason : str
-        What the pattern has, and where.
+        What is outside the dialect, and where.
     hint : str
-        How to write it instead; empty if nothing is known that would help.
+        How to write it instead; empty if there is no advice.
     node : Node, optional
-        What is to blame, where the reason does not say at which character it is.
+        The node that caused the error, if the reason lacks its position.
     """
 
     def __init__(self, reason: str, hint: str = "", node: Node | None = None) -> None:
@@ -37,17 +37,17 @@ class OutsideDialectError(Exception):
 
 @dataclass(frozen=True)
 class Chars:
-    """One character out of a set, given by its source: a literal, an escape, or a bracketed set."""
+    """One character of a set, given by its source: a literal, an escape, or a bracketed set."""
 
     source: str
     ignore_case: bool = False
     operations: bool = False
-    """Whether it is a set with other sets in it, or with operations on them."""
+    """True for a set that contains sets or set operations."""
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """Items one after the other; none at all matches the empty string."""
+    """Items one after the other; an empty sequence matches the empty string."""
 
     items: tuple[Node, ...]
 
@@ -61,7 +61,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Repeat:
-    """`low` to `high` (or any number of) copies of a node."""
+    """A node repeated `low` to `high` times; without limit if `high` is None."""
 
     body: Node
     low: int
@@ -71,7 +71,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Look:
-    """The next character is in a set (or, negated, is not: another character, or the end of the text)."""
+    """A lookahead: the next character is in a set, or, if negated, it is not or the text ends."""
 
     chars: Chars
     negated: bool
@@ -85,13 +85,28 @@ class End:
 Node = Chars | Sequence | Choice | Repeat | Look | End
 
 
+def sets_of(node: Node) -> list[Chars]:
+    """Return the sets of a tree, in order of first use."""
+    match node:
+        case Chars():
+            return [node]
+        case Look():
+            return [node.chars]
+        case Repeat():
+            return sets_of(node.body)
+        case Sequence(parts) | Choice(parts):
+            return [chars for part in parts for chars in sets_of(part)]
+        case _:
+            return []
+
+
 class Mark(NamedTuple):
-    """A piece of the source that another tool may read differently (see `translate`)."""
+    """A part of the source that another tool may read differently (see `dialect_writer`)."""
 
     start: int
     end: int
     piece: Node | str
-    """A node of the tree, or the text itself: `|`, or what opens a group."""
+    """A node of the tree, or the text itself: `|`, or the opening of a group."""
 
 
 _QUANTIFIER = re.compile(r"([?*+]|\{(\d*)(,?)(\d*)\})([?+]?)")
@@ -104,31 +119,31 @@ _CONTROL_LETTERS = "tnrfva"
 
 _WRITE_GROUP = "write `(?:` instead"
 _ADVICE = {
-    "(?<=": "match what stands before as a part of the piece, as in ` ?\\p{L}+` for `(?<= )\\p{L}+`",
-    "(?<!": "match what may stand before as a part of the piece, as in ` ?\\p{L}+` for `(?<! )\\p{L}+`",
-    "(?>": "write `(?:` instead, which differs only where what was matched must be given back",
-    "(?#": "leave the comment out",
+    "(?<=": "match the preceding text as a part of the piece, as in ` ?\\p{L}+` for `(?<= )\\p{L}+`",
+    "(?<!": "match text that may precede as a part of the piece, as in ` ?\\p{L}+` for `(?<! )\\p{L}+`",
+    "(?>": "write `(?:` instead, which differs only if the group would have to backtrack",
+    "(?#": "remove the comment",
     "(?P": _WRITE_GROUP,
     "(?<": _WRITE_GROUP,
     "(?|": _WRITE_GROUP,
     "(?R": "write out as many levels as are needed",
-    "(?s": "write `[\\s\\S]` for a `.` that matches line breaks too",
+    "(?s": "write `[\\s\\S]` for a `.` that also matches line breaks",
     "(?m": "write `(?=[\\r\\n])` or `(?![^\\n])` for the end of a line",
     "(?x": "write the pattern without white space and comments",
-    "(?V": "leave it out: sets within sets and operations on them are known without it",
+    "(?V": "remove it: nested sets and set operations are supported without it",
     "(?i": "write `(?i)` at the very beginning, or `(?i:...)` around a part",
-    "\\b": "look at the next character, as in `(?!\\w)` for a `\\b` behind a word",
-    "\\B": "look at the next character, as in `(?=\\w)` for a `\\B` within a word",
-    "\\A": "leave it out: a piece begins wherever the one before has ended",
-    "\\G": "leave it out: a piece begins wherever the one before has ended",
-    "^": "leave it out: a piece begins wherever the one before has ended; write `\\^` for the character",
+    "\\b": "use a lookahead, as in `(?!\\w)` for a `\\b` after a word",
+    "\\B": "use a lookahead, as in `(?=\\w)` for a `\\B` within a word",
+    "\\A": "remove it: each piece begins where the previous one ends",
+    "\\G": "remove it: each piece begins where the previous one ends",
+    "^": "remove it: each piece begins where the previous one ends; write `\\^` for the character",
     "\\R": "write `(?:\\r\\n|[\\n\\v\\f\\r\\x85\\u2028\\u2029])`",
     "\\h": "write `[ \\t]`",
     "\\X": "write `\\P{M}\\p{M}*` for a character with its marks",
-    "\\K": "make what stands before it a piece of its own by another alternative",
-    "\\N": "write the character itself, or its number as `\\u....`",
+    "\\K": "match the text before it as a separate piece, by another alternative",
+    "\\N": "write the character itself, or its code point as `\\u....`",
 }
-"""How to write what is outside the dialect, by how it begins; the longest that fits counts."""
+"""Advice for features outside the dialect, by their prefix; the longest matching prefix applies."""
 
 
 class _Parser:
@@ -178,11 +193,11 @@ class _Parser:
         low, high = {"?": (0, 1), "*": (0, None), "+": (1, None)}.get(sign, (0, None))
         if sign[0] == "{":
             if not (first or second):
-                raise self.outside(f"`{sign}`", "say how often, as in `{1,3}`")
+                raise self.outside(f"`{sign}`", "give a count, as in `{1,3}`")
             low = int(first or 0)
             high = int(second) if second else (None if comma else low)
         if isinstance(node, Look | End):
-            raise self.outside("a repeated condition", "leave the quantifier out: once is enough")
+            raise self.outside("a repeated condition", "remove the quantifier, which has no effect")
         self.at = found.end()
         if self.at < len(self.source) and self.source[self.at] in "?*+{":
             raise self.outside("a quantifier after a quantifier", "put the first into a group, as in `(?:a+)?`")
@@ -203,7 +218,7 @@ class _Parser:
             operations = self.bracketed()
             if operations and ignore_case:
                 self.at = start
-                raise self.outside("an operation on sets that ignores case", "write both cases out, without `(?i)`")
+                raise self.outside("a set operation that ignores case", "write out both cases, without `(?i)`")
         elif self.looking_at("\\"):
             self.escape()
         elif self.source[start] in "^?*+{}]":
@@ -224,7 +239,7 @@ class _Parser:
                 inner = self.choice(ignore_case)
                 if not isinstance(inner, Chars):
                     self.at = start
-                    raise self.outside("a look ahead at more than one character", self.shorter_look(opening, inner))
+                    raise self.outside("a lookahead of more than one character", self.shorter_look(opening, inner))
                 self.close()
                 return Look(inner, negated)
         start = self.at
@@ -243,7 +258,7 @@ class _Parser:
         return inner
 
     def shorter_look(self, opening: str, inner: Node) -> str:
-        """Advise to look at the first character only."""
+        """Return the advice to look at the first character only."""
         first = inner.items[0] if isinstance(inner, Sequence) and inner.items else inner
         if isinstance(first, Repeat):
             first = first.body
@@ -257,7 +272,7 @@ class _Parser:
             raise self.outside("a missing `)`")
 
     def escape(self) -> None:
-        """Step over one escape that stands for a character or a set of characters."""
+        """Parse an escape for a character or a set of characters."""
         for known in (_PROPERTY, _CODE_POINT):
             found = known.match(self.source, self.at)
             if found:
@@ -265,21 +280,21 @@ class _Parser:
                 return
         letter = self.source[self.at + 1 : self.at + 2]
         if not letter or (letter.isalnum() and letter not in _CLASS_LETTERS + _CONTROL_LETTERS):
-            hint = "write out what may be repeated, as in `(?:aa|bb)` for `([ab])\\1`" if letter in tuple("123456789") else ""
+            hint = "write out the repetitions, as in `(?:aa|bb)` for `([ab])\\1`" if letter in tuple("123456789") else ""
             raise self.outside(f"`\\{letter}`", hint)
         self.at += 2
 
     def bracketed(self) -> bool:
-        """Step over one set in brackets; return whether it holds sets or operations.
+        """Parse a set in brackets; return True if it contains sets or set operations.
 
-        What engines read differently is refused: Rust, Oniguruma and version 1 of the `regex` package agree on the rest.
+        Syntax that engines read differently is refused; Rust, Oniguruma and version 1 of the `regex` package agree on the rest.
         """
         self.at += 1
         self.accept("^")
         if self.looking_at("]"):
             raise self.outside("a set that begins with `]`", "write `\\]`")
         operator = ""
-        members = 0  # of the present operand
+        members = 0  # of the current operand
         nested = dash = False
         while not self.looking_at("]"):
             if self.at >= len(self.source):
@@ -292,14 +307,14 @@ class _Parser:
                 if found[0] in ("||", "~~"):
                     raise self.outside(f"`{found[0]}` within a set", f"write `\\{found[0][0]}` for the character")
                 if members == 1 or operator not in ("", found[0]):
-                    what = "two kinds of operations on sets" if operator else f"`{found[0]}` with nothing before it"
-                    raise self.outside(what, "put each operation into brackets of its own, as in `[[a-z&&[^b]]--c]`")
+                    what = "two kinds of set operations" if operator else f"`{found[0]}` with nothing before it"
+                    raise self.outside(what, "put each operation into its own brackets, as in `[[a-z&&[^b]]--c]`")
                 operator = found[0]
                 members = 0
                 self.at += 2
             elif self.looking_at("["):
                 if dash:
-                    raise self.outside("a set behind a `-`", "write `\\-` for the character, and `--` for what is left out")
+                    raise self.outside("a set after a `-`", "write `\\-` for the character, and `--` for a set difference")
                 nested = True
                 self.bracketed()
             elif self.looking_at("\\"):
@@ -308,7 +323,7 @@ class _Parser:
                 self.at += 1
             dash = members > 0 and self.source[self.at - 1] == "-" and self.source[self.at - 2] != "\\"
         if operator and not members:
-            raise self.outside(f"`{operator}` with nothing behind it", "write `\\&` or `\\-` for the character")
+            raise self.outside(f"`{operator}` with nothing after it", "write `\\&` or `\\-` for the character")
         self.at += 1
         return nested or bool(operator)
 
@@ -319,18 +334,18 @@ def parse(source: str) -> Node:
     Parameters
     ----------
     source : str
-        A pattern that the `regex` package compiles; others are not told from those outside the dialect.
+        A pattern that the `regex` package compiles. Invalid patterns are not distinguished from those outside the dialect.
 
     Raises
     ------
     OutsideDialectError
-        If the pattern uses what the dialect has not.
+        If the pattern is outside the dialect.
     """
     return parse_with_marks(source)[0]
 
 
 def parse_with_marks(source: str) -> tuple[Node, list[Mark]]:
-    """Return the syntax tree of a pattern, and the pieces of its source that a translator must look at, in order."""
+    """Return the syntax tree of a pattern, and the parts of its source that a translator must process, in order."""
     parser = _Parser(source)
     ignore_case = parser.accept("(?i)")
     if ignore_case:
@@ -338,16 +353,16 @@ def parse_with_marks(source: str) -> tuple[Node, list[Mark]]:
     try:
         node = parser.choice(ignore_case)
     except RecursionError:
-        raise OutsideDialectError("its groups are nested too deep") from None
+        raise OutsideDialectError("its groups are nested too deeply") from None
     if parser.at < len(source):
         raise parser.outside("an unmatched `)`")
     return node, sorted(parser.marks, key=lambda mark: mark.start)
 
 
 def find_ends(source: str) -> tuple[list[tuple[int, int]], bool]:
-    r"""Return where `$` and `\z` stand for the end of the text, and whether there are operations on sets.
+    r"""Return the spans of `$` and `\z` that mean the end of the text, and True if there are set operations.
 
-    The pattern may be outside the dialect; then a set that is not understood is taken to end at the first `]`.
+    The pattern may be outside the dialect; a set that cannot be parsed is then assumed to end at the first `]`.
     """
     ends = []
     operations = False

@@ -1,4 +1,4 @@
-"""A splitter: a compiled split pattern together with special tokens."""
+"""Split text into pre-tokens with a compiled split pattern and special tokens."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
+from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
-from bpejit.kernels.encoding.records import SplitAutomaton, addresses_of
 from bpejit.kernels.splitting import spans
-from bpejit.splitting.pattern import SplitPattern, compile_pattern
+from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.splitting.presets import Pattern
-from bpejit.splitting.special_finder import SpecialFinder
+from bpejit.splitting.special_token_finder import SpecialTokenFinder
+from bpejit.splitting.split_pattern import SplitPattern, compile_pattern
 
 _BLOCK_BYTES = 1 << 16
-"""Text split at a time: it and its ends stay in the cache until they are used."""
+"""Size of the text that is split at a time; the text and its ends stay in the cache until they are used."""
 
 
 def check_chunk(n_bytes: int) -> None:
-    """Raise CorpusError if a chunk of `n_bytes` is longer than a kernel's positions reach."""
+    """Raise CorpusError if a chunk of `n_bytes` is too long for the positions of the kernels."""
     if n_bytes > MAX_TEXT_BYTES:
         raise CorpusError(
-            f"{n_bytes} bytes of text have no place where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
+            f"{n_bytes} bytes of text have no position where they may be cut; expected one within {MAX_TEXT_BYTES} bytes: "
             "put special tokens between the documents, or choose another split pattern"
         )
 
 
 class Splitter:
-    """Splits text into pre-tokens. Immutable: threads may share one.
+    """Splits text into pre-tokens. Immutable; threads may share one.
 
     Parameters
     ----------
     pattern : SplitPattern, str, or tuple of str
-        A compiled pattern, the name of a preset, a regular expression, or a sequence of these.
+        A compiled pattern, the name of a preset, a regular expression, or a sequence of regular expressions.
     special_tokens : iterable of bytes
-        Found before the pattern is applied, leftmost first, the longest where several begin at one place.
+        Found before the pattern is applied: leftmost first, and the longest of those at one position.
     unicode : str, optional
         The version of Unicode for a pattern that is not compiled yet (see `compile_pattern`).
 
@@ -46,12 +47,12 @@ class Splitter:
     pattern : SplitPattern
     special_tokens : tuple of bytes
         Without repetitions, in the order given.
-    finder : SpecialFinder
-        Finds them.
+    finder : SpecialTokenFinder
+        Finds the special tokens.
     automaton : SplitAutomaton or None
-        What the kernels need; None if the pattern runs through the `regex` package.
+        The arrays for the kernels; None if the pattern runs through the `regex` package.
     addresses : int64 [26]
-        Where its arrays are (see `kernels.records`); nothing if there is none.
+        The addresses of these arrays (see `kernels.splitting.automaton_arrays`); empty if there are none.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class Splitter:
         self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern, unicode=unicode)
         special_tokens = tuple(special_tokens)
         if b"" in special_tokens:
-            raise ValueError("a special token is empty; it must have at least one byte: remove it")
-        self.finder = SpecialFinder(special_tokens)
+            raise ValueError("a special token is empty; expected at least one byte: remove it")
+        self.finder = SpecialTokenFinder(special_tokens)
         self.special_tokens = self.finder.tokens
         self.automaton = _make_automaton(self.pattern, self.finder)
         self.addresses = addresses_of(self.automaton or ())
@@ -71,36 +72,35 @@ class Splitter:
         return np.zeros(spans.STATE_SIZE, dtype=np.int64)
 
     def find_cut(self, text: Array, lo: int, hi: int, stop: int) -> int:
-        """Return the first place in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.find_cut`).
+        """Return the first position in `lo:hi + 1` where the text may be cut, or -1 (see `kernels.splitting.spans.find_cut`).
 
-        Where the pattern runs through the `regex` package nothing is known about it, and the only such places are behind
-        special tokens.
+        A pattern that runs through the `regex` package is not analyzed; the only safe cuts are then after special tokens.
         """
         if self.automaton is None:
-            return self._cut_behind_special(text, lo, hi, stop)
+            return self._cut_after_special(text, lo, hi, stop)
         first = max(0, lo - self.finder.longest - 4)
         return int(spans.find_cut(text, lo, hi, stop, self.automaton, *self.finder.reach(text, first, hi + 1, stop)))
 
     def blocks(self, text: Array, cut: int, stop: int, final: bool) -> Iterator[tuple[int, Array, int]]:
-        """Split a piece of a text, block by block.
+        """Split a chunk of a text, block by block.
 
         Parameters
         ----------
         text : uint8[:]
-            Padded. The piece begins at byte 0: where a text begins, or at a safe cut.
+            Padded. The chunk starts at byte 0, which is the start of the text or a safe cut.
         cut : int
-            Where the piece ends: at a safe cut, or at the end of the text.
+            The end of the chunk: a safe cut, or the end of the text.
         stop : int
-            Where the bytes end that are there to finish the last span: at least one character and the longest special token
-            after a safe cut, or as much as the text has.
+            The end of the bytes that are available to finish the last span: at least one character and the longest special
+            token after a safe cut, or the end of the text.
         final : bool
-            Whether the text ends with the piece.
+            True if the text ends with the chunk.
 
         Yields
         ------
         first, ends, n
-            Where the first span of the block begins, and the ends of its `n` spans in a buffer that is used again for the
-            next block.
+            The start of the first span of the block, and the ends of its `n` spans, in a buffer that is reused for the next
+            block.
         """
         if self.automaton is None:
             ends = self.split(text, cut)
@@ -115,20 +115,20 @@ class Splitter:
             state[spans.NEED_CALL] = 1
             while state[spans.NEED_CALL]:
                 n = spans.split_spans(text, known, final and known == limit, self.automaton, state, ends)
-                # What lies behind the cut was read only to finish what lies before it.
+                # Text after the cut was read only to finish the last span before it.
                 while n and int(ends[n - 1]) & POSITION_MASK > cut:
                     n -= 1
                 if n:
                     yield first, ends, n
                     first = int(ends[n - 1]) & POSITION_MASK
 
-    def _cut_behind_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
+    def _cut_after_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
         longest = self.finder.longest
         if not longest:
             return -1
         base = max(0, lo - 2 * longest)
-        for _, end in self.finder.lonely_spans(text[base : min(stop, hi + longest)].tobytes()):
-            # It is certain to be found, unless more text makes another that overlaps it.
+        for _, end in self.finder.isolated_spans(text[base : min(stop, hi + longest)].tobytes()):
+            # It is certain to be found, unless a token that overlaps it needs more text than there is.
             if lo <= base + end <= hi and base + end + longest <= stop:
                 return base + end
         return -1
@@ -146,7 +146,7 @@ class Splitter:
         Returns
         -------
         uint32[:]
-            Where each span ends, with the special flag if the span is a special token.
+            The end of each span, with the special flag if the span is a special token.
         """
         if n_bytes > MAX_TEXT_BYTES:
             raise ValueError(f"the text has {n_bytes} bytes; one call splits at most {MAX_TEXT_BYTES}: split it in pieces")
@@ -162,11 +162,11 @@ class Splitter:
                 return np.concatenate(blocks)
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
-        """As `split`, through the `regex` package for every kind of pattern: what `split` must equal, some 40 times slower."""
+        """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""
         return np.fromiter(self._regex_ends(text[:n_bytes].tobytes()), dtype=np.uint32)
 
     def _regex_ends(self, data: bytes) -> Iterator[int]:
-        """The ends of the spans of a whole text, by the `regex` package."""
+        """Yield the ends of the spans of a whole text, found by the `regex` package."""
         start = 0
         for begin, end in self.finder.spans(data):
             yield from self._ordinary_ends(data[start:begin], start)
@@ -176,16 +176,16 @@ class Splitter:
 
     def _ordinary_ends(self, data: bytes, offset: int) -> Iterator[int]:
         text = data.decode("utf-8", "surrogateescape")
-        at_byte = offset + np.concatenate([[0], np.cumsum(_widths(text))])
-        borders = [len(text)] if text else []
-        text = self.pattern.seen(text)
+        byte_offsets = offset + np.concatenate([[0], np.cumsum(_widths(text))])
+        ends = [len(text)] if text else []
+        text = self.pattern.substitute(text)
         for stage in self.pattern.stages:
-            borders = list(_split_again(text, borders, stage))
-        yield from at_byte[borders].tolist()
+            ends = list(_split_pieces(text, ends, stage))
+        yield from byte_offsets[ends].tolist()
 
 
-def _split_again(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
-    """Split each piece of a text as a text of its own, by the `regex` package: ends of pieces in, ends of pieces out."""
+def _split_pieces(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
+    """Split each piece of a text, given by their ends, with the `regex` package, and yield the ends of the results."""
     start = 0
     for end in ends:
         done = start
@@ -203,20 +203,20 @@ def _split_again(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
 
 
 def _widths(text: str) -> Array:
-    """How many bytes each character of a text stands for; an escaped byte is one."""
+    """Return the number of bytes of each character of a text; an escaped byte is one."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
     widths[(points >= 0xDC80) & (points <= 0xDCFF)] = 1
     return widths
 
 
-def _make_automaton(pattern: SplitPattern, finder: SpecialFinder) -> SplitAutomaton | None:
+def _make_automaton(pattern: SplitPattern, finder: SpecialTokenFinder) -> SplitAutomaton | None:
     if pattern.tables is None:
         return None
     tables = pattern.tables
     safe = tables.safe
     if any(token.decode("utf-8", "ignore").encode() != token for token in finder.tokens):
-        # Such a token may begin or end within a character, where the pairs of whole characters prove nothing.
+        # Such a token may start or end within a character, where pairs of whole characters prove nothing.
         safe = np.zeros_like(safe)
     settings = np.array(
         [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], dtype=np.int64

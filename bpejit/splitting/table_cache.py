@@ -1,8 +1,9 @@
-"""What is made of presets, stored on disk (see `bpejit.jit.cache`): to make the tables takes up to half a second, a translation
-a tenth of one; to read them takes some milliseconds.
+"""Store the tables and the translations of presets on disk (see `bpejit.jit.cache`).
 
-They are found by a hash of all that they depend on: the pattern, its version of Unicode, the `regex` package, and the sources
-here. Patterns that are no presets are not stored: there may be any number of them.
+Computing tables takes up to half a second and a translation a tenth of a second; reading them takes a few milliseconds.
+
+A file is identified by a hash of all that its content depends on: the pattern, its version of Unicode, the `regex` package, and
+the sources of this package. Other patterns are not stored, since there may be any number of them.
 """
 
 from __future__ import annotations
@@ -21,20 +22,18 @@ import regex._regex
 from bpejit.jit import cache, fingerprint
 from bpejit.splitting.presets import PRESETS, Pattern
 
-_STAGES = frozenset(stage for preset in PRESETS.values() for stage in ((preset,) if isinstance(preset, str) else preset))
-
 
 def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] | None:
-    """Return the tables of a pattern, if they were kept.
+    """Return the stored tables of a pattern, or None if there are none.
 
     Parameters
     ----------
     source : str or tuple of str
-        The regular expression, or those of a sequence.
+        The regular expression, or the expressions of a sequence.
     unicode : str, optional
         The version of Unicode that the pattern follows.
     count : int
-        How many tables and numbers there are.
+        The number of tables and numbers.
     """
     found = cache.read(_file_name(source, unicode, "tables"))
     if found is None:
@@ -44,18 +43,18 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
     return [table if table.ndim else int(table) for table in tables]
 
 
-def keep_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> None:
-    """Store the tables of a pattern for later processes, if that is possible."""
+def store_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> None:
+    """Store the tables of a pattern for later processes, if possible."""
     file = io.BytesIO()
     for table in tables:
         np.save(file, table, allow_pickle=False)
-    # One megabyte, nearly all of it runs of one class.
+    # One megabyte, mostly runs of one class.
     cache.write(_file_name(source, unicode, "tables"), zlib.compress(file.getvalue(), 1))
 
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
-    """Return what `translate` makes of a pattern for another dialect: of one that is part of a preset, as it was kept."""
-    if source not in _STAGES:
+    """Return the result of `translate`, a translation of a pattern to another dialect; for patterns of presets it is stored."""
+    if not any(source in ((pattern,) if isinstance(pattern, str) else pattern) for pattern in PRESETS.values()):
         return translate()
     name = _file_name(source, unicode, dialect)
     found = cache.read(name)
@@ -66,13 +65,13 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
     return text
 
 
-def _file_name(source: Pattern, unicode: str | None, what: str) -> str:
-    return f"pattern-{fingerprint.hash_text(repr((source, unicode, _makers())))}.{what}"
+def _file_name(source: Pattern, unicode: str | None, suffix: str) -> str:
+    return f"pattern-{fingerprint.hash_text(repr((source, unicode, _hash_of_code())))}.{suffix}"
 
 
 @functools.cache
-def _makers() -> str:
-    """Return a hash of what makes tables."""
+def _hash_of_code() -> str:
+    """Return a hash of the code that computes tables."""
     digest = hashlib.blake2b(digest_size=12)
     folder = Path(__file__).parent
     for path in (*sorted(folder.glob("*.py")), folder.parent / "arrays.py", folder.parent / "kernels" / "constants.py"):

@@ -1,25 +1,26 @@
-"""DFA -> streaming transducer.
+"""Turn a DFA into a streaming transducer.
 
-The plain way to split with a DFA is to remember the last accept, go on until the DFA is dead, and begin anew at that
-accept. The transducer does the beginning anew *ahead of time*: its state is a stack of levels, where level k + 1 is a
-fresh run of the DFA begun at the last accept of level k.
+The usual way to split with a DFA is to remember the last accepting position, continue until the DFA is dead, and restart at
+that position. The transducer restarts *in advance*. Its state is a stack of levels; level k + 1 is a run of the DFA that
+started at the last accepting position of level k.
 
-- When level k accepts again, what the levels above it did was in vain: they are dropped, and one fresh level begins here.
-- A level that is dead waits, with its accept, until it is the lowest.
-- When the lowest level is dead its accept is certain: it is emitted, and the stack shifts down.
-- Above a level that will accept before *every* next class no level is needed: its accept will be replaced.
+- When level k accepts again, the levels above it are discarded, and one new level starts at this position.
+- A dead level keeps its accepting position until it is the lowest level.
+- When the lowest level is dead, its accepting position is final: it is emitted, and removed from the stack.
+- No level is needed above a level that will accept before *every* next class, since its accepting position will be replaced.
 
-So each character is read once, and no position is ever returned to. What has to be kept are the accepts of all levels but
-the highest: the pending ends. A step keeps the first `kept` of them, may add the present position behind these, and emits
-the first `emitted` of the result. The kernel lays the pending ends where the next emitted ends belong, so that a step is
-one store, `ends[n + kept] = position`, and one addition, `n += emitted` (where the position is not added, it lies behind
-the pending ends and is never looked at).
+So each character is read once, and the transducer never backtracks. Its memory is the accepting positions of all levels but the
+highest: the pending ends. A step keeps the first `kept` of them, may append the current position, and emits the first `emitted`
+of the result. The kernel stores the pending ends at the positions where the next emitted ends belong. A step is then one store,
+`ends[n + kept] = position`, and one addition, `n += emitted`. (If the position is not appended, the store is after the pending
+ends and is never read.)
 
-**Sequences.** Where text is split by several patterns one after the other, a border of an earlier one is the end of the text
-for the next. If the earlier one knows each border when it reads the character behind it, as runs of one kind of characters
-do, it can go along as a *gate*: its state belongs to the state of the transducer, once for all levels, since where it puts
-borders does not depend on what the next pattern does. At its border the levels read the end of the text, which empties the
-stack, and the character begins a new one. The result may again be a gate.
+**Sequences.** If several patterns are applied one after the other, a boundary of an earlier pattern is the end of the text for
+the next one. Two patterns can be composed if the transducer of the first emits each boundary immediately, when it reads the
+character after it. Patterns for runs of one kind of character do. A state of the composed transducer is a state of the first
+and a stack of the second; one state of the first is enough for all levels, since its boundaries do not depend on the second
+pattern. At a boundary of the first, the levels read the end of the text, which empties the stack, and the character starts a
+new one. The result can be composed with the next pattern in the same way.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ import numpy as np
 
 from bpejit.arrays import Array, distinct
 from bpejit.kernels.constants import MAX_PENDING
-from bpejit.splitting.automaton import DEAD, Dfa
 from bpejit.splitting.character_classes import END_CLASS
+from bpejit.splitting.dfa import DEAD, Dfa
 
 MAX_STATES = 4096
 
 _SPENT = -1
-"""A level that is dead and has an accept."""
+"""A dead level with an accepting position."""
 
 _FAILED = -2
-"""A level that is dead and has none."""
+"""A dead level without an accepting position."""
 
 
 class Transducer(NamedTuple):
@@ -57,19 +58,19 @@ class NoTransducerError(Exception):
     """The pattern has no transducer; the message is the reason."""
 
 
-def is_gate(transducer: Transducer) -> bool:
-    """Whether each border is known when the character behind it is read, so that another pattern can follow."""
+def emits_immediately(transducer: Transducer) -> bool:
+    """Return True if each boundary is emitted when the character after it is read, so that another pattern can follow."""
     return not transducer.kept.any() and bool((transducer.emitted <= 1).all())
 
 
 def _begin(dfa: Dfa, column: int) -> int:
-    """Return the level that begins with a character."""
+    """Return the level that starts with a character of a class."""
     fresh = int(dfa.moves[0, column])
     return fresh if fresh != DEAD else _FAILED
 
 
 def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tuple[tuple[int, ...], int]:
-    """Return the stack after a character, before emission, and how many of the pending ends it keeps."""
+    """Return the stack after a character, before emission, and the number of pending ends that it keeps."""
     after: list[int] = []
     for level, state in enumerate(levels):
         if state < 0:
@@ -89,7 +90,7 @@ def _read(dfa: Dfa, endless: Array, levels: tuple[int, ...], column: int) -> tup
 
 
 def _emit(after: tuple[int, ...], *, ended: bool) -> tuple[tuple[int, ...], int]:
-    """Return the stack without the levels that are finished, and their number; at an end all of them must be."""
+    """Return the stack without its finished levels, and the number of these; at the end of a text all must be finished."""
     emitted = 0
     while after and after[0] == _SPENT:
         after = after[1:]
@@ -101,14 +102,14 @@ def _emit(after: tuple[int, ...], *, ended: bool) -> tuple[tuple[int, ...], int]
     return after, emitted
 
 
-def make_transducer(dfa: Dfa, gate: Transducer | None = None) -> Transducer:
+def make_transducer(dfa: Dfa, first: Transducer | None = None) -> Transducer:
     """Return the transducer of a DFA.
 
     Parameters
     ----------
     dfa : Dfa
-    gate : Transducer, optional
-        That of the patterns that are applied before, over the same classes; `is_gate` is true of it.
+    first : Transducer, optional
+        The transducer of the patterns that are applied before, over the same classes. It must emit immediately.
 
     Raises
     ------
@@ -121,18 +122,18 @@ def make_transducer(dfa: Dfa, gate: Transducer | None = None) -> Transducer:
     order = [(0, start)]
     size = dfa.classes.n + 1
     rows: list[list[tuple[int, int, int]]] = []
-    for gate_state, levels in order:
+    for first_state, levels in order:
         row = []
         for column in range(size):
             if column == END_CLASS and levels == start:
                 row.append((0, 0, 0))
                 continue
-            border = column != END_CLASS and gate is not None and bool(gate.emitted[gate_state, column])
-            after, kept = _read(dfa, endless, levels, END_CLASS if border else column)
-            after, emitted = _emit(after, ended=border or column == END_CLASS)
-            if border:
+            boundary = column != END_CLASS and first is not None and bool(first.emitted[first_state, column])
+            after, kept = _read(dfa, endless, levels, END_CLASS if boundary else column)
+            after, emitted = _emit(after, ended=boundary or column == END_CLASS)
+            if boundary:
                 after, _ = _emit((_begin(dfa, column),), ended=False)
-            target_state = (0, start) if column == END_CLASS else (int(gate.moves[gate_state, column]) if gate else 0, after)
+            target_state = (0, start) if column == END_CLASS else (int(first.moves[first_state, column]) if first else 0, after)
             target = numbers.setdefault(target_state, len(order))
             if target == len(order):
                 order.append(target_state)
@@ -141,17 +142,17 @@ def make_transducer(dfa: Dfa, gate: Transducer | None = None) -> Transducer:
             row.append((target, kept, emitted))
         rows.append(row)
     table = np.array(rows, dtype=np.int64)
-    return _minimise(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
+    return _minimize(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
 
 
-def border_pairs(transducer: Transducer) -> Array:
+def safe_pairs_of_transducer(transducer: Transducer) -> Array:
     """Return the pairs of classes between which any text may be cut: bool [classes + 1, classes + 1].
 
-    A pair (x, y) is one if *every* state that has read x puts a border exactly before y, and goes to the state to which y
-    leads at the start of a text: then what comes behind the cut is split as a text of its own would be.
+    A pair (x, y) is safe if *every* state that has read x puts a boundary exactly before y, and moves to the state that y
+    leads to at the start of a text. Then the text after the cut is split like a separate text.
     """
     moves, kept, emitted = transducer
-    # Where the position is emitted, so is all that was pending before it.
+    # If the position is emitted, so are all ends that were pending before it.
     good = (moves == moves[0]) & (emitted == kept + 1)
     pairs = np.stack([good[distinct(moves[:, x])].all(axis=0) for x in range(moves.shape[1])])
     pairs[END_CLASS] = False
@@ -159,8 +160,8 @@ def border_pairs(transducer: Transducer) -> Array:
     return pairs
 
 
-def _minimise(transducer: Transducer) -> Transducer:
-    """Merge states that no text can tell apart (Moore's algorithm); the blocks are numbered by their first state."""
+def _minimize(transducer: Transducer) -> Transducer:
+    """Merge equivalent states (Moore's algorithm); the blocks are numbered by their first state."""
     moves, kept, emitted = transducer
     signature = np.concatenate([kept, emitted], axis=1)
     n_blocks = 0

@@ -1,13 +1,14 @@
-r"""Versions of Unicode: which characters came when, so that a pattern can mean what it meant before they came.
+r"""Compare versions of Unicode, so that a pattern can follow an older version than the installed `regex` package has.
 
-The sets of a pattern are those of the installed `regex` package, with its tables of Unicode. Every version of Unicode adds
-characters, and now and then one gets other properties: so another tool, or the same package a year later, divides text with
-such characters differently. A tokenizer therefore names a version, and its pattern takes what came later as unassigned.
+The `regex` package evaluates the sets of a pattern with its own Unicode tables. Every version of Unicode adds characters, and
+sometimes changes the properties of one. Another tool, or a later version of the package, may therefore split text with such
+characters differently. So a tokenizer names a version of Unicode, and characters that were added later count as unassigned.
 
-The tables below say what is unassigned in the newest version, what each version added, and which older characters changed.
-They were made by comparing the `regex` packages 2022.10.31, 2023.12.25, 2024.11.6, 2025.11.3 and 2026.11.15, each the last or
-only one with its version, and hold for general categories, scripts, white space, `Alphabetic`, upper and lower case, and `\w`,
-`\d`, `\s`. Properties of emoji, of identifiers and of blocks are those of the installed package.
+The tables below list the code points that the newest version does not assign, the ones that each version added, and older
+characters that changed. They are the differences of the `regex` packages 2022.10.31, 2023.12.25, 2024.11.6, 2025.11.3 and
+2026.11.15, each the last or only package with its version of Unicode. They apply to general categories, scripts, white space,
+`Alphabetic`, upper and lower case, and `\w`, `\d`, `\s`. Properties of emoji, identifiers and blocks are those of the installed
+package.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bpejit.arrays import Array
 from bpejit.errors import PatternError, shorten
 
 VERSIONS = ("15.0", "15.1", "16.0", "17.0", "18.0")
-"""The versions that a pattern may ask for, the newest last."""
+"""The supported versions, in ascending order."""
 
 _ADDED = {
     "15.1": "2FFC-2FFF 31EF 2EBF0-2EE5D",
@@ -46,7 +47,7 @@ _ADDED = {
         "1FACC 1FADD 1FAEB 1FAF9-1FAFA 2B81E 3D000-3FC3F"
     ),
 }
-"""What each version assigned: ranges of code points."""
+"""The ranges of code points that each version added."""
 
 _UNASSIGNED = (
     "378-379 380-383 38B 38D 3A2 530 557 590 5CA-5CF 5EB-5EE 5F5-5FF 70E 74B-74C 7B2-7BF 7FB-7FC 82E-82F 83F 85C-85D 85F "
@@ -106,17 +107,17 @@ _UNASSIGNED = (
     "1FBFB-1FFFF 2A6E0-2A6FF 2B81F 2CEAE-2CEAF 2EBE1-2EBEF 2EE5E-2F7FF 2FA1E-2FFFF 3134B-3134F 3347A-3CFFF 3FC40-E0000 "
     "E0002-E001F E0080-E00FF E01F0-EFFFF FFFFE-FFFFF 10FFFE-10FFFF"
 )
-"""What the newest version has not assigned."""
+"""The ranges of code points that the newest version does not assign."""
 
 _CHANGED = (
     ("16.0", "363-36F 1DD3-1DE6", 0x362),  # marks that became Alphabetic
     ("16.0", "1171E", 0x1171D),  # Mn became Mc
     ("17.0", "295", 0x296),  # Ll became Lo
 )
-"""Since which version a character has other properties, and a character that has those that it had before."""
+"""Changed characters: the version of the change, the characters, and a character that still has their old properties."""
 
 UNASSIGNED = 0x378
-"""A code point of which every version knows nothing."""
+"""A code point that no version assigns."""
 
 
 def read_ranges(text: str) -> list[tuple[int, int]]:
@@ -134,13 +135,13 @@ def _later_than(version: str) -> tuple[str, ...]:
 
 
 def as_text(points: Array) -> str:
-    """Return the characters of some code points, surrogates included."""
+    """Return code points as a string; surrogates are allowed."""
     return points.astype("<u4", copy=False).tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @cache
 def installed_unicode() -> str:
-    """Return the version of Unicode that the installed `regex` package has: the newest of `VERSIONS` that it knows whole."""
+    """Return the version of Unicode of the installed `regex` package: the newest of `VERSIONS` that it fully supports."""
     known = VERSIONS[0]
     for version in VERSIONS[1:]:
         if not regex.fullmatch(r"\P{Cn}+", as_text(_points(_ADDED[version]))):
@@ -150,62 +151,62 @@ def installed_unicode() -> str:
 
 
 def check_unicode(version: str) -> None:
-    """Raise if patterns cannot be had as they are in a version of Unicode.
+    """Raise PatternError if a version of Unicode is not supported.
 
     Raises
     ------
     PatternError
-        If the version is not known, or the installed `regex` package has an older one.
+        If the version is unknown, or the installed `regex` package has an older one.
     """
     if version not in VERSIONS:
         raise PatternError(
             f"the Unicode version {shorten(version)} is not known; expected {', '.join(VERSIONS)}: choose one of these, "
-            "or install a later bpejit"
+            "or install a later version of bpejit"
         )
     installed = installed_unicode()
     if installed in VERSIONS[: VERSIONS.index(version)]:
         from importlib import metadata  # it takes 20 ms
 
         raise PatternError(
-            f"the split pattern is that of Unicode {version}, and the installed `regex` package ({metadata.version('regex')}) "
-            f"has Unicode {installed}, so that some text would get other ids; expected Unicode {version} or a later one: "
+            f"the split pattern follows Unicode {version}, and the installed `regex` package ({metadata.version('regex')}) "
+            f"has Unicode {installed}, which would change the ids of some text; expected Unicode {version} or later: "
             "`pip install --upgrade regex`"
         )
 
 
 @lru_cache(maxsize=8)
 def differing(version: str) -> tuple[tuple[Array, int], ...]:
-    """Return the code points that had other properties in a version than they have in the installed `regex` package.
+    """Return the code points whose properties in a version differ from the installed `regex` package.
 
     Returns
     -------
     tuple of (uint32 array, int)
-        Sorted code points, and one code point that has now what they all had then.
+        Sorted code points, and one code point that now has the properties that they all had in the version.
 
     Raises
     ------
     PatternError
-        As `check_unicode`.
+        As in `check_unicode`.
     """
     check_unicode(version)
     absent = _absent_from(version)
-    # Not what `free_points` leaves, which is the same: that would keep 800,000 code points.
+    # Not computed from `free_points`, which would cache 800,000 code points.
     known = [absent[slice(*found.span())] for found in regex.finditer(r"\P{Cn}+", as_text(absent))]
     groups = [(np.concatenate(known), UNASSIGNED)] if known else []
     between = set(_later_than(version)) - set(_later_than(installed_unicode()))
-    groups += [(_points(ranges), stand_in) for since, ranges, stand_in in _CHANGED if since in between]
+    groups += [(_points(ranges), representative) for since, ranges, representative in _CHANGED if since in between]
     return tuple(groups)
 
 
 def _absent_from(version: str) -> Array:
-    """Return the code points that a version has not assigned, sorted."""
+    """Return the code points that a version does not assign, sorted."""
     parts = [_points(_UNASSIGNED), *(_points(_ADDED[one]) for one in _later_than(version))]
-    return np.sort(np.concatenate(parts), kind="stable")  # a tenth of the time: the parts are sorted
+    return np.sort(np.concatenate(parts), kind="stable")  # ten times faster than quicksort, since the parts are sorted
 
 
 @cache
 def free_points() -> Array:
-    """Return the code points that no version has assigned, nor the installed `regex` package if it is newer, sorted."""
+    """Return the code points that neither the supported versions nor the installed `regex` package assign, sorted."""
     absent = _absent_from(VERSIONS[-1])
     runs = [np.arange(*found.span()) for found in regex.finditer(r"\p{Cn}+", as_text(absent))]
     free: Array = absent[np.concatenate(runs)]

@@ -1,1 +1,1 @@
-"""Files on disk: reading whole files, writing without loss, replacing several as one."""
+"""Files on disk: reading whole files, writing safely, and replacing several files as one transaction."""

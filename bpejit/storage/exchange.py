@@ -1,29 +1,30 @@
-"""Replace several files as one: after a kill or a power cut, the next run finds all old files or all new ones.
+"""Replace several files as one transaction: after a kill or a power cut, the next run finds all old files or all new ones.
 
 The last file describes the others. The protocol:
 
-1. The new files are complete under hidden names, and flushed to the disk.
-2. A journal beside the description lists, for each file, its name, the hidden name of the new content, and the hidden name
-   that the old content will get. It is flushed, and locked by the process as long as the exchange runs.
-3. The old description is moved aside, then the files that are to be removed. From here on readers find no description.
-4. Each old file gets its second name (a hard link, or a rename where there are none), and the new content is renamed over it.
-5. The folders are flushed, and the new description is renamed to its name. This step decides: before it the exchange did not
-   happen, after it, it did.
+1. The new files are written completely under hidden names, and flushed to disk.
+2. A journal beside the description lists, for each file, its name, the hidden name of the new content, and the hidden name that
+   the old content will get. It is flushed, and the process holds a lock on it while the exchange runs.
+3. The old description is moved aside, then the files to be removed. From now on readers find no description.
+4. Each old file gets its second name (a hard link, or a rename if the file system has no links), and the new content is renamed
+   over it.
+5. The folders are flushed, and the new description is renamed to its final name. This is the commit: before it the exchange has
+   not happened, after it the exchange has happened.
 6. The folders are flushed, the old files are removed, then the journal.
 
-Recovery reads the journal of a process that is gone. If the hidden new description is still there, step 5 was not reached: new
-contents go back to their hidden names, old ones to their own, the old description last, and the journal is removed. Otherwise
-step 5 was done, and only step 6 is repeated. Each step of the recovery can be interrupted and repeated as well. An exchange
-that fails in a living process is undone in the same way.
+Recovery reads the journal of a process that has ended. If the hidden new description still exists, step 5 was not reached: new
+contents are renamed back to their hidden names and old ones to their final names, the old description last, and the journal is
+removed. Otherwise step 5 was completed, and only step 6 is repeated. Each step of the recovery can itself be interrupted and
+repeated. An exchange that fails in a running process is rolled back in the same way.
 
-A journal belongs to a dead process if its lock is free and it was written since this machine was started. One of another boot,
-of this machine before a power cut or of another machine that shares the storage, must be a minute old too, since locks do not
-reach every machine; an exchange takes milliseconds. Files that are not in the journal are never touched.
+The process of a journal has ended if the lock is free and the journal was written since this machine was started. A journal of
+another boot, of this machine before a power cut or of another machine that shares the storage, must also be one minute old,
+since locks do not reach every machine. An exchange takes milliseconds. Files that are not in the journal are never touched.
 
-A journal can also be planted: by another user in a shared folder, or in a folder that was downloaded. It is read only if it
-belongs to this user or to the owner of its folder, only files with the hidden names above are removed, and a file in another
-folder is touched only if the journal belongs to this user and was written since this machine was started, or one of the hidden
-files is found beside that file.
+A journal can also be planted, by another user of a shared folder or in a downloaded folder. It is read only if it belongs to
+this user or to the owner of its folder, and only files with the hidden names above are removed. A file in another folder is
+touched only if the journal belongs to this user, and either was written since this machine was started or one of the hidden
+files exists beside that file.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ FORMAT = "bpejit journal"
 FORMAT_VERSION = 1
 
 FOREIGN_SECONDS = 60.0
-"""How old a journal of another boot must be before it is acted on."""
+"""Minimum age of a journal of another boot before it is recovered."""
 
 _JOURNAL = re.compile(r"\..{1,40}\.bpejit-[0-9a-f]{12}\.journal", re.DOTALL)
 
@@ -72,9 +73,9 @@ class Entry:
     ----------
     target : Path
     staged : Path, optional
-        The new content; None for a file that is removed.
+        Path of the new content; None for a file that is removed.
     aside : Path
-        Where the old content is kept.
+        Path of the old content during the exchange.
     """
 
     target: Path
@@ -89,14 +90,14 @@ def journal_path(description: Path) -> Path:
 
 
 class Exchange:
-    """Gives complete files their names, all or none.
+    """Renames complete files to their final names, all or none.
 
     Parameters
     ----------
     files : list of (Path, Path)
-        Hidden name and name of each new file, without symbolic links; the last is the description.
+        Hidden and final path of each new file, without symbolic links. The last is the description.
     removed : list of Path
-        Files that must not stay beside the new ones.
+        Files to remove in the same exchange.
     """
 
     def __init__(self, files: list[tuple[Path, Path]], removed: list[Path]) -> None:
@@ -108,12 +109,12 @@ class Exchange:
         self._written: Path | None = None
 
     def run(self) -> None:
-        """Do it all, or undo it and raise.
+        """Complete the exchange, or roll it back and raise an exception.
 
         Raises
         ------
         OSError
-            If a step fails; `filename` is the file. All files are then as they were.
+            If a step fails; `filename` is the file. All files are then unchanged.
         """
         with ExitStack() as stack:
             try:
@@ -129,7 +130,7 @@ class Exchange:
                 raise
 
     def _is_ours(self) -> bool:
-        """Return whether the journal is there, and not that of another process."""
+        """Return True if the journal exists and was written by this process."""
         try:
             return self._file is not None and os.path.samestat(os.fstat(self._file.fileno()), self._journal.stat())
         except OSError:
@@ -157,7 +158,7 @@ class Exchange:
         for entry in self._entries[:-1]:
             if entry.staged is not None:
                 if entry.target.exists():
-                    _keep(entry)
+                    _set_aside(entry)
                 entry.staged.replace(entry.target)
         folders = [entry.target.parent for entry in self._entries]
         sync_folders(folders)
@@ -173,7 +174,7 @@ def _relative(path: Path | None, home: Path) -> str | None:
 
 
 def _name_journal(written: Path, journal: Path) -> None:
-    """Give a journal its name, unless another process has one there."""
+    """Rename a journal to its final name, unless another process has one there."""
     try:
         journal.hardlink_to(written)
         written.unlink()
@@ -185,8 +186,8 @@ def _name_journal(written: Path, journal: Path) -> None:
         written.replace(journal)
 
 
-def _keep(entry: Entry) -> None:
-    """Give the old content its second name, if possible without a moment in which the target is missing."""
+def _set_aside(entry: Entry) -> None:
+    """Give the old content its second name; the target exists throughout if the file system has hard links."""
     try:
         entry.aside.hardlink_to(entry.target)
     except (OSError, NotImplementedError):  # a file system without hard links
@@ -194,20 +195,20 @@ def _keep(entry: Entry) -> None:
 
 
 def _settle(entries: list[Entry], journal: Path) -> None:
-    """Undo an exchange that was not decided, or finish one that was."""
+    """Roll back an exchange that was not committed, or finish one that was."""
     if not os.path.lexists(journal):
         return
     target, staged = entries[-1].target, entries[-1].staged
-    kept = [entry.aside for entry in entries if os.path.lexists(entry.aside)]
+    saved = [entry.aside for entry in entries if os.path.lexists(entry.aside)]
     if staged is not None and os.path.lexists(staged):
         _undo(entries, journal)
-    elif os.path.lexists(target) or not kept:
+    elif os.path.lexists(target) or not saved:
         _finish(entries, journal)
     else:
         raise OutputError(
-            f"an earlier run was interrupted while it replaced `{target}`, which was removed since; the content before that "
-            f"run is {', '.join(f'`{path}`' for path in kept)}: rename what you want to keep, remove the rest and "
-            f"`{journal}`, and run again"
+            f"an earlier run was interrupted while it replaced `{target}`, and that file was removed since; the "
+            f"content before that run is {', '.join(f'`{path}`' for path in saved)}: rename the files to keep, remove the "
+            f"others and `{journal}`, and run again"
         )
 
 
@@ -223,9 +224,9 @@ def _undo(entries: list[Entry], journal: Path) -> None:
             entry.aside.unlink()
         else:
             raise OutputError(
-                f"an earlier run was interrupted while it replaced `{entry.target}`, and another file has been put there "
-                f"since; the content before that run is `{entry.aside}`: keep the one that you want under the first name, "
-                "remove the second, and run again"
+                f"an earlier run was interrupted while it replaced `{entry.target}`, and another file was created there "
+                f"since; the content before that run is `{entry.aside}`: keep the file that you want under the first name, "
+                "remove the other, and run again"
             )
     sync_folders([entry.target.parent for entry in entries])
     journal.unlink()
@@ -243,14 +244,14 @@ def _finish(entries: list[Entry], journal: Path) -> None:
 
 
 def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError) -> None:
-    """Complete or undo what processes that are gone began in the folders of `paths`, and remove their temporary files.
+    """Complete or roll back exchanges of ended processes in the folders of `paths`, and remove their temporary files.
 
     Parameters
     ----------
     paths : paths
         Files that are about to be written.
     error : type
-        What to raise.
+        The exception to raise.
 
     Raises
     ------
@@ -263,19 +264,19 @@ def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError) ->
 
 
 def recover_description(description: Path, *, error: type[BpejitError]) -> None:
-    """As `recover`, for a reader that finds no description: nothing happens unless a journal says that there should be one."""
+    """Recover a description that a reader does not find. Nothing happens unless a journal lists it (see `recover`)."""
     description = Path(os.path.realpath(description))
     if journal_path(description).exists():
         _recover_folder(description.parent, {description}, error)
 
 
 def recover_folder(folder: Path, *, error: type[BpejitError]) -> None:
-    """As `recover`, for a reader that looks for files in a folder; exchanges that still run are no error here."""
+    """Recover a folder before a reader searches it (see `recover`). Exchanges in progress are not an error."""
     _recover_folder(Path(os.path.realpath(folder)), set(), error)
 
 
 def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -> set[Path]:
-    """Settle the journals of a folder; return the files that unsettled ones still need."""
+    """Settle the journals of a folder; return the files that unsettled journals still need."""
     needed: set[Path] = set()
     try:
         with os.scandir(folder) as found:
@@ -311,8 +312,8 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -
             except OSError as cause:
                 if mine:
                     raise error(
-                        f"an earlier run was interrupted while it replaced `{entries[-1].target}`, and its files cannot be put "
-                        f"in order: {cause.strerror or cause}; expected a folder that may be written to: change its "
+                        f"an earlier run was interrupted while it replaced `{entries[-1].target}`, and its files cannot be "
+                        f"recovered: {cause.strerror or cause}; expected a writable folder: change its "
                         "permissions, or run as the user who wrote it"
                     ) from cause
     return needed
@@ -331,13 +332,13 @@ def _read_journal(journal: Path) -> tuple[list[Entry], str]:
         return entries, boot
     except (OSError, ValueError, TypeError, KeyError) as cause:
         raise OutputError(
-            f"`{journal}`, which an interrupted run left, cannot be read; expected a journal of this bpejit: "
-            "look at the files beside it whose names end in `.old`, keep what you want, and remove it"
+            f"`{journal}`, the journal of an interrupted run, cannot be read; expected a journal of this version: "
+            "check the files beside it whose names end in `.old`, keep those that you want, and remove the journal"
         ) from cause
 
 
 def _is_trusted(journal: Path) -> bool:
-    """Return whether a journal belongs to this user or to the owner of its folder."""
+    """Return True if a journal belongs to this user or to the owner of its folder."""
     try:
         owner = journal.lstat().st_uid
         return owner in (_user(), journal.parent.stat().st_uid)
@@ -346,7 +347,7 @@ def _is_trusted(journal: Path) -> bool:
 
 
 def _is_plausible(entry: Entry, journal: Path, boot: str) -> bool:
-    """Return whether the hidden names of an entry belong to its target, and the target may be touched by this journal."""
+    """Return True if the hidden names of an entry belong to its target, and this journal may change the target."""
     names = [entry.aside] if entry.staged is None else [entry.aside, entry.staged]
     for path in names:
         start = f".{entry.target.name[:40]}"
@@ -373,13 +374,13 @@ def _age(path: Path) -> float:
 
 def _foreign(journal: Path) -> str:
     return (
-        f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or still runs; "
-        "expected a journal of your own: ask that user to run the command again, or choose another place"
+        f"`{journal}` belongs to another user, whose run was interrupted while it replaced files there, or is still "
+        "running; expected your own journal: ask that user to run the command again, or choose another folder"
     )
 
 
 def _busy(journal: Path) -> str:
     return (
         f"the files of `{journal.parent}` are being replaced by another process (`{journal.name}`), perhaps on another "
-        "machine; expected it to end within a second: try again in a minute"
+        "machine; expected this to take less than a second: try again in a minute"
     )

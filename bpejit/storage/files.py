@@ -1,8 +1,8 @@
-"""Reading and writing whole files, so that a run that fails or is interrupted leaves what was there before.
+"""Read and write whole files, so that a failed or interrupted run leaves existing files unchanged.
 
-Output goes to a temporary file in the folder of its target, is flushed to the disk, and takes the target's name at the end.
-Several files that belong together are exchanged as one (see `bpejit.storage.exchange`). A process that is killed leaves its
-temporary files with hidden names, which the next run that writes to the folder removes (see `bpejit.storage.temporary`).
+Output is written to a temporary file in the folder of its target, flushed to disk, and renamed to the target at the end.
+Several files that belong together are replaced in one exchange (see `bpejit.storage.exchange`). A killed process leaves hidden
+temporary files, which the next run that writes to the folder removes (see `bpejit.storage.temporary`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ StrPath = str | os.PathLike[str]
 
 
 def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file") -> bytes:
-    """Read a whole file.
+    """Return the content of a file.
 
     Parameters
     ----------
     path : path
     error : type
-        The error to raise where the file cannot be read.
+        The exception to raise if the file cannot be read.
     what : str
-        What the file is, for the message.
+        Noun for the message.
     """
     try:
         return Path(path).read_bytes()
@@ -47,7 +47,7 @@ def read_error(path: StrPath, cause: OSError, *, error: type[BpejitError], what:
     elif cause.errno == errno.EISDIR:
         found, action = "it is a folder", "give the path of a file"
     elif cause.errno in (errno.EACCES, errno.EPERM):
-        found, action = f"no permission ({cause.strerror})", "change its permissions or run as a user that may read it"
+        found, action = f"no permission ({cause.strerror})", "change its permissions or run as a user who can read it"
     else:
         found, action = cause.strerror or str(cause), "check the disk and the path"
     return error(f"cannot read `{os.fspath(path)}`: {found}; expected a {what} that can be read: {action}")
@@ -56,13 +56,13 @@ def read_error(path: StrPath, cause: OSError, *, error: type[BpejitError], what:
 def parse_json(
     data: bytes, path: StrPath, *, error: type[BpejitError], hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """Parse JSON; a broken one raises `error`, which names the file and the place.
+    """Return the value of a JSON document, or raise `error` with the file and the position of the fault.
 
     Parameters
     ----------
     data : bytes
     path : path
-        Where the data came from, for the message.
+        Source of the data, for the message.
     error : type
     hook : callable, optional
         Passed on as `object_pairs_hook`.
@@ -81,7 +81,10 @@ def parse_json(
 
 
 def _broken_json(path: StrPath, found: str) -> str:
-    return f"`{os.fspath(path)}` is broken at {found}; expected JSON; it may be cut short or damaged: get or make it again"
+    return (
+        f"`{os.fspath(path)}` is broken at {found}; expected JSON; the file may be truncated or damaged: download or create "
+        "it again"
+    )
 
 
 def _write_error(path: str, cause: OSError) -> OutputError:
@@ -89,20 +92,20 @@ def _write_error(path: str, cause: OSError) -> OutputError:
     reason = cause.strerror or str(cause)
     if cause.errno == errno.ENOENT:
         found = f"the folder `{folder}` does not exist"
-        expected, action = "an existing folder", "create it or choose another place"
+        expected, action = "an existing folder", "create it or choose another path"
     elif cause.errno in (errno.ENOTDIR, errno.EEXIST):
-        found, expected, action = f"`{folder}` is not a folder", "an existing folder", "choose another place"
+        found, expected, action = f"`{folder}` is not a folder", "an existing folder", "choose another path"
     elif cause.errno == errno.EISDIR:
         found, expected, action = "it is a folder", "the name of a file", "choose another name"
     elif cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         found = f"no permission ({reason})"
-        expected, action = "a file and a folder that may be written to", "change the permissions or choose another place"
+        expected, action = "a writable file and folder", "change the permissions or choose another path"
     elif cause.errno in (errno.ENOSPC, errno.EDQUOT):
         found = f"the disk is full ({reason})"
-        expected, action = "room for the whole file", "free some space or choose another place"
+        expected, action = "space for the whole file", "free some space or choose another path"
     elif cause.errno == errno.EFBIG:
         found = f"a limit on the size of files was reached ({reason})"
-        expected, action = "room for the whole file", "raise the limit (`ulimit -f`) or choose another place"
+        expected, action = "space for the whole file", "raise the limit (`ulimit -f`) or choose another path"
     else:
         found, expected, action = reason, "a file that can be written", "check the disk and the path"
     error = OutputError(f"cannot write `{path}`: {found}; expected {expected}: {action}")
@@ -111,9 +114,9 @@ def _write_error(path: str, cause: OSError) -> OutputError:
 
 
 class OutputFile:
-    """A file being written, which appears under its name only when all of it is there.
+    """A file being written, which gets its final name only when it is complete.
 
-    Made by `replacing` and `replacing_all`.
+    Created by `replacing` and `replacing_all`.
     """
 
     def __init__(self, path: StrPath) -> None:
@@ -124,14 +127,14 @@ class OutputFile:
         self._file: BinaryIO | None = None  # until it is open
 
     def _open(self, *, alone: bool, home: Path | None = None) -> None:
-        """Make the temporary file. An interrupt may come at any moment: what was made is then taken away by `_discard`."""
+        """Create the temporary file. After an interrupt at any moment, `_discard` removes it."""
         try:
-            # Through a symbolic link: the link stays, and the temporary file is on the disk where the target is.
+            # A symbolic link stays, and the temporary file is on the same file system as the target.
             self._target = self._target.resolve()
             mode = self._mode()
             if mode is None or stat.S_ISREG(mode):
                 kind = "tmp" if home in (None, self._target.parent) else "new"
-                while self._file is None or not is_linked(self._file.fileno()):  # another run may take it for a leftover
+                while self._file is None or not is_linked(self._file.fileno()):  # another run may have removed it as a leftover
                     self._temporary = temporary = hidden(self._target, kind)  # known before it exists
                     self._file = temporary.open("xb")
                     lock(self._file.fileno())
@@ -139,18 +142,18 @@ class OutputFile:
                     with suppress(OSError):
                         temporary.chmod(stat.S_IMODE(mode))
             elif alone:
-                # Renaming over a device or a pipe would destroy it (/dev/null, /dev/stdout), so these get the bytes directly.
+                # Renaming over a device or a pipe (/dev/null, /dev/stdout) would destroy it, so these are written directly.
                 self._file = self._target.open("wb")
             else:
                 raise OutputError(
                     f"cannot write `{self.path}`: it is a device or a pipe; expected a regular file, "
-                    "since other files must appear beside it: choose another name"
+                    "because other files are written beside it: choose another name"
                 )
         except OSError as cause:
             raise self._error(cause) from cause
 
     def _mode(self) -> int | None:
-        """Type and permissions of what is there now; None for nothing."""
+        """Return type and permissions of the existing file, or None if there is none."""
         try:
             mode = self._target.stat().st_mode
         except FileNotFoundError:
@@ -158,7 +161,7 @@ class OutputFile:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not os.access(self._target, os.W_OK):
-            # Renaming would succeed wherever the folder is writable, but a file made read-only is meant to stay.
+            # Renaming would succeed in any writable folder, but a read-only file is meant to stay.
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return mode
 
@@ -166,12 +169,12 @@ class OutputFile:
         return cause if isinstance(cause, OutputError) else _write_error(self.path, cause)
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Append bytes, all of them; return their number.
+        """Append all bytes and return their number.
 
         Raises
         ------
         OutputError
-            If they cannot be written.
+            If writing fails.
         """
         try:
             self._file.write(data)  # type: ignore[union-attr]  # made and opened by `replacing_all` alone
@@ -182,7 +185,7 @@ class OutputFile:
         return size
 
     def _flush(self) -> None:
-        """Wait until all is written, and on the disk."""
+        """Flush the content to disk."""
         assert self._file is not None
         try:
             self._file.flush()
@@ -196,7 +199,7 @@ class OutputFile:
             raise self._error(cause) from cause
 
     def _close(self) -> None:
-        """Close the file, and with it give up its lock: when it has its name."""
+        """Close the file, which releases its lock. Called when it has its final name."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -218,14 +221,14 @@ class OutputFile:
 
 @contextmanager
 def replacing(path: StrPath) -> Iterator[OutputFile]:
-    """Write a file that appears under its name only when the block ends without an exception.
+    """Write a file that gets its final name only when the context exits without an exception.
 
-    An existing file stays untouched until then. Devices and pipes are written to directly.
+    An existing file is unchanged until then. Devices and pipes are written to directly.
 
     Raises
     ------
     OutputError
-        If the file cannot be written. Other exceptions of the block pass through.
+        If the file cannot be written. Other exceptions propagate.
 
     Examples
     --------
@@ -236,23 +239,31 @@ def replacing(path: StrPath) -> Iterator[OutputFile]:
         yield file
 
 
+def check_writable(path: StrPath) -> None:
+    """Raise OutputError if a file cannot be written. An existing file is unchanged, and no new file remains."""
+    file = OutputFile(path)
+    try:
+        file._open(alone=True)
+    finally:
+        file._discard()
+
+
 @contextmanager
 def replacing_all(paths: Iterable[StrPath], *, remove: Iterable[StrPath] = ()) -> Iterator[list[OutputFile]]:
-    """Write several files that belong together; all appear when the block ends without an exception, or none does.
+    """Write several files that belong together. All get their final names when the context exits without an exception, or none.
 
     Parameters
     ----------
     paths : paths
-        The last is the one that describes the others: an old one goes away before anything else changes, and the new
-        one comes when all else is in place. If the process is killed in between, the next run that writes there, or a
-        reader that misses the description, puts everything in order.
+        The last describes the others: its old version is removed first, and its new version appears last. If the process is
+        killed in between, the next run that writes there, or a reader that does not find the description, recovers the files.
     remove : paths
-        Files that must not stay beside the new ones; missing ones are ignored.
+        Files to remove in the same exchange. Missing files are ignored.
 
     Raises
     ------
     OutputError
-        If a file cannot be written; what was there before is then in place again.
+        If a file cannot be written. Existing files are then unchanged.
     """
     paths = list(paths)
     removed = [Path(path).parent.resolve() / Path(path).name for path in remove]
@@ -285,3 +296,41 @@ def _exchange(files: list[OutputFile], removed: list[Path]) -> None:
         raise
     except OSError as cause:
         raise _write_error(str(cause.filename2 or cause.filename or files[-1].path), cause) from cause
+
+
+@contextmanager
+def creating_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its missing parents. If the block raises an exception, those that are still empty are removed.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be created.
+    """
+    missing = []
+    parent = folder
+    while not parent.exists() and parent != parent.parent:
+        missing.append(parent)
+        parent = parent.parent
+    try:
+        _create_folder(folder)
+        sync_folders([new.parent for new in missing])
+        yield
+    except BaseException:
+        for new in missing:
+            _remove_empty(new)
+        raise
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise OutputError(
+            f"cannot create the folder `{folder}`: {cause.strerror}; expected a path that can be written to: choose another"
+        ) from cause
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another process may have put a file there
+        folder.rmdir()

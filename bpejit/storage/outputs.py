@@ -1,7 +1,7 @@
-"""Checks on outputs before any work is done: what must not be overwritten, and what cannot be written at all.
+"""Checks on outputs before any work is done: files that must not be overwritten, and paths that cannot be written.
 
-One rule holds for every command and function: an output that exists is refused unless the caller asks for it to be replaced,
-and an output that is also an input is always refused.
+The same rule holds for all commands and functions: an existing output is an error unless the caller allows replacing it, and an
+output that is also an input is always an error.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from bpejit.storage.files import StrPath
 STANDARD_OUTPUT = "-"
 
 _STANDARD_OUTPUT_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""Where standard output is redirected to a file, the devices lead to that file, which must not be replaced."""
+"""If standard output is redirected to a file, the devices refer to that file, which must not be replaced."""
 
 _FileId = tuple[int, int]
 
 
 def is_standard_output(path: StrPath) -> bool:
-    """Return whether a path names standard output: `-`, or a device such as `/dev/stdout`."""
+    """Return True if a path is standard output: `-`, or a device such as `/dev/stdout`."""
     return os.fspath(path) in _STANDARD_OUTPUT_NAMES
 
 
 def is_device(path: StrPath) -> bool:
-    """Return whether a path is something that is written to directly: a device, a pipe or a socket."""
+    """Return True if a path is written to directly: a device, a pipe or a socket."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
@@ -46,10 +46,10 @@ def check_outputs(
     overwrite: bool = False,
     folder: StrPath | None = None,
 ) -> None:
-    """Raise an exception if writing these files would destroy data that the user did not ask to replace.
+    """Raise an exception if writing these files would destroy data without permission.
 
-    Call it before anything is read, so that a long run does not fail at its end. Devices, pipes and standard output pass.
-    If an earlier run was interrupted while it replaced these files, they are restored or completed first.
+    Call this before anything is read, so that a long run does not fail at its end. Devices, pipes and standard output pass.
+    If an earlier run was interrupted while it replaced these files, they are recovered first.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def check_outputs(
     inputs : paths
         The files that will be read; `-` is standard input.
     overwrite : bool
-        Whether existing files may be replaced.
+        Allow replacing existing files.
     folder : path, optional
-        What the user named as the output, if that is a folder for these files.
+        The output that the user named, if it is a folder for these files.
 
     Raises
     ------
@@ -92,21 +92,19 @@ def check_output_folder(folder: StrPath, names: Iterable[str]) -> None:
     check_not_stream(folder, names)
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
-        raise OutputError(
-            f"cannot save to `{folder}`: it is a file; expected a folder, or a name for a new one: choose another"
-        )
+        raise OutputError(f"cannot save to `{folder}`: it is a file; expected an existing or new folder: choose another path")
     existing = folder
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     if not os.access(existing, os.W_OK | os.X_OK):
         raise OutputError(
             f"cannot save to `{folder}`: no permission to write to `{existing}`; "
-            "expected a folder that may be written to: change its permissions or choose another"
+            "expected a writable folder: change its permissions or choose another"
         )
 
 
 def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
-    """Raise an exception if `path` is standard output or a device, since the result consists of several files.
+    """Raise an exception if `path` is standard output or a device, because the result is several files.
 
     Parameters
     ----------
@@ -148,7 +146,7 @@ def _check_same_file(path: StrPath, read: dict[_FileId, str]) -> None:
         same = "" if source == os.fspath(path) else f" (it is the same file as {read_from})"
         raise OutputError(
             f"cannot write {name}: it is one of the inputs{same}, which would be lost; "
-            "expected another file: choose another name for the output"
+            "expected a different file: choose another name for the output"
         )
 
 
@@ -163,7 +161,7 @@ def _check_existing(path: str, overwrite: bool, folder: StrPath | None) -> None:
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return  # missing, or unreachable: opening it says why
+        return  # missing or inaccessible: opening it raises the right error
     if stat.S_ISDIR(mode):
         raise OutputError(f"cannot write `{path}`: it is a folder; expected the name of a file: choose another name")
     if overwrite or not stat.S_ISREG(mode):

@@ -1,14 +1,14 @@
-"""Hidden files that a run makes beside its outputs, and how those of dead processes are found and removed.
+"""Temporary files beside outputs, and the removal of those that ended processes left.
 
-A name says what the file is for and in which boot of which machine it was made:
+The name of a temporary file contains its purpose and the boot of the machine on which it was created:
 
-    .<target>.bpejit-<boot>-<random>.tmp      an output that is being written
-    .<target>.bpejit-<boot>-<random>.new      the same, where it is on another disk than its description
-    .<target>.bpejit-<boot>-<random>.old      the former content of an output, kept until the new one is complete
+    .<target>.bpejit-<boot>-<random>.tmp      an output being written
+    .<target>.bpejit-<boot>-<random>.new      the same, in another folder than its description
+    .<target>.bpejit-<boot>-<random>.old      the previous content of an output, until the new one is complete
 
-The process that writes a file holds a lock on it (flock). A file of this boot whose lock is free belongs to a process that is
-gone, and is removed by the next run that writes to the folder. Storage may be shared between machines, so a file of another
-boot is never removed, and a process id would prove nothing. Where the file system has no locks, nothing is removed.
+The process that writes a file holds a lock on it (flock). If the lock of a file of this boot is free, its process has ended,
+and the next run that writes to the folder removes it. Storage may be shared between machines, so files of other boots are
+never removed, and a process id would prove nothing. If the file system has no locks, nothing is removed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCKS = fcntl is not None
-"""Whether the platform has locks that other processes see."""
+"""True if the platform has file locks."""
 
 _NAME = re.compile(r"\..{1,40}\.bpejit-([0-9a-f]{12})-[0-9a-f]{12}\.tmp", re.DOTALL)
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EROFS}
-"""What file systems answer that cannot flush: some network and user-space ones."""
+"""Errors of file systems that cannot flush, such as some network and user-space file systems."""
 
 _NO_BOOT = "0" * 12
 
 
 @lru_cache(maxsize=1)
 def boot_name() -> str:
-    """Return 12 hexadecimal digits that differ for each machine and each of its boots; zeros where that is not known."""
+    """Return 12 hexadecimal digits that identify the machine and its boot, or zeros if they are unknown."""
     try:
         if sys.platform == "darwin":
             sysctl = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
@@ -57,36 +57,36 @@ def boot_name() -> str:
 
 
 def is_this_boot(name: str) -> bool:
-    """Return whether a result of `boot_name` is of this machine since it was started."""
+    """Return True if a result of `boot_name` identifies the current boot of this machine."""
     return name == boot_name() != _NO_BOOT
 
 
 def hidden(target: Path, kind: str) -> Path:
-    """Return an unused name in the folder of `target`: hidden, and short enough even where `target` has a long name."""
+    """Return an unused hidden path in the folder of `target`, with a bounded length."""
     return target.with_name(f".{target.name[:40]}.bpejit-{boot_name()}-{secrets.token_hex(6)}.{kind}")
 
 
 def lock(descriptor: int) -> None:
-    """Mark an open file as in use by this process, until it is closed. Nothing happens where there are no locks."""
+    """Lock an open file until it is closed. Do nothing if the platform or the file system has no locks."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def is_linked(descriptor: int) -> bool:
-    """Return whether an open file still has a name."""
+    """Return True if an open file still has a name."""
     return os.fstat(descriptor).st_nlink > 0
 
 
 @contextmanager
 def taken(path: Path) -> Iterator[bool | None]:
-    """Take the lock of a file for the block.
+    """Hold the lock of a file for the duration of the context.
 
     Yields
     ------
     bool, optional
-        True if the lock was taken, so that no process of this machine uses the file; False if one does; None if there is no
-        such file, or it cannot be known.
+        True if the lock was acquired, so that no process of this machine uses the file. False if a process holds it. None if
+        the file does not exist or the state is unknown.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -110,7 +110,7 @@ def taken(path: Path) -> Iterator[bool | None]:
 
 
 def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:
-    """Remove what dead processes of this machine left while they wrote to a folder.
+    """Remove the temporary files that ended processes of this machine left in a folder.
 
     Parameters
     ----------
@@ -129,18 +129,18 @@ def remove_leftovers(folder: Path, keep: Collection[Path] = ()) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if that is possible."""
+    """Remove a file and ignore errors."""
     with suppress(OSError):
         path.unlink()
 
 
 def sync_file(descriptor: int) -> None:
-    """Wait until the content of an open file is on the disk.
+    """Flush the content of an open file to disk.
 
     Raises
     ------
     OSError
-        If the disk fails. File systems that cannot flush are ignored.
+        If writing fails. File systems that cannot flush are ignored.
     """
     try:
         if fcntl is not None and hasattr(fcntl, "F_FULLFSYNC"):
@@ -154,12 +154,12 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_folders(folders: Collection[Path]) -> None:
-    """Wait until the names in folders are on the disk.
+    """Flush the entries of folders to disk.
 
     Raises
     ------
     OSError
-        If the disk fails. File systems that cannot flush folders, and folders that may not be read, are ignored.
+        If writing fails. File systems that cannot flush folders, and unreadable folders, are ignored.
     """
     if os.name != "posix":
         return

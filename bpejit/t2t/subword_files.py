@@ -1,4 +1,4 @@
-"""Vocabularies of subtokens from text files, and text files to ids and back: what `bpejit subword` does."""
+"""Build subword vocabularies from text files, encode text files and decode token files, as `bpejit subword` does."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.storage.files import OutputFile, StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.subword_text_encoder import EOS, EOS_ID, RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
-from bpejit.tokenfiles.flat import read_tokens, token_inputs
-from bpejit.tokenfiles.writer import TokenFileWriter, check_token_outputs
+from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
 
 BLOCK_BYTES = 4 << 20
-"""Bytes of whole lines that are worked on at a time; a longer line is a block by itself."""
+"""Size of a block of whole lines. A longer line is a block of its own."""
 
 MAX_MIN_COUNT = 1000
 
-MOST_DIGITS = 15
-"""Of a count in a file of words and counts: sums of many of these are still below 2^63."""
+MAX_COUNT_DIGITS = 15
+"""Maximum number of digits of a count in a TSV file, so that the sum of many counts stays below 2^63."""
 
 Report = Callable[[str, int, "int | None", str], None]
 
 
 class Writable(Protocol):
-    """What takes bytes."""
+    """An object with a `write` method for bytes."""
 
     def write(self, data: bytes, /) -> object:
         """Append bytes."""
@@ -42,7 +41,7 @@ class Writable(Protocol):
 
 @dataclass(frozen=True)
 class Encoded:
-    """What `encode_file` did."""
+    """The result of `encode_file`."""
 
     lines: int
     bytes: int
@@ -51,7 +50,7 @@ class Encoded:
 
 
 def line_blocks(source: Source) -> Iterator[bytes]:
-    """Yield a source in pieces that end with a line."""
+    """Yield the content of a source in blocks of whole lines."""
     parts: list[bytes] = []
     with source.open() as file:
         while block := _read(file, source):
@@ -75,14 +74,14 @@ def _read(file: BinaryIO, source: Source) -> bytes:
 
 
 def sample_lines(source: Source, byte_budget: int | None) -> Iterator[tuple[bytes, int]]:
-    """Yield lines of a source in blocks, each with how many bytes were read for it.
+    """Yield sampled lines of a source in blocks, each with the number of bytes read for it.
 
     Parameters
     ----------
     source : Source
     byte_budget : int, optional
-        Where the source is larger, every n-th line is taken, from the first, until their bytes reach the budget; n is the
-        size over the budget, rounded up. Of a pipe, whose size is not known, n is 1.
+        If the source is larger, every n-th line is taken, starting with the first, until their total size reaches the budget.
+        n is the size divided by the budget, rounded up. For a pipe, whose size is unknown, n is 1.
     """
     if byte_budget is None or (source.size is not None and source.size <= byte_budget):
         for block in line_blocks(source):
@@ -114,22 +113,22 @@ def count_tokens(
     contents: Contents | None = None,
     progress: Report | None = None,
 ) -> dict[str, int]:
-    """Count the tokens of files, each line of which is a text.
+    """Count the tokens of files in which each line is a text.
 
     Parameters
     ----------
     inputs : paths
-        Files, globs or `-`. One whose name ends in `.tsv` has lines `word<TAB>count`, and its words are taken as tokens.
+        Files, globs or `-`. A file whose name ends in `.tsv` contains lines `word<TAB>count`, and each word is a token.
     byte_budget : int, optional
-        For each file; see `sample_lines`.
+        Budget of each file; see `sample_lines`.
     contents : Contents, optional
-        How the first bytes of each file are checked; by default byte-order marks are skipped.
+        How the first bytes of each file are checked. By default byte-order marks are skipped.
     progress : callable, optional
 
     Raises
     ------
     CorpusError
-        If a file cannot be read or has a line that is no count, or if there is no token at all.
+        If a file cannot be read, if a TSV file contains a malformed line, or if there are no tokens.
     """
     sources = find_sources(inputs, contents or Contents(strip_bom=True))
     total = total_bytes(sources)
@@ -137,50 +136,50 @@ def count_tokens(
     counter = TokenCounter()
     listed: dict[str, int] = {}
     if progress is not None:
-        progress("counting", 0, total, "bytes")
+        progress("count", 0, total, "bytes")
     for source in sources:
         if source.path.endswith(".tsv"):
-            number = 0
+            n_lines = 0
             for block in line_blocks(source):
-                number = _add_counts(block, number, source.path, listed)
+                n_lines = _add_counts(block, n_lines, source.path, listed)
                 done += len(block)
         else:
             for block, read in sample_lines(source, byte_budget):
                 counter.add_lines(block)
                 done += read
                 if progress is not None:
-                    progress("counting", done, total, "bytes")
+                    progress("count", done, total, "bytes")
     counts = counter.counts()
     for word, count in listed.items():
         counts[word] = counts.get(word, 0) + count
     if not counts:
         raise CorpusError(
-            f"the sample is empty: no token in {len(sources)} input(s); expected text or counts: check files and byte budget"
+            f"the sample is empty: no tokens in {len(sources)} input(s); expected text or counts: check the files and the byte "
+            "budget"
         )
     if progress is not None:
-        progress("counting", done, done, "bytes")
+        progress("count", done, done, "bytes")
     return counts
 
 
-def _add_counts(block: bytes, number: int, path: str, counts: dict[str, int]) -> int:
-    """Add lines `word<TAB>count`; `number` lines came before. Return how many have come now."""
+def _add_counts(block: bytes, n_lines: int, path: str, counts: dict[str, int]) -> int:
+    """Add lines `word<TAB>count` that follow `n_lines` others. Return the new number of lines."""
     lines = block.split(b"\n")
     for line in lines if lines[-1] else lines[:-1]:
-        number += 1
+        n_lines += 1
         word, _, count = line.rstrip(b"\r").rpartition(b"\t")
-        if not word or not count.isdigit() or len(count.lstrip(b"0")) > MOST_DIGITS:
+        if not word or not count.isdigit() or len(count.lstrip(b"0")) > MAX_COUNT_DIGITS:
             raise CorpusError(
-                f"`{path}`, line {number}: {shorten(line.decode('utf-8', 'backslashreplace'))} is no count below "
-                f"10^{MOST_DIGITS}; "
-                "expected `word<TAB>count`: correct the line, or rename the file if it is text"
+                f"`{path}`, line {n_lines}: found {shorten(line.decode('utf-8', 'backslashreplace'))}; expected "
+                f"`word<TAB>count` with a count below 10^{MAX_COUNT_DIGITS}: correct the line, or rename the file if it is text"
             )
         token = word.decode("utf-8", "surrogateescape")
         counts[token] = counts.get(token, 0) + int(count.lstrip(b"0") or b"0")
-    return number
+    return n_lines
 
 
 def reserved_tokens(given: Iterable[str]) -> list[str]:
-    """Return the reserved tokens of a vocabulary: the two that all have, unless they are among those given, and those given."""
+    """Return the given reserved tokens, preceded by the default ones unless these are among them."""
     given = list(given)
     return given if set(given) & set(RESERVED_TOKENS) else [*RESERVED_TOKENS, *given]
 
@@ -209,7 +208,7 @@ def train_vocabulary(
 
     def report(done: int) -> None:
         if progress is not None:
-            progress("building", done, None, "iterations")
+            progress("build", done, None, "iterations")
 
     counts = count_tokens(inputs, byte_budget=byte_budget, contents=contents, progress=progress)
     report(0)
@@ -229,7 +228,7 @@ def encode_file(
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> Encoded:
-    """Write the ids of files, each line of which is a text, to a token file (see `bpejit.tokenfiles.flat`).
+    """Encode files in which each line is a text, and write the ids to a token file (see `bpejit.tokenfiles.flat`).
 
     Parameters
     ----------
@@ -239,33 +238,33 @@ def encode_file(
     out : path or binary stream
         As for `Tokenizer.encode_files`.
     append_eos : bool
-        Write EOS_ID after each line.
+        Append EOS_ID to each line.
     contents : Contents, optional
-        How the first bytes of each file are checked; by default byte-order marks are encoded.
+        How the first bytes of each file are checked. By default byte-order marks are encoded.
     overwrite : bool
-        Whether existing files are replaced.
+        Whether to replace existing files.
     progress : callable, optional
 
     Raises
     ------
     CorpusError, OutputError
-        If a file cannot be read, or the ids not written; also if a file exists and `overwrite` is false.
+        If a file cannot be read or written, or if an output exists and `overwrite` is false.
     TokenizerFormatError
-        If the vocabulary cannot write a line, or lacks the end mark that is wanted.
+        If the vocabulary cannot encode a line, or lacks an end-of-sentence token and `append_eos` is true.
     """
     if append_eos and encoder.all_subtoken_strings[EOS_ID : EOS_ID + 1] != (EOS,):
         found = encoder.all_subtoken_strings[EOS_ID : EOS_ID + 1]
         raise TokenizerFormatError(
-            f"the vocabulary has no end mark: id {EOS_ID} is {shorten(found[0] if found else None)}; expected {EOS!r}: "
-            "leave `append_eos=True` out, or build a vocabulary that begins with the reserved tokens"
+            f"the vocabulary has no end-of-sentence token: id {EOS_ID} is {shorten(found[0] if found else None)}; expected "
+            f"{EOS!r}: leave out `append_eos=True`, or build a vocabulary that starts with the reserved tokens"
         )
     sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
     total = total_bytes(sources)
     lines = done = 0
     if progress is not None:
-        progress("encoding", 0, total, "bytes")
-    with TokenFileWriter(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite) as writer:
+        progress("encode", 0, total, "bytes")
+    with token_writer(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite) as writer:
         for source in sources:
             for block in line_blocks(source):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):
@@ -274,7 +273,7 @@ def encode_file(
                 lines += block.count(b"\n") + (not block.endswith(b"\n"))
                 done += len(block)
                 if progress is not None:
-                    progress("encoding", done, total, "bytes")
+                    progress("encode", done, total, "bytes")
         dtype, tokens = writer.dtype.name, writer.n_tokens
     return Encoded(lines, done, tokens, dtype)
 
@@ -288,14 +287,15 @@ def decode_file(
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> int:
-    """Write the text of a token file, a line for each end mark; return its bytes. Without end marks it is one line.
+    """Decode a token file, one line for each EOS_ID. Return the number of bytes written.
 
-    The parameters are those of `Tokenizer.decode_file`.
+    The parameters are the same as for `Tokenizer.decode_file`.
 
     Raises
     ------
     TokenFileError, TokenIdError, OutputError
-        If the file is broken or of another vocabulary, has an id that the vocabulary lacks, or the text cannot be written.
+        If the file is damaged or was encoded with another vocabulary, if it contains an id that is not in the vocabulary, or if
+        the text cannot be written.
     """
     if isinstance(out, (str, os.PathLike)):
         check_outputs([out], inputs=token_inputs(tokens), overwrite=overwrite)
@@ -307,7 +307,7 @@ def decode_file(
     done = written = 0
     waiting: list[Array] = []
     if progress is not None:
-        progress("decoding", 0, file.n_tokens, "tokens")
+        progress("decode", 0, file.n_tokens, "tokens")
     with opened as target:
         for block in file.blocks():
             start = 0
@@ -321,7 +321,7 @@ def decode_file(
                 waiting.append(block[start:])
             done += block.size
             if progress is not None:
-                progress("decoding", done, file.n_tokens, "tokens")
+                progress("decode", done, file.n_tokens, "tokens")
         if waiting:
             data = _line(encoder, waiting)
             target.write(data)
@@ -333,25 +333,8 @@ def _line(encoder: SubwordTextEncoder, parts: list[Array]) -> bytes:
     text = encoder.decode(np.concatenate(parts)) + "\n"
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # an escape of a surrogate: no text has one, ids that a model made may
+    except UnicodeEncodeError:  # an escaped surrogate, which does not occur in text, but may in the output of a model
         return text.encode("utf-8", "replace")
-
-
-def check_output(path: StrPath) -> None:
-    """See that a file can be written there, before the work that it is to hold.
-
-    Raises
-    ------
-    OutputError
-        If it cannot. Nothing is left behind.
-    """
-    if is_standard_output(path):
-        return
-    file = OutputFile(path)
-    try:
-        file._open(alone=True)
-    finally:
-        file._discard()
 
 
 def load_vocabulary(path: StrPath) -> SubwordTextEncoder:

@@ -1,9 +1,9 @@
-"""Tensor2Tensor's subword tokenizer, by its published names: `SubwordTextEncoder`.
+"""Tensor2Tensor's subword tokenizer, `SubwordTextEncoder`, under its published names.
 
-A text is cut into tokens, maximal runs of letters and digits and of everything else; a single space between two of the
-former is left out. Each token is escaped so that it ends with an underscore and has only characters of the alphabet, and is
-then written with subtokens by greedy longest match. Letters and digits are the Unicode categories L* and N* of this
-Python's `unicodedata`, as in the published code.
+A text is split into tokens, which are maximal runs of letters and digits or of other characters; a single space between two
+runs of letters and digits is dropped. Each token is escaped so that it ends with an underscore and contains only characters of
+the alphabet, and is then encoded as subtokens by greedy longest match. Letters and digits are the Unicode categories L* and N*
+of Python's `unicodedata`, as in the published code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bpejit.arrays import Array, padded_text
 from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.t2t import subtoken_encoding as kernels
-from bpejit.kernels.t2t.subtoken_tree import ESCAPE_ROOM
+from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
 from bpejit.storage.files import read_file, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.vocabulary_building import CODE_POINTS, SubtokenBuilder, Subtokens, alphabet_table, pack_strings
@@ -42,7 +42,7 @@ _ESCAPE_CHARS = set("\\_u;0123456789")
 _UNESCAPE_REGEX = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _UNDEFINED = "\u3013"
 _LINE_BREAK = '"\\n"'
-"""How a vocabulary file writes the subtoken that is a line break: in double quotes, which no other subtoken is written with."""
+"""Representation of the subtoken "\n" in a vocabulary file. No other subtoken is written in double quotes."""
 
 _BLOCK_SPANS = 1 << 15
 _BLOCK_IDS = 1 << 18
@@ -52,14 +52,14 @@ _BATCH_BYTES = 1 << 22
 
 @lru_cache(maxsize=1)
 def _word_classes() -> bytes:
-    """For each code point whether it is a letter or digit: 1 or 0."""
+    """Return, for each code point, 1 if it is a letter or digit and 0 otherwise."""
     category = unicodedata.category
     return bytes(category(chr(point))[0] in "LN" for point in range(CODE_POINTS))
 
 
 @lru_cache(maxsize=2)
 def _classes(by_lines: bool) -> tuple[Array, Array]:
-    """Classes of code points, and of bytes that are characters by themselves; line ends have one of their own if wanted."""
+    """Return the classes of code points and of single bytes. Newlines have a class of their own if `by_lines` is true."""
     class_of = np.frombuffer(bytearray(_word_classes()), dtype=np.uint8)
     if by_lines:
         class_of[0x0A] = kernels.LINE_END
@@ -69,7 +69,7 @@ def _classes(by_lines: bool) -> tuple[Array, Array]:
 
 
 def _split(text: Array, stop: int, *, by_lines: bool) -> Iterator[tuple[int, Array, int]]:
-    """Yield blocks of spans: where the first starts, the ends (an array that is used again), and their number."""
+    """Yield blocks of spans: the start of the first span, the ends (an array that is reused), and their number."""
     class_of, byte_class = _classes(by_lines)
     ends = np.zeros(min(_BLOCK_SPANS, stop) + 2, dtype=np.uint32)
     state = np.array([0, -1], dtype=np.int64)
@@ -84,12 +84,12 @@ def _split(text: Array, stop: int, *, by_lines: bool) -> Iterator[tuple[int, Arr
 def _check_size(n_bytes: int) -> None:
     if n_bytes > MAX_TEXT_BYTES:
         raise CorpusError(
-            f"a text or line has {n_bytes:,} bytes; expected at most {MAX_TEXT_BYTES:,}: put line breaks between the sentences"
+            f"a text or line has {n_bytes:,} bytes; expected at most {MAX_TEXT_BYTES:,}: insert line breaks between sentences"
         )
 
 
 class TokenCounter:
-    r"""Counts the tokens of texts.
+    r"""A counter of tokens.
 
     Examples
     --------
@@ -104,11 +104,11 @@ class TokenCounter:
         self._others: dict[str, int] = {}
 
     def add_lines(self, data: bytes | bytearray) -> None:
-        """Add the tokens of bytes, each line of which is a text; a byte that is not UTF-8 is a character by itself."""
+        """Count the tokens of each line of `data`. A byte that is not part of valid UTF-8 is a character of its own."""
         self._add(data, by_lines=True)
 
     def add_text(self, text: str) -> None:
-        """Add the tokens of one text."""
+        """Count the tokens of one text."""
         try:
             self._add(text.encode(), by_lines=False)
         except UnicodeEncodeError:  # lone surrogates
@@ -123,7 +123,7 @@ class TokenCounter:
             self._counter.add_spans(text, first, ends, n_ends)
 
     def counts(self) -> dict[str, int]:
-        """Return how often each token occurred, in order of bytes."""
+        """Return the count of each token, sorted by bytes."""
         counts = {token.decode("utf-8", "surrogateescape"): count for token, count in self._counter.table().to_counts().items()}
         for token, count in self._others.items():
             counts[token] = counts.get(token, 0) + count
@@ -131,42 +131,42 @@ class TokenCounter:
 
 
 def _tokenize(text: str) -> list[str]:
-    """Split a text in plain Python: for strings that are no UTF-8."""
+    """Split a text in plain Python, for strings that cannot be encoded as UTF-8."""
     classes = _word_classes()
     tokens: list[str] = []
     start = 0
-    for place in range(1, len(text) + 1):
-        if place == len(text) or classes[ord(text[place])] != classes[ord(text[start])]:
-            if text[start:place] != " " or start == 0 or place == len(text):
-                tokens.append(text[start:place])
-            start = place
+    for end in range(1, len(text) + 1):
+        if end == len(text) or classes[ord(text[end])] != classes[ord(text[start])]:
+            if text[start:end] != " " or start == 0 or end == len(text):
+                tokens.append(text[start:end])
+            start = end
     return tokens
 
 
 def _detokenize(tokens: list[str]) -> str:
     classes = _word_classes()
-    pieces: list[str] = []
-    before = False
+    parts: list[str] = []
+    previous_is_word = False
     for token in tokens:
-        word = bool(classes[ord(token[0])])
-        if word and before:
-            pieces.append(" ")
-        pieces.append(token)
-        before = word
-    return "".join(pieces)
+        is_word = bool(classes[ord(token[0])])
+        if is_word and previous_is_word:
+            parts.append(" ")
+        parts.append(token)
+        previous_is_word = is_word
+    return "".join(parts)
 
 
 def _escape_token(token: str, alphabet: set[str]) -> str:
-    """Write a token with characters of the alphabet only, and an underscore at its end and nowhere else."""
+    """Escape a token so that it contains only characters of the alphabet, and an underscore only at its end."""
     if not isinstance(token, str):
-        raise ValueError(f"the token is {shorten(token)}, expected a string")
+        raise ValueError(f"the token is {shorten(token)}; expected a str")
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    kept = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
-    return "".join(kept) + "_"
+    escaped = (character if character in alphabet and character != "\n" else f"\\{ord(character)};" for character in token)
+    return "".join(escaped) + "_"
 
 
 def _unescape_token(escaped_token: str) -> str:
-    """Undo `_escape_token`; a number that is no code point becomes U+3013."""
+    """Invert `_escape_token`. A number that is not a code point becomes U+3013."""
 
     def unescape(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -181,7 +181,7 @@ def _unescape_token(escaped_token: str) -> str:
 
 
 def _native(text: Any, name: str = "text") -> str:
-    """Return text as a `str`; of bytes, which must be UTF-8."""
+    """Return text as a `str`. Bytes must be valid UTF-8."""
     if isinstance(text, str):
         return text
     try:
@@ -189,12 +189,12 @@ def _native(text: Any, name: str = "text") -> str:
     except UnicodeDecodeError as cause:
         raise CorpusError(
             f"{name} is not valid UTF-8 at byte {cause.start}; expected text: decode it with errors='surrogateescape' or "
-            "'replace', or give its lines to `encode_lines`, which takes every byte"
+            "'replace', or pass it to `encode_lines`, which accepts any bytes"
         ) from cause
 
 
 class _Workspace:
-    """What one call of the encoding kernels writes to."""
+    """The arrays that one call of the encoding kernels writes to."""
 
     def __init__(self) -> None:
         self.slots = np.zeros(4 * _CACHE_SLOTS, dtype=np.uint64)
@@ -205,12 +205,12 @@ class _Workspace:
 
 
 class SubwordTextEncoder:
-    """Writes any text with the subtokens of a limited vocabulary, and reads it back.
+    """Invertible encoding of text as subtokens of a limited vocabulary.
 
     Parameters
     ----------
     filename : path, optional
-        A vocabulary file to load. Without one the encoder is empty until one of the `build` methods fills it.
+        A vocabulary file to load. Without one, the encoder is empty until a `build` method is called.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class SubwordTextEncoder:
         self._subtoken_string_to_id: dict[str, int] = {}
         self._max_subtoken_len = 0
         self._tables: tuple[Array, Array] | None = None
-        self._spaces: list[_Workspace] = []
+        self._workspaces: list[_Workspace] = []
         self.filename = filename
         if filename is not None:
             self._load_from_file(arguments.path("filename", filename, error=TokenizerFormatError))
@@ -238,7 +238,7 @@ class SubwordTextEncoder:
         Raises
         ------
         TokenizerFormatError
-            (a ValueError) If the vocabulary cannot write one of its characters.
+            (a ValueError) If the vocabulary cannot represent one of its characters.
         """
         return self.encode_array(s).tolist()  # type: ignore[no-any-return]
 
@@ -247,14 +247,14 @@ class SubwordTextEncoder:
         return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(_native(s, "s"))])
 
     def encode_lines(self, data: bytes | bytearray, *, append_eos: bool = False) -> Iterator[Array]:
-        """Yield the ids of lines, each of which is a text, in pieces of uint32.
+        """Encode each line of `data` as a text, and yield the ids in blocks, as uint32 arrays.
 
         Parameters
         ----------
         data : bytes
-            Whole lines. A byte that is not UTF-8 is a character by itself.
+            Whole lines. A byte that is not part of valid UTF-8 is a character of its own.
         append_eos : bool
-            Write EOS_ID behind each line.
+            Append EOS_ID to each line.
         """
         if isinstance(data, str):
             raise arguments.wrong_type("data", data, "bytes", "encode it, for example with .encode('utf-8')")
@@ -264,7 +264,7 @@ class SubwordTextEncoder:
         return self._encode_bytes(data, by_lines=True, line_id=EOS_ID if append_eos else -1)
 
     def encode_without_tokenizing(self, token_text: str | bytes) -> list[int]:
-        """Return the ids of a text that is taken as one token."""
+        """Return the ids of a text that is treated as one token."""
         return self._encode_tokens([_native(token_text, "token_text")])
 
     def _encode_text(self, text: str) -> Iterable[Array]:
@@ -285,7 +285,7 @@ class SubwordTextEncoder:
                     if escaped[start:end] in known:
                         break
                 else:
-                    raise _unwritable(token)
+                    raise _unencodable(token)
                 ids.append(known[escaped[start:end]])
                 start = end
         return ids
@@ -296,46 +296,46 @@ class SubwordTextEncoder:
             self._tables = self._make_tables()
         alphabet, edges = self._tables
         text, stop = padded_text(data)
-        # Kernels run without the GIL: a workspace belongs to one call at a time.
-        space = self._spaces.pop() if self._spaces else _Workspace()
-        state = space.state
+        # Kernels release the GIL: a workspace is used by one call at a time.
+        workspace = self._workspaces.pop() if self._workspaces else _Workspace()
+        state = workspace.state
         for first, ends, n_ends in _split(text, stop, by_lines=by_lines):
             state[kernels.NEXT] = 0
             while True:
                 state[kernels.WRITTEN] = 0
                 status = kernels.encode_words(
                     text, first, ends, n_ends, stop, by_lines, line_id, alphabet, edges,
-                    space.slots, space.arena, space.scratch, space.out, state,
+                    workspace.slots, workspace.arena, workspace.scratch, workspace.out, state,
                 )  # fmt: skip
                 written = int(state[kernels.WRITTEN])
                 if written:
-                    yield space.out[:written].copy()
+                    yield workspace.out[:written].copy()
                 if status not in (NEED_SPACE, NEED_SCRATCH):
                     break
                 if status == NEED_SCRATCH:
-                    space.scratch = np.zeros(self._room(first, ends, state), dtype=np.uint32)
+                    workspace.scratch = np.zeros(self._required_size(first, ends, state), dtype=np.uint32)
                 elif not written:
-                    space.out = np.zeros(2 * self._room(first, ends, state), dtype=np.uint32)
-            if status == kernels.UNWRITABLE:
+                    workspace.out = np.zeros(2 * self._required_size(first, ends, state), dtype=np.uint32)
+            if status == kernels.UNENCODABLE:
                 start = int(ends[state[kernels.NEXT] - 1]) if state[kernels.NEXT] else first
                 token = text[start : ends[state[kernels.NEXT]]].tobytes().decode("utf-8", "surrogateescape")
-                raise _unwritable(token)
-        if space.scratch.size + space.out.size < 8 * _BLOCK_IDS:
-            self._spaces.append(space)
+                raise _unencodable(token)
+        if workspace.scratch.size + workspace.out.size < 8 * _BLOCK_IDS:
+            self._workspaces.append(workspace)
 
     @staticmethod
-    def _room(first: int, ends: Array, state: Array) -> int:
-        """Elements that the span which stopped the kernel may need."""
-        place = int(state[kernels.NEXT])
-        start = int(ends[place - 1]) if place else first
-        return ESCAPE_ROOM * (int(ends[place]) - start + 1)
+    def _required_size(first: int, ends: Array, state: Array) -> int:
+        """Return the number of elements that the next span may need."""
+        index = int(state[kernels.NEXT])
+        start = int(ends[index - 1]) if index else first
+        return MAX_ESCAPE_LENGTH * (int(ends[index]) - start + 1)
 
     def _make_tables(self) -> tuple[Array, Array]:
-        # By the dict, not the list: code that changes it expects that to count.
-        numbers = sorted(self._subtoken_string_to_id.items(), key=lambda item: item[1])
-        by_id = [""] * (numbers[-1][1] + 1 if numbers else 0)
-        for string, number in numbers:
-            by_id[number] = string
+        # Built from the dict, not the list, because existing programs modify the dict.
+        token_ids = sorted(self._subtoken_string_to_id.items(), key=lambda item: item[1])
+        by_id = [""] * (token_ids[-1][1] + 1 if token_ids else 0)
+        for string, token_id in token_ids:
+            by_id[token_id] = string
         points, starts = pack_strings(by_id)
         edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), dtype=np.uint64)
         kernels.build_edges(points, starts, edges)
@@ -344,39 +344,40 @@ class SubwordTextEncoder:
     # -- decoding
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids.
+        """Decode ids to text.
 
         Raises
         ------
         TokenIdError
-            If the vocabulary does not have one of them.
+            If an id is not in the vocabulary.
         """
         joined = "".join(self.decode_list(ids))
-        return _detokenize([token for piece in joined.split("_") if piece and (token := _unescape_token(piece + "_"))])
+        return _detokenize([token for escaped in joined.split("_") if escaped and (token := _unescape_token(escaped + "_"))])
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         """Return the subtoken of each id."""
         strings = self._all_subtoken_strings
-        numbers = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
+        token_ids = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
         try:
-            if not numbers or (min(numbers) >= 0 and max(numbers) < len(strings)):
-                return [strings[number] for number in numbers]
+            if not token_ids or (min(token_ids) >= 0 and max(token_ids) < len(strings)):
+                return [strings[token_id] for token_id in token_ids]
         except TypeError:
-            pass  # what follows says which is no number
-        for place, number in enumerate(numbers):
-            if not isinstance(number, (int, np.integer)):
-                raise TokenIdError(f"{shorten(number)} at position {place} is not an id; expected whole numbers: give a list")
-            if 0 <= number < len(strings):
-                continue
-            raise TokenIdError(
-                f"id {shorten(numbers[place])} at position {place} is not in the vocabulary; expected 0 to {len(strings) - 1}: "
-                "decode with the vocabulary that encoded"
-            )
-        return [strings[number] for number in numbers]
+            pass  # the loop below finds the item that is not a number
+        for index, token_id in enumerate(token_ids):
+            if not isinstance(token_id, (int, np.integer)):
+                raise TokenIdError(
+                    f"{shorten(token_id)} at position {index} is not an id; expected integers: pass a list of ids"
+                )
+            if not 0 <= token_id < len(strings):
+                raise TokenIdError(
+                    f"id {shorten(token_id)} at position {index} is not in the vocabulary; expected 0 to {len(strings) - 1}: "
+                    "decode with the vocabulary that was used for encoding"
+                )
+        return [strings[token_id] for token_id in token_ids]
 
     @property
     def vocab_size(self) -> int:
-        """How many subtokens there are, reserved ones included."""
+        """The number of subtokens, including reserved tokens."""
         return len(self._all_subtoken_strings)
 
     @property
@@ -386,7 +387,7 @@ class SubwordTextEncoder:
 
     @property
     def sha256(self) -> str:
-        """A hash of the subtokens and their order, to tell vocabularies apart."""
+        """SHA-256 of the subtokens in order of id. It identifies the vocabulary."""
         return hashlib.sha256("\n".join(self._all_subtoken_strings).encode("utf-8", "surrogatepass")).hexdigest()
 
     # -- building
@@ -406,27 +407,28 @@ class SubwordTextEncoder:
         generator : iterable of str
         target_size : int
         max_subtoken_length : int, optional
-            Subtokens are shorter than this: the bound is exclusive, as it was published. Time and memory do not depend on it.
+            Subtokens are shorter than this; the bound is exclusive, as in the published code. Time and memory do not depend on
+            it.
         reserved_tokens : list of str, optional
-            The first ids; begins with RESERVED_TOKENS, which is the default.
+            Tokens with the first ids. Must start with RESERVED_TOKENS, which is the default.
 
         Raises
         ------
         CorpusError
             If there is no text.
         TrainingError
-            If an argument makes no sense.
+            If an argument is invalid.
         """
         counter = TokenCounter()
         batch: list[bytes] = []
         size = 0
-        for place, item in enumerate(arguments.texts("generator", generator)):
-            text = _native(item, f"generator[{place}]")
+        for index, item in enumerate(arguments.texts("generator", generator)):
+            text = _native(item, f"generator[{index}]")
             try:
                 data = text.encode()
             except UnicodeEncodeError:
                 data = b"\n"
-            if b"\n" in data:  # a line break is a character of the text here
+            if b"\n" in data:  # here a newline is a character of the text
                 counter.add_text(text)
                 continue
             batch.append(data)
@@ -453,7 +455,7 @@ class SubwordTextEncoder:
         *,
         report: ReportIteration | None = None,
     ) -> SubwordTextEncoder:
-        """Build a vocabulary of about `target_size` subtokens by bisection over `min_count`.
+        """Build a vocabulary of about `target_size` subtokens by bisection on `min_count`.
 
         Parameters
         ----------
@@ -464,9 +466,9 @@ class SubwordTextEncoder:
         max_subtoken_length, reserved_tokens
             As for `build_from_generator`.
         num_iterations : int
-            Refinements for each value of `min_count`.
+            Number of refinements for each value of `min_count`.
         report : callable, optional
-            Called after each refinement with their number so far.
+            Called after each refinement with the number of refinements so far.
 
         Raises
         ------
@@ -478,22 +480,20 @@ class SubwordTextEncoder:
         max_val = arguments.whole_number("max_val", max_val, error=TrainingError)
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         if min_val > max_val:
-            raise TrainingError(
-                f"min_val is {min_val} and max_val {max_val}; expected min_val not above max_val: exchange them"
-            )
+            raise TrainingError(f"min_val is {min_val} and max_val is {max_val}; expected min_val <= max_val: swap them")
         reserved = _checked_reserved(reserved_tokens)
         encoder = cls()
         builder = encoder._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
             encoder._fill_without_iterations(reserved)
             return encoder
-        done = 0
+        n_refinements = 0
 
         def count(_iteration: int) -> None:
-            nonlocal done
-            done += 1
+            nonlocal n_refinements
+            n_refinements += 1
             if report is not None:
-                report(done)
+                report(n_refinements)
 
         def bisect(low: int, high: int) -> Subtokens:
             middle = (low + high) // 2
@@ -514,15 +514,15 @@ class SubwordTextEncoder:
         reserved_tokens: list[str] | None = None,
         max_subtoken_length: int | None = None,
     ) -> None:
-        """Build the vocabulary of this encoder from counted tokens.
+        """Build the vocabulary of this encoder from token counts.
 
         Parameters
         ----------
         token_counts : mapping of str to int
         min_count : int
-            Subtokens that occur less often are left out, but for single characters.
+            Subtokens that occur less often are left out, except single characters.
         num_iterations : int
-            How often the vocabulary is refined. Without any it is the alphabet.
+            Number of refinements. With 0, the vocabulary is the alphabet.
         reserved_tokens, max_subtoken_length
             As for `build_from_generator`.
 
@@ -547,7 +547,9 @@ class SubwordTextEncoder:
         if not isinstance(token_counts, Mapping):
             raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
         if not token_counts:
-            raise CorpusError("the sample is empty: it has no token; expected at least one: give text, or a larger byte budget")
+            raise CorpusError(
+                "the sample is empty: it contains no token; expected at least one: give some text, or increase the byte budget"
+            )
         max_subtoken_length = arguments.optional_whole_number(
             "max_subtoken_length", max_subtoken_length, least=1, error=TrainingError
         )
@@ -560,42 +562,42 @@ class SubwordTextEncoder:
         self._init_subtokens_from_list(sorted(self._alphabet, reverse=True), reserved_tokens=reserved)
 
     def _init_subtokens_from_list(self, subtoken_strings: list[str], reserved_tokens: list[str] | None = None) -> None:
-        """Take a list of subtokens; `reserved_tokens` come first, and text is never written with them."""
+        """Set the list of subtokens. `reserved_tokens` come first and are never used to encode text."""
         reserved = reserved_tokens or []
         self._all_subtoken_strings = [*reserved, *subtoken_strings]
         self._max_subtoken_len = max(map(len, subtoken_strings))
         self._subtoken_string_to_id = {string: len(reserved) + i for i, string in enumerate(subtoken_strings) if string}
-        self._forget()
+        self._reset_tables()
 
     def _init_alphabet_from_tokens(self, tokens: Iterable[str]) -> None:
-        """Take all characters of the tokens, and those of escapes."""
+        """Set the alphabet to the characters of the tokens and the escape characters."""
         self._alphabet = {character for token in tokens for character in token} | _ESCAPE_CHARS
-        self._forget()
+        self._reset_tables()
 
-    def _forget(self) -> None:
+    def _reset_tables(self) -> None:
         self._tables = None
-        self._spaces = []
+        self._workspaces = []
 
     # -- files
 
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True, *, overwrite: bool = False
     ) -> None:
-        """Write the vocabulary, a subtoken on each line, in order of id.
+        """Write the vocabulary, one subtoken per line, in order of id.
 
         Parameters
         ----------
         filename : path
             `-` is standard output.
         add_single_quotes : bool
-            Write the quotes that keep white space at the borders of a subtoken.
+            Whether to enclose subtokens in single quotes, which preserve leading and trailing white space.
         overwrite : bool
-            Whether an existing file is replaced; without it that is an error.
+            Whether to replace an existing file. Otherwise an existing file is an error.
 
         Raises
         ------
         TokenizerFormatError
-            If a subtoken cannot be written on a line.
+            If a subtoken contains a newline.
         OutputError
             If the file cannot be written, or exists and `overwrite` is false.
         """
@@ -603,18 +605,19 @@ class SubwordTextEncoder:
         check_outputs([filename], overwrite=overwrite)
         quote = "'" if add_single_quotes else ""
         lines = []
-        for number, string in enumerate(self._all_subtoken_strings):
+        for token_id, string in enumerate(self._all_subtoken_strings):
             if string != "\n" and "\n" in string:
                 raise TokenizerFormatError(
-                    f"subtoken {number} is {shorten(string)}, and has a line break; expected one line each: reserve another"
+                    f"subtoken {token_id} is {shorten(string)}, which contains a line break; expected a single line: reserve "
+                    "another token"
                 )
             lines.append(f"{_LINE_BREAK}\n" if string == "\n" else f"{quote}{string}{quote}\n")
         try:
             data = "".join(lines).encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as cause:
             raise TokenizerFormatError(
-                f"the vocabulary has the character {shorten(cause.object[cause.start])}, which UTF-8 does not have; "
-                "expected text: remove lone surrogates from it"
+                f"the vocabulary contains the character {shorten(cause.object[cause.start])}, which UTF-8 cannot represent; "
+                "expected text: remove lone surrogates from the training text"
             ) from cause
         if is_standard_output(filename):
             sys.stdout.buffer.write(data)
@@ -630,7 +633,7 @@ class SubwordTextEncoder:
         self._load_lines(lines if lines[-1] else lines[:-1], os.fspath(filename))
 
     def _load_from_file_object(self, f: Iterable[str | bytes]) -> None:
-        """Load a vocabulary from a file object or any lines; those without quotes, or with quotes of either kind."""
+        """Load a vocabulary from a file object or an iterable of lines, without quotes or with quotes of either kind."""
         self._load_lines([_native(line) for line in f], str(getattr(f, "name", "the vocabulary")))
 
     def _load_lines(self, lines: list[str], name: str) -> None:
@@ -641,34 +644,34 @@ class SubwordTextEncoder:
             string = "\n" if stripped == _LINE_BREAK else _unquote(stripped)[0]
             if not string or (quoted and stripped in ("'", '"')):
                 raise TokenizerFormatError(
-                    f"`{name}`, line {number}: {shorten(line.rstrip())} is no subtoken; expected one on each line, in quotes "
-                    "where it has white space at its borders: get the file again, or build it again (`bpejit subword train "
-                    "--force`)"
+                    f"`{name}`, line {number}: {shorten(line.rstrip())} is not a subtoken; expected one per line, in quotes if "
+                    "it starts or ends with white space: get a new copy of the file, or build it again (`bpejit subword train "
+                    "--overwrite`)"
                 )
             strings.append(string)
         if not strings:
             raise TokenizerFormatError(
-                f"`{name}` is empty; expected a subtoken on each line: get the file again, or build it again "
-                "(`bpejit subword train --force`)"
+                f"`{name}` is empty; expected one subtoken per line: get a new copy of the file, or build it again "
+                "(`bpejit subword train --overwrite`)"
             )
         self._init_subtokens_from_list(strings)
         self._init_alphabet_from_tokens(strings)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_tables": None, "_spaces": []}
+        return {**self.__dict__, "_tables": None, "_workspaces": []}
 
 
 def _unquote(line: str) -> tuple[str, bool]:
-    """Take the quotes from a line; say whether it had any. A quote alone is a subtoken."""
+    """Remove the quotes from a line. Return the string and whether it was quoted. A single quote character is a subtoken."""
     if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"":
         return line[1:-1], True
     return line, False
 
 
-def _unwritable(token: str) -> TokenizerFormatError:
+def _unencodable(token: str) -> TokenizerFormatError:
     return TokenizerFormatError(
-        f"the token {shorten(token)} cannot be written with this vocabulary; expected a subtoken for each character of its "
-        "escaped form: use a vocabulary that holds its whole alphabet and the escape characters"
+        f"the token {shorten(token)} cannot be encoded with this vocabulary; expected a subtoken for each character of its "
+        "escaped form: use a vocabulary that contains its whole alphabet and the escape characters"
     )
 
 
@@ -678,13 +681,12 @@ def _checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
     reserved = list(RESERVED_TOKENS if reserved_tokens is None else reserved_tokens)
     if reserved[: len(RESERVED_TOKENS)] != RESERVED_TOKENS:
         raise TrainingError(
-            f"the reserved tokens are {shorten(reserved)}; expected them to begin with {RESERVED_TOKENS}: "
-            "put these first, in this order"
+            f"the reserved tokens are {shorten(reserved)}; expected {RESERVED_TOKENS} first: put these first, in this order"
         )
-    for place, token in enumerate(reserved):
-        if not isinstance(token, str) or not token or "\n" in token or token in reserved[:place]:
+    for index, token in enumerate(reserved):
+        if not isinstance(token, str) or not token or "\n" in token or token in reserved[:index]:
             raise TrainingError(
-                f"reserved token {place} is {shorten(token)}; expected texts that differ, each not empty and on one line: "
-                "change it"
+                f"reserved token {index} is {shorten(token)}; expected a non-empty str without line breaks that occurs only "
+                "once: change it"
             )
     return reserved

@@ -1,6 +1,6 @@
-"""Build a subtoken vocabulary from counted tokens, in memory.
+"""Build a subtoken vocabulary from token counts, in memory.
 
-The kernels and the reasoning behind them are in `bpejit.kernels.t2t.subtoken_tree`.
+`bpejit.kernels.t2t.subtoken_tree` contains the kernels and explains the algorithm.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from bpejit.kernels.t2t import subtoken_tree
 CODE_POINTS = 0x110000
 
 MAX_CHARACTERS = 1 << 30
-"""Characters of all distinct tokens together, so that nodes are numbered in 32 bits."""
+"""Maximum total number of characters of all distinct tokens, so that node numbers fit in 32 bits."""
 
 
-def code_points(text: str) -> Array:
-    """Return the characters of a string as a writable uint32 array; lone surrogates are characters like others."""
+def writable_code_points(text: str) -> Array:
+    """Return the code points of a string, lone surrogates included, as a writable uint32 array."""
     return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype="<u4").astype(np.uint32, copy=False)
 
 
 def pack_strings(strings: Iterable[str]) -> tuple[Array, Array]:
-    """Return the characters of many strings, uint32, and where each starts, int64 [n + 1]."""
+    """Return the concatenated code points of many strings, uint32, and their starts, int64 [n + 1]."""
     strings = list(strings)
     starts = np.zeros(len(strings) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, strings), dtype=np.int64, count=len(strings)), out=starts[1:])
-    return code_points("".join(strings)), starts
+    return writable_code_points("".join(strings)), starts
 
 
 def alphabet_table(alphabet: Iterable[str]) -> Array:
-    """Return a uint8 table of all code points, 1 for those of the alphabet."""
+    """Return a uint8 table over all code points that is 1 for those in the alphabet."""
     table = np.zeros(CODE_POINTS, dtype=np.uint8)
     table[[ord(character) for character in alphabet]] = 1
     return table
 
 
 def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
-    """Sort all suffixes of the tokens; equal ones are in order of place.
+    """Sort all suffixes of the tokens. Equal suffixes are ordered by position.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    order, place : int32 [n]
-        The suffixes in order, and the place of each in it.
+    order, inverse : int32 [n]
+        The suffix array and its inverse.
 
     Notes
     -----
-    Prefix doubling over those that are still tied; the first round takes as many characters as fit into 63 bits. The rank
-    of a suffix is the place of the first of its group, so a group is refined without touching the others.
+    Prefix doubling, limited to suffixes that are still tied. The first round compares as many characters as fit in 63 bits. The
+    rank of a suffix is the index of the first suffix of its group, so a group is refined without touching the others.
     """
     n = pool.size
     present = np.zeros(CODE_POINTS, dtype=np.int64)
@@ -75,7 +75,7 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
     groups = key[tied]
     base = np.zeros(n, dtype=np.int64)
     while True:
-        # `tied` holds whole groups, in order; `base` is the place of the first of the group that each came from.
+        # `tied` contains whole groups, in order; `base` is the rank of the group that each suffix came from.
         size = tied.size
         index = np.arange(size)
         starts_group = np.ones(size, dtype=bool)
@@ -96,23 +96,23 @@ def sort_suffixes(pool: Array, remaining: Array) -> tuple[Array, Array]:
         base = rank[tied]
         width *= 2
     order = np.argsort(rank, kind="stable").astype(np.int32)
-    place = np.empty(n, dtype=np.int32)
-    place[order] = np.arange(n, dtype=np.int32)
-    return order, place
+    inverse = np.empty(n, dtype=np.int32)
+    inverse[order] = np.arange(n, dtype=np.int32)
+    return order, inverse
 
 
 @dataclass(frozen=True)
 class Subtokens:
-    """A vocabulary before its strings are made: the kept nodes and their counts.
+    """A vocabulary represented by the selected nodes of the tree and their counts.
 
     Parameters
     ----------
     size : int
-        Entries of the vocabulary, with alphabet and reserved tokens.
-    nodes : int64 [kept]
-    counts : int64 [kept]
+        Size of the vocabulary, including the alphabet and the reserved tokens.
+    nodes : int64 [n]
+    counts : int64 [n]
     singles : dict of str to int
-        The count of each character of the alphabet that occurs at a boundary.
+        The count of each character that starts a subtoken.
     """
 
     size: int
@@ -122,14 +122,14 @@ class Subtokens:
 
 
 class SubtokenBuilder:
-    """Builds vocabularies from one table of counted tokens, for any number of values of `min_count`.
+    """Build vocabularies from one table of token counts, for any number of values of `min_count`.
 
     Parameters
     ----------
     token_counts : mapping of str to int
         Not empty.
     alphabet : set of str
-        Holds all characters of the tokens, and those of escapes.
+        Contains all characters of the tokens and the escape characters.
     reserved_tokens : list of str
     max_subtoken_length : int, optional
         Subtokens have fewer characters than this.
@@ -137,7 +137,7 @@ class SubtokenBuilder:
     Raises
     ------
     TrainingError
-        If the tokens have more than 2^30 characters, or a count is no whole number, or negative.
+        If the tokens have more than 2^30 characters, or if a count is not an integer or is negative.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class SubtokenBuilder:
         points, starts = pack_strings(token_counts)
         table = alphabet_table(alphabet)
         special = np.isin(points, [ord(character) for character in "\\_\n"]) | (table[points] == 0)
-        room = points.size + starts.size + subtoken_tree.ESCAPE_ROOM * int(np.count_nonzero(special))
-        if room > MAX_CHARACTERS:
+        capacity = points.size + starts.size + subtoken_tree.MAX_ESCAPE_LENGTH * int(np.count_nonzero(special))
+        if capacity > MAX_CHARACTERS:
             raise TrainingError(
                 f"the distinct tokens have {points.size:,} characters; expected at most about {MAX_CHARACTERS:,}: "
                 "build from a sample (`byte_budget=`)"
             )
-        pool = np.zeros(room, dtype=np.uint32)
+        pool = np.zeros(capacity, dtype=np.uint32)
         self._starts = np.zeros(starts.size, dtype=np.int64)
         subtoken_tree.escape_tokens(points, starts, table, pool, self._starts)
         self._pool = pool[: self._starts[-1]].copy()
@@ -171,11 +171,11 @@ class SubtokenBuilder:
         pool, n = self._pool, self._pool.size
         lengths = np.diff(self._starts)
         remaining = (np.repeat(self._starts[1:], lengths) - np.arange(n)).astype(np.int32)
-        order, place = sort_suffixes(pool, remaining)
+        order, inverse = sort_suffixes(pool, remaining)
         prefixes = np.zeros(n, dtype=np.int32)
-        subtoken_tree.common_prefixes(pool, order, place, remaining, prefixes)
+        subtoken_tree.common_prefixes(pool, order, inverse, remaining, prefixes)
         longest = int(lengths.max()) if max_subtoken_length is None else max_subtoken_length - 1
-        self._nothing_counts = longest < 1
+        self._counts_nothing = longest < 1
         n_singles = np.unique(pool[order[prefixes == 0]]).size
         parent, depth, first = (np.zeros(2 * n + n_singles, dtype=np.int32) for _ in range(3))
         self._leaf = np.zeros(n, dtype=np.int32)
@@ -186,11 +186,11 @@ class SubtokenBuilder:
         self._n_nodes = n_nodes
 
     def _find_reserved(self) -> Array:
-        """Length of the longest reserved token at each position of the pool; an empty array where none occurs."""
+        """Return the length of the longest reserved token at each position of the pool; an empty array if none occurs."""
         found = np.zeros(self._pool.size, dtype=np.int32)
         end = np.repeat(self._starts[1:], np.diff(self._starts))
         for token in self._reserved:
-            points = code_points(token)
+            points = writable_code_points(token)
             if not points.size:
                 continue
             at = np.flatnonzero(self._pool == points[0])
@@ -211,25 +211,27 @@ class SubtokenBuilder:
         progress : callable, optional
             Called after each iteration with its number, from 1.
         """
-        least = max(min_count, 1)
+        min_count = max(min_count, 1)
         weights = np.zeros(self._n_nodes, dtype=np.int64)
-        left = np.zeros(self._n_nodes, dtype=np.int64)
+        remaining = np.zeros(self._n_nodes, dtype=np.int64)
         matched = np.ones(self._n_nodes, dtype=np.int32)
-        kept = 0
+        n_selected = 0
         for iteration in range(num_iterations):
-            # The reserved tokens are in the vocabulary that an iteration makes, not in the alphabet that the first starts with.
+            # The vocabulary built by an iteration contains the reserved tokens; the initial one, the alphabet, does not.
             reserved = self._reserved_lengths if iteration else self._reserved_lengths[:0]
             subtoken_tree.segment_tokens(self._starts, self._counts, self._leaf, matched, reserved, weights)
-            if self._nothing_counts:
+            if self._counts_nothing:
                 weights[:] = 0
-            kept = subtoken_tree.prune_tree(self._parent, self._depth, self._n_nodes, least, weights, left, matched)
+            n_selected = subtoken_tree.prune_tree(
+                self._parent, self._depth, self._n_nodes, min_count, weights, remaining, matched
+            )
             if progress is not None:
                 progress(iteration + 1)
-        chosen = np.flatnonzero((left >= least) & (self._depth > 1))
+        selected = np.flatnonzero((remaining >= min_count) & (self._depth > 1))
         singles = np.flatnonzero(self._depth == 1)
         characters = map(chr, self._pool[self._at[singles]].tolist())
-        size = len(self._reserved) + len(self._alphabet) + kept
-        return Subtokens(size, chosen, left[chosen], dict(zip(characters, left[singles].tolist(), strict=True)))
+        size = len(self._reserved) + len(self._alphabet) + n_selected
+        return Subtokens(size, selected, remaining[selected], dict(zip(characters, remaining[singles].tolist(), strict=True)))
 
     def strings(self, found: Subtokens) -> list[str]:
         """Return the strings of a vocabulary in order of id, without the reserved tokens."""
@@ -250,12 +252,13 @@ def _checked_counts(token_counts: Mapping[str, int]) -> Array:
         counts = np.fromiter((_whole(count) for count in token_counts.values()), dtype=np.int64, count=len(token_counts))
     except (TypeError, ValueError, OverflowError) as cause:
         raise TrainingError(
-            f"a token's count is not a whole number below 2^63: {cause}; expected numbers from 0: count again"
+            f"the count of a token is not an integer below 2^63: {cause}; expected 0 or more: count the tokens again"
         ) from cause
     if (counts < 0).any():
         token = next(token for token, count in token_counts.items() if count < 0)
         raise TrainingError(
-            f"the token {shorten(token)} has the count {shorten(token_counts[token])}; expected 0 or more: count again"
+            f"the token {shorten(token)} has the count {shorten(token_counts[token])}; expected 0 or more: count the tokens "
+            "again"
         )
     return counts
 

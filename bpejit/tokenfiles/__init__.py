@@ -1,8 +1,32 @@
-"""Token files: one module per format, each with a writer that streams and a reader that checks.
+"""Token files: reading and writing token ids on disk, with one module per format.
 
-To add a format, write `tokenfiles/<name>.py` with a writer class like `flat.TokenFileWriter` (a context manager with
-`write(ids, n_bytes=...)`, whose files appear only when they are complete) and an `open_...` function that maps or streams
-the ids. Writers refuse ids that their dtype cannot hold before anything is written; readers check length, dtype and
-tokenizer, and ask where the file does not say. Everything on disk is little-endian. Tests: a round trip, the file read with
-the code of the tool it is for, a full disk, and each way in which a file can be broken.
+A format is a class with the interface of `bpejit.tokenfiles.base.TokenFileFormat`. To add one, write a module with such a
+class, and add its location to `bpejit.tokenfiles.registry`, or call `register` from outside the package. `encode_files`,
+`decode_file`, `open_tokens` and the commands then accept its name.
+
+Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
+Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is
+little-endian. Test a round trip, the code of the tool that reads the format, a full disk, and each kind of damage.
 """
+
+from __future__ import annotations
+
+from bpejit.tokenfiles.registry import (
+    AUTO,
+    DEFAULT_FORMAT,
+    format_descriptions,
+    format_names,
+    load_format,
+    register,
+    unregister,
+)
+
+__all__ = [
+    "AUTO",
+    "DEFAULT_FORMAT",
+    "format_descriptions",
+    "format_names",
+    "load_format",
+    "register",
+    "unregister",
+]

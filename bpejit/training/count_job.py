@@ -1,4 +1,4 @@
-"""The job that engines run to count pre-tokens."""
+"""The engine job that counts pre-tokens."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bpejit.training.counting import PretokenCounter
 
 @dataclass(frozen=True)
 class CountJob:
-    """Count pre-tokens; what a worker gathers is a `PretokenTable`, in no order.
+    """Job that counts pre-tokens. The result of a worker is a `PretokenTable`, in no order.
 
     Parameters
     ----------
     pattern : str or tuple of str
         Name of a preset, a regular expression, or a sequence of these.
     special_tokens : tuple of bytes
-        Cut out of the text.
+        Texts that are not counted, and that separate pre-tokens.
     normalize_newlines : bool
-        Turn CR LF and CR into LF before splitting.
+        Convert CR LF and CR to LF before splitting.
     unicode : str, optional
         The version of Unicode (see `bpejit.splitting.compile_pattern`).
     """
@@ -32,16 +32,16 @@ class CountJob:
     unicode: str | None = None
 
     def splitter(self) -> Splitter:
-        """Make the splitter that the job's chunks are cut and split with."""
+        """Return a splitter with the settings of the job."""
         return Splitter(self.pattern, self.special_tokens, unicode=self.unicode)
 
     def start(self) -> CountWorker:
-        """Make a worker."""
+        """Return a worker."""
         return CountWorker(self)
 
 
 class CountWorker:
-    """Counts chunk after chunk into one table."""
+    """Worker that counts chunks into one table."""
 
     def __init__(self, job: CountJob) -> None:
         self._splitter = job.splitter()
@@ -49,13 +49,13 @@ class CountWorker:
         self._counter = PretokenCounter()
 
     def run(self, chunk: Chunk) -> int:
-        """Count one chunk; return its size in bytes."""
-        piece = self._reader.read(chunk)
-        self._counter.add_text(self._splitter, piece.text, piece.cut, piece.stop, piece.final)
+        """Count one chunk. Return its size in bytes."""
+        content = self._reader.read(chunk)
+        self._counter.add_text(self._splitter, content.text, content.cut, content.stop, content.final)
         return chunk.cut - chunk.start
 
     def finish(self) -> PretokenTable:
-        """Return the table of all chunks, in no order, and let go of everything else."""
+        """Return the table of all chunks, in no order, and free the other memory."""
         table = self._counter.table(in_order=False)
         del self._counter, self._reader
         return table

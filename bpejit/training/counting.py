@@ -18,43 +18,45 @@ _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
 class PretokenCounter:
-    """A growing table of distinct pre-tokens and their counts.
+    """Hash table of distinct pre-tokens and their counts.
 
     Parameters
     ----------
-    slots, arena_bytes : int
-        Initial room for pre-tokens (a power of two) and for the bytes of those above 15 bytes. Both grow as needed.
+    slots : int
+        Initial number of slots; a power of two.
+    arena_bytes : int
+        Initial capacity for the bytes of pre-tokens of more than 15 bytes.
     """
 
     def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
         if slots < 2 * keys.BATCH or slots & (slots - 1):
             raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
-        # All tables are made here, by NumPy: it asks for huge pages, and memory that a kernel allocates gets none.
+        # NumPy requests huge pages for large arrays.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._state = np.zeros(3, dtype=np.int64)
         self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, dtype=np.uint64)
 
     def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
-        """Split and count a chunk of a text (see `bpejit.corpus.chunks`).
+        """Split a chunk of text, and count its pre-tokens (see `bpejit.corpus.chunks`).
 
         Parameters
         ----------
         splitter : Splitter
         text : uint8 [at least stop + 16]
         cut : int
-            Where the chunk ends: at a safe cut, or at the end of the text.
+            End of the chunk: a safe cut, or the end of the text.
         stop : int
-            Where the bytes end that are there to finish the last pre-token.
+            End of the bytes that are available to complete the last pre-token.
         final : bool
-            Whether the text ends with the chunk.
+            True if the text ends with the chunk.
         """
         check_chunk(stop)
         for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
             self.add_spans(text, first, ends, n_ends)
 
     def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
-        """Count the spans `ends[:n_ends]` of a padded text, the first of which starts at `first`."""
+        """Count the spans `ends[:n_ends]` of a padded text. The first span starts at `first`."""
         self._state[interning.NEXT] = 0
         while (
             interning.count_spans(text, first, ends, n_ends, self._table, self._arena, self._state, self._scratch) == NEED_SPACE
@@ -73,7 +75,7 @@ class PretokenCounter:
             self._grow(pool.size)
 
     def _grow(self, longest: int) -> None:
-        """Make room for what stopped a kernel: slots, or else the arena, which then takes `longest` bytes more."""
+        """Double the table if it is full. Otherwise enlarge the arena, by at least `longest` bytes."""
         slots = self._table.size // 4
         if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
             larger = np.zeros(2 * self._table.size, dtype=np.uint64)
@@ -86,10 +88,10 @@ class PretokenCounter:
         self._arena = arena
 
     def table(self, *, in_order: bool = True) -> PretokenTable:
-        """Return the table so far, in order of bytes.
+        """Return the counts so far, sorted by bytes.
 
-        The order makes the result independent of how the corpus was divided among workers. With `in_order=False` it is
-        left out: for a table that goes into another one.
+        Sorting makes the result independent of how the corpus was divided among workers. `in_order=False` omits it, for
+        tables that are merged into another one.
         """
         n, n_bytes = interning.measure_table(self._table)
         pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
@@ -110,7 +112,7 @@ class PretokenCounter:
 
 
 def _stride(n: int) -> int:
-    """Return the step that visits each of `n` places once, so that those visited are always spread evenly."""
+    """Return a stride that visits each of `n` indices once, and distributes any number of first visits evenly."""
     stride = max(round(n * _GOLDEN_RATIO), 1)
     while math.gcd(stride, n) > 1:
         stride += 1
@@ -118,7 +120,7 @@ def _stride(n: int) -> int:
 
 
 def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:
-    """Return one table with the counts of all, in order of bytes unless that is of no use."""
+    """Return the sum of several tables, sorted by bytes unless `in_order` is False."""
     slots = INITIAL_SLOTS
     while 3 * slots < 4 * max(map(len, tables), default=0):
         slots *= 2

@@ -1,1 +1,1 @@
-"""Comparisons with other tools: ids of the same texts, and which tools read a file."""
+"""Comparisons with other tools: equality of ids, and which tools can read a file."""

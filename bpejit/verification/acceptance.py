@@ -1,7 +1,7 @@
-"""Which other tools read a tokenizer file, and whether they give equal ids.
+"""Check which other tools can read a tokenizer file, and whether their ids are equal.
 
-Each reader runs in a process of its own (`bpejit.verification.reader_script`): some are heavy, some end the
-process on a file that they do not like, and they may be installed in another environment than bpejit.
+Each reader runs in its own process (`bpejit.verification.reader_script`): some take long to import, some exit on a file that
+they do not support, and they may be installed in another environment than bpejit.
 """
 
 # ruff: noqa: RUF001 (the samples have letters of many scripts)
@@ -18,23 +18,23 @@ from pathlib import Path
 from typing import Literal
 
 from bpejit.errors import TokenizerFormatError, shorten
-from bpejit.formats.folder import PRIVATE_FILE
-from bpejit.formats.recognise import Kind, recognise
-from bpejit.formats.tiktoken import module_path
+from bpejit.formats.folder_layout import PRIVATE_FILE
+from bpejit.formats.recognize import recognize
+from bpejit.formats.tiktoken_ranks import module_path
 from bpejit.model import Model
-from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.storage.files import StrPath
 from bpejit.tokenizer import Tokenizer
 from bpejit.verification import reader_script
 
-READERS_OF: dict[Kind, tuple[str, ...]] = {
+READERS_OF: dict[str, tuple[str, ...]] = {
     "bpejit": ("tokenizers", "transformers", "gigatoken", "kitoken", "gguf"),
-    "huggingface": ("tokenizers", "transformers", "gigatoken", "kitoken", "gguf"),
+    "hf": ("tokenizers", "transformers", "gigatoken", "kitoken", "gguf"),
     "gpt2": ("transformers", "gguf"),
     "tiktoken": ("tiktoken",),
     "tekken": ("mistral-common",),
 }
-"""The readers of each format, by the names of their distributions."""
+"""Distribution names of the readers of each format."""
 
 TIMEOUT_SECONDS = 300
 
@@ -50,26 +50,26 @@ SAMPLES = (
     " \n\t\n",
     "https://example.org/a_b?c=d&e=%20#f!!!...///***---___===''\"\"``~~",
 )
-"""Texts of usual and unusual kinds: contractions, digits, code, scripts, marks, emoji, white space, line ends."""
+"""Texts with contractions, digits, code, many scripts, combining marks, emoji, white space and line endings."""
 
 Status = Literal["equal", "different", "refused", "absent"]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one reader makes of a tokenizer file.
+    """The result of one reader for a tokenizer file.
 
     Parameters
     ----------
     reader : str
-        The name of its distribution.
+        Its distribution name.
     version : str
-        Empty if it is not installed.
+        Its version. Empty if it is not installed.
     status : str
-        `equal`: it reads the file, with equal ids on all samples. `different`: with other ids. `refused`: it fails on it.
-        `absent`: it is not installed.
+        `equal`: the ids of all samples are equal. `different`: some ids differ. `refused`: the reader fails on the file.
+        `absent`: the reader is not installed.
     detail : str
-        The first sample with other ids, or the reader's own message.
+        The first difference, or the reader's error message.
     """
 
     reader: str
@@ -79,13 +79,13 @@ class Reading:
 
 
 def sample_texts(model: Model, *, special_tokens: bool = True) -> list[str]:
-    """Return texts for a comparison: `SAMPLES`, tokens of the vocabulary side by side, and special tokens.
+    """Return texts for a comparison: `SAMPLES`, concatenated tokens of the vocabulary, and special tokens.
 
     Parameters
     ----------
     model : Model
     special_tokens : bool
-        Whether special tokens are among the texts.
+        Whether to include texts with special tokens.
     """
     tokens = [token for _, token in sorted(model.tokens.items())]
     step = max(1, len(tokens) // 4000)
@@ -110,27 +110,27 @@ def check_readers(
     python: StrPath = sys.executable,
     texts: Sequence[str] | None = None,
 ) -> list[Reading]:
-    """Have other tools read a tokenizer file, and compare their ids with those of a tokenizer.
+    """Read a tokenizer file with other tools, and compare their ids with the ids of a tokenizer.
 
     Parameters
     ----------
     tokenizer : Tokenizer
-        As it was loaded from the file, or saved to it.
+        The tokenizer that was loaded from the file or saved to it.
     path : path
         A file or folder of a format that other tools read.
     readers : sequence of str, optional
-        Names of distributions; by default all that are known for the format (see `READERS_OF`).
+        Distribution names. Defaults to all known readers of the format (see `READERS_OF`).
     python : path
-        The interpreter whose packages are used.
+        The Python interpreter that has the readers installed.
     texts : sequence of str, optional
-        What to encode; by default `sample_texts`.
+        Texts to encode. Defaults to the result of `sample_texts`.
 
     Raises
     ------
     TokenizerFormatError
         If the file is missing, or no other tool reads it.
     """
-    kind, place = recognise(path)
+    kind, place = recognize(path)
     if not place.exists():
         raise TokenizerFormatError(f"there is no `{place}`; expected a file or folder that other tools read: check the path")
     if kind == "bpejit" and (place / PRIVATE_FILE).exists():
@@ -144,7 +144,7 @@ def check_readers(
     place = place.parent if kind == "gpt2" else place
     return [
         _reading(reader, place, texts, expected, tokenizer.model, python)
-        for reader in (READERS_OF[kind] if readers is None else readers)
+        for reader in (READERS_OF.get(kind, ()) if readers is None else readers)
     ]
 
 
@@ -178,17 +178,17 @@ def _reading(
 
 
 def _shortest(text: str, ours: list[int], theirs: list[int], model: Model) -> str:
-    """Describe the first place where two lists of ids differ."""
+    """Describe the first position at which two lists of ids differ."""
     same = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
     vocab = model.vocab
     before = b"".join(vocab[token] for token in ours[:same]).decode("utf-8", "ignore")
     rest = text[max(0, len(before) - 4) : len(before) + 12]
-    return f"near {shorten(rest)} it gives {theirs[same : same + 4]}, not {ours[same : same + 4]}"
+    return f"near {shorten(rest)} it returns {theirs[same : same + 4]}, not {ours[same : same + 4]}"
 
 
 def _other_vocabulary(tokens: list[str], model: Model) -> str:
-    """Return what is wrong with a vocabulary, in order of id; empty if nothing is."""
-    expected = {number: bytes_to_text(token) for number, token in model.tokens.items()}
+    """Describe the first difference of a vocabulary, given in order of id. Return an empty string if there is none."""
+    expected = {number: encode_byte_characters(token) for number, token in model.tokens.items()}
     expected |= {number: text for text, number in model.special_tokens.items()}
     if len(tokens) != len(expected):
         return f"it has {len(tokens)} tokens, not {len(expected)}"

@@ -1,12 +1,12 @@
-"""One other tool reads a tokenizer and encodes texts: a script for any Python that has the tool, bpejit not needed.
+"""Read a tokenizer with another tool and encode texts. A script for any Python with the tool; bpejit is not required.
 
-`python reader_script.py READER PATH` takes a JSON list of texts from standard input; for tiktoken, PATH is the module beside
-the rank file. The last line of standard output is a JSON object with `version`, and one of these:
+`python reader_script.py READER PATH` reads a JSON list of texts from standard input. For tiktoken, PATH is the module beside
+the rank file. The last line of standard output is a JSON object with `version`, and one of:
 
 ids
     Ids of each text.
 tokens
-    The vocabulary in order of id, of a reader that does not encode.
+    The vocabulary in order of id, for a reader that does not encode.
 error
     Why the reader refused the file.
 absent
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 Encode = Callable[[str], Any]
-"""Text to a sequence of ids."""
+"""A function from a text to its ids."""
 
 
 def _file(path: Path) -> str:
@@ -99,11 +99,11 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "tiktoken": _tiktoken,
     "mistral-common": _mistral_common,
 }
-"""What each reader does, by the name of its distribution."""
+"""The function for each reader, by distribution name."""
 
 
 def read(reader: str, path: Path, texts: list[str]) -> dict[str, Any]:
-    """Return what the reader makes of a tokenizer and of texts."""
+    """Return the result of a reader, in the form described above."""
     found: dict[str, Any] = {}
     try:
         found["version"] = version(reader)
@@ -119,5 +119,5 @@ def read(reader: str, path: Path, texts: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this script's folder: its modules have the names of other tools
+    sys.path.pop(0)  # this script's folder, whose modules would hide other tools
     sys.stdout.write("\n" + json.dumps(read(sys.argv[1], Path(sys.argv[2]), json.load(sys.stdin))) + "\n")

@@ -1,4 +1,4 @@
-"""Compare a tokenizer with another tool: the same documents through both, and every id compared."""
+"""Encode the same documents with bpejit and another tool, and compare every id."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitError
 from bpejit.formats.export import save_model
-from bpejit.formats.recognise import recognise
-from bpejit.formats.tiktoken import tiktoken_pattern
+from bpejit.formats.recognize import recognize
+from bpejit.formats.tiktoken_ranks import tiktoken_pattern
 from bpejit.model import special_bytes
 from bpejit.splitting import Splitter
 from bpejit.tokenizer import Tokenizer
@@ -31,37 +31,37 @@ from bpejit.tokenizer import Tokenizer
 Tool = Literal["tokenizers", "tiktoken"]
 
 SEPARATOR = "<|endoftext|>"
-"""What ends a document within a file."""
+"""The default text between two documents in a file."""
 
 LONGEST_DOCUMENT = 4 << 20
-"""A document above this many bytes is compared in parts: the other tools take time and memory for long texts."""
+"""Longer documents, in bytes, are compared in parts: other tools take much time and memory for long texts."""
 
 BATCH_BYTES = 2 << 20
-"""Text that is given to both tools at a time."""
+"""Number of bytes that are encoded at a time."""
 
 SHOWN_TOKENS = 12
-"""Tokens of each side that a difference shows."""
+"""Maximum number of tokens of each tool that a difference shows."""
 
 Reference = Callable[[Sequence[str]], list[list[int]]]
-"""Another tool: texts to ids."""
+"""A function of another tool from texts to ids."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where two tools give other ids.
+    """The first position at which the ids of two tools differ.
 
     Parameters
     ----------
     path : str
-        The file.
+        Path of the file.
     document : int
         Number of the document in the file, from 1.
     start, end : int
-        The stretch of the document that the two divide differently, in bytes.
+        Range of bytes in the document that the tools tokenize differently.
     text : str
-        That stretch, with some text before and after it.
+        The text of that range, with some context.
     ours, theirs : list of (int, bytes or None)
-        Ids and bytes of the tokens of that stretch; None for an id that this vocabulary does not have.
+        Ids and bytes of the tokens in that range. The bytes are None for an id that is not in the vocabulary.
     """
 
     path: str
@@ -75,16 +75,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` did.
+    """The result of `verify`.
 
     Parameters
     ----------
     tool : str
         The other tool and its version.
     documents, bytes, ids : int
-        What was compared, up to the first difference.
+        Amounts compared, up to the first difference.
     repaired : int
-        Documents that were not valid UTF-8: the other tools take text, so both got it with U+FFFD in these places.
+        Number of documents that were not valid UTF-8. Other tools require text, so both tools encoded them with U+FFFD in
+        place of the invalid bytes.
     seconds : float
     difference : Difference, optional
         None if all ids are equal.
@@ -111,7 +112,7 @@ def verify(
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
 
-    Special tokens are found in the text by both; templates that add tokens are left out.
+    Both tools find special tokens in the text. Templates that add tokens are not applied.
 
     Parameters
     ----------
@@ -121,18 +122,18 @@ def verify(
     against : str
         `tokenizers` or `tiktoken`, which must be installed.
     path : path, optional
-        Where the tokenizer was loaded from. If that is a file of the other tool, the tool reads it itself; otherwise it
-        gets what bpejit exports.
+        The path that the tokenizer was loaded from. If it is a file of the other tool, the tool reads that file. Otherwise
+        it reads an export of bpejit.
     separator : str
-        What ends a document within a file.
+        The text between two documents in a file.
     input_format : str
-        `auto` refuses inputs that are recognised as something else than text, `text` takes every input for text.
+        `auto` refuses inputs that are not text, `text` encodes the bytes of any input.
     progress : callable, optional
 
     Raises
     ------
     BpejitError
-        If the other tool is not installed, or cannot have this tokenizer.
+        If the other tool is not installed, or does not support this tokenizer.
     CorpusError
         If a file cannot be read.
     """
@@ -141,13 +142,13 @@ def verify(
     arguments.choice("against", against, _references)
     arguments.string("separator", separator)
     path = None if path is None else arguments.path("path", path)
-    tell = arguments.function("progress", progress) or no_progress
+    report = arguments.function("progress", progress) or no_progress
     reference = _references[against](tokenizer, path)
     sources = find_sources(inputs, Contents(input_format))
     total = total_bytes(sources)
     documents = n_bytes = n_ids = repaired = 0
     difference = None
-    tell("verify", 0, total, "bytes")
+    report("verify", 0, total, "bytes")
     for batch in _batches(_documents(tokenizer, sources, separator.encode())):
         texts = [data.decode("utf-8", "replace") for _, _, data in batch]
         ours, theirs = tokenizer.encode_batch(texts), reference(texts)
@@ -159,7 +160,7 @@ def verify(
             if mine.size != len(other) or not np.array_equal(mine, other):
                 difference = _describe(tokenizer, name, number, text.encode(), mine, other)
                 break
-        tell("verify", n_bytes, total, "bytes")
+        report("verify", n_bytes, total, "bytes")
         if difference is not None:
             break
     tool = f"{against} {version(against)}"
@@ -167,7 +168,7 @@ def verify(
 
 
 def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Yield path, number and bytes of each document, with what ends it; a very long one in parts with one number."""
+    """Yield path, number and bytes of each document, its separator included. Parts of a long document have one number."""
     model = tokenizer.model
     splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
     reader = ChunkReader()
@@ -175,14 +176,14 @@ def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) ->
         waiting = b""
         number = 1
         for chunk in Chunker(splitter).chunks([source]):
-            piece = reader.read(chunk)
-            waiting += piece.text[: piece.cut].tobytes()
+            content = reader.read(chunk)
+            waiting += content.text[: content.cut].tobytes()
             *whole, waiting = waiting.split(separator) if separator else [waiting]
             for document in whole:
                 yield source.path, number, document + separator
                 number += 1
             if len(waiting) > LONGEST_DOCUMENT:
-                # A chunk ends where text may be cut.
+                # Chunks end at positions where text may be cut.
                 yield source.path, number, waiting
                 waiting = b""
         if waiting:
@@ -203,7 +204,7 @@ def _batches(documents: Iterator[tuple[str, int, bytes]]) -> Iterator[list[tuple
 
 
 def _describe(tokenizer: Tokenizer, path: str, number: int, data: bytes, ours: Array, theirs: list[int]) -> Difference:
-    """Find the first stretch that begins and ends with a token of both sides, and within which they differ."""
+    """Return the first range of bytes with boundaries that both tools have, and different ids inside."""
     vocab = tokenizer.vocab
     mine = [(int(token), vocab.get(int(token))) for token in ours]
     other = [(int(token), vocab.get(int(token))) for token in theirs]
@@ -214,7 +215,7 @@ def _describe(tokenizer: Tokenizer, path: str, number: int, data: bytes, ours: A
     mine, other = mine[same:], other[same:]
     mine_ends = list(accumulate((len(token or b"") for _, token in mine), initial=start))[1:]
     other_ends = list(accumulate((len(token or b"") for _, token in other), initial=start))[1:]
-    # An id without bytes has no place: then all that follows is shown, as far as there is room.
+    # The length of an unknown id is not known, so the range ends with the document.
     known = all(token is not None for _, token in other)
     common = sorted(set(mine_ends) & set(other_ends)) if known else []
     end = common[0] if common else len(data)
@@ -236,8 +237,8 @@ def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Re
         from tokenizers import Tokenizer as HuggingFace
     except ImportError as cause:
         raise _missing("tokenizers", cause) from cause
-    kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
-    if kind == "huggingface" and place.suffix != ".gz":
+    kind, place = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    if kind == "hf" and place.suffix != ".gz":
         other = HuggingFace.from_file(str(place / "tokenizer.json" if place.is_dir() else place))
     else:
         with tempfile.TemporaryDirectory() as folder:
@@ -254,11 +255,11 @@ def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Refe
         from tiktoken.load import load_tiktoken_bpe
     except ImportError as cause:
         raise _missing("tiktoken", cause) from cause
-    kind, place = recognise(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    kind, place = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
     model = tokenizer.model
-    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" and place.suffix != ".gz" else model.ids
+    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" and place.suffix != ".gz" else dict(model.ids)
     other = tiktoken.Encoding(
-        "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=model.special_tokens
+        "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=dict(model.special_tokens)
     )
     return lambda texts: other.encode_batch(list(texts), allowed_special="all")
 

@@ -1,4 +1,4 @@
-"""`bpejit cache`, and what commands say where nothing can be stored."""
+"""Tests of `bpejit cache`, and of the messages of commands without a usable cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bpejit.jit import cache, dispatch
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch):
-    """The folder of the cache, which does not exist yet."""
+    """Return the cache folder, which does not exist yet."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("BPEJIT_CACHE_DIR", raising=False)
     monkeypatch.setenv("BPEJIT_CACHE", "1")
@@ -51,10 +51,10 @@ def test_info_and_clear(root):
     assert invoke("cache", "clear").stdout == f"removed 0 files (0 bytes) from `{root}`\n"
 
 
-def test_a_cache_that_cannot_be_used(root):
+def test_unusable_cache(root):
     fill(root)
     root.chmod(0o777)
-    reason = f"`{root}` can be written to by every user (mode 0777)"
+    reason = f"`{root}` is writable by every user (mode 0777)"
     assert f"usable          no: {reason}\n" in invoke("cache", "info").stdout
     assert json.loads(invoke("cache", "info", "--json").stdout)["problem"] == reason
     result = invoke("cache", "clear")
@@ -74,7 +74,7 @@ def test_info_without_a_home_directory(monkeypatch):
     assert "folder          none\nusable          no: the user has no home directory\n" in result.stdout
 
 
-def test_info_loads_nothing_heavy():
+def test_info_imports_no_heavy_modules():
     code = f"""
 import sys
 from {MODULE}.app import program
@@ -90,8 +90,8 @@ assert not {{"numba", "regex", "rich"}} & sys.modules.keys()
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
 @pytest.mark.parametrize("unusable", ["foreign", "off", "checked", None])
-def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_path):
-    """Nothing is promised to later runs that cannot be held."""
+def test_summary_of_first_run(unusable, root, monkeypatch, tmp_path):
+    """The summary states whether later runs load the compiled code."""
     if unusable == "foreign":
         root.mkdir()
         root.chmod(0o777)
@@ -100,7 +100,7 @@ def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_pat
 
     @dispatch.kernel
     def nothing(number):
-        """A kernel that is compiled in no time."""
+        """A kernel that compiles quickly."""
         return number
 
     dispatch.KERNELS.remove(nothing)
@@ -114,14 +114,14 @@ def test_the_line_at_the_end_of_a_first_run(unusable, root, monkeypatch, tmp_pat
 
     monkeypatch.setattr(module, "warmup", warmup)
     monkeypatch.setattr(module, "is_first_run", lambda: False)
-    said = invoke("warmup").stderr.splitlines()
-    assert len(said) == 2
-    assert said[0].startswith("compiling for this machine")
-    match = re.fullmatch(r"compiled for this machine in .* s; (.*)", said[1])
+    lines_shown = invoke("warmup").stderr.splitlines()
+    assert len(lines_shown) == 2
+    assert lines_shown[0].startswith("compiling for this machine")
+    match = re.fullmatch(r"compiled for this machine in .* s; (.*)", lines_shown[1])
     assert match is not None
     not_stored = "the result could not be stored, and later runs compile again: "
     expected = {
-        "foreign": f"{not_stored}`{root}` can be written to by every user (mode 0777): "
+        "foreign": f"{not_stored}`{root}` is writable by every user (mode 0777): "
         "set BPEJIT_CACHE_DIR (or NUMBA_CACHE_DIR) to a folder that only you can write to",
         "off": f"{not_stored}BPEJIT_CACHE=0 turns the cache off: unset it",
         "checked": f"{not_stored}NUMBA_BOUNDSCHECK turns the cache off: unset it",

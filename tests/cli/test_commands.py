@@ -1,4 +1,4 @@
-"""The commands on good input: what they write, and where."""
+"""Tests of commands on valid input: outputs and reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, invoke, program, run
+from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, invoke, run
 from conftest import ROOT, data_text, small
 
 import bpejit
@@ -21,7 +21,7 @@ SIZE = small(2000, 300)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a corpus, a tokenizer trained on it, and the corpus as tokens."""
+    """Return a folder with a corpus, a tokenizer trained on it, and the encoded corpus."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "corpus.txt").write_bytes(TEXT)
     result = invoke("train", folder / "corpus.txt", "--vocab-size", SIZE, "--out", folder / "tokenizer")
@@ -31,7 +31,7 @@ def trained(tmp_path_factory):
     return folder
 
 
-def test_defaults_work_as_they_stand(tmp_path, monkeypatch):
+def test_defaults(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.txt").write_bytes(TEXT)
     for arguments in (
@@ -53,7 +53,7 @@ def test_defaults_work_as_they_stand(tmp_path, monkeypatch):
     ]
 
 
-def test_train_saves_what_the_library_learns(trained):
+def test_train_matches_library(trained):
     learned = bpejit.train([trained / "corpus.txt"], vocab_size=SIZE)
     loaded = bpejit.load(trained / "tokenizer")
     assert loaded.sha256 == learned.sha256
@@ -62,7 +62,7 @@ def test_train_saves_what_the_library_learns(trained):
     assert loaded.model.tie_break == "greatest-bytes"
 
 
-def test_train_passes_every_option_on(tmp_path):
+def test_train_options(tmp_path):
     (tmp_path / "corpus.txt").write_bytes(TEXT[: small(50_000, 1500)].replace(b"\n", b"\r\n"))
     options = ["--pattern", "cl100k", "--special-token", "<a>", "--special-token", "<b>", "--special-tokens-first"]
     options += ["--tie-break", "hf", "--min-frequency", "3", "--max-token-bytes", "5", "--normalize-newlines"]
@@ -97,7 +97,7 @@ def test_train_without_special_tokens(tmp_path):
     assert tokenizer.vocab_size == 270
 
 
-def test_train_says_when_nothing_is_left_to_merge(tmp_path):
+def test_train_reports_smaller_vocabulary(tmp_path):
     (tmp_path / "corpus.txt").write_bytes(b"aaab aaab")
     result = invoke("train", tmp_path / "corpus.txt", "--vocab-size", 1000, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
@@ -107,7 +107,7 @@ def test_train_says_when_nothing_is_left_to_merge(tmp_path):
     assert f"has {size} tokens instead of 1,000" in result.stderr
 
 
-def test_inputs_are_files_globs_and_standard_input(trained, tmp_path, monkeypatch):
+def test_inputs_may_be_files_globs_or_stdin(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = [TEXT[:10_000], TEXT[10_000:30_000], TEXT[30_000:]]
     for name, part in zip(("a1.txt", "a2.txt"), parts, strict=False):
@@ -119,7 +119,7 @@ def test_inputs_are_files_globs_and_standard_input(trained, tmp_path, monkeypatc
     assert back.stdout == b"".join(parts)
 
 
-def test_token_file_is_what_nanogpt_reads(trained):
+def test_token_file_has_nanogpt_format(trained):
     tokenizer = bpejit.load(trained / "tokenizer")
     ids = np.fromfile(trained / "tokens.bin", dtype="<u2")
     assert np.array_equal(ids, tokenizer.encode_array(TEXT))
@@ -131,7 +131,7 @@ def test_token_file_is_what_nanogpt_reads(trained):
     assert tokenizer.sha256 in values
 
 
-def test_dtype_can_be_chosen(trained, tmp_path):
+def test_encode_dtype(trained, tmp_path):
     out = tmp_path / "wide.bin"
     result = invoke("encode", trained / "corpus.txt", "--out", out, "--tokenizer", trained / "tokenizer", "--dtype", "uint32")
     assert result.exit_code == 0, result.stderr
@@ -141,21 +141,21 @@ def test_dtype_can_be_chosen(trained, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-def test_engines_write_the_same_file(trained, tmp_path, engine):
+def test_engines_write_identical_files(trained, tmp_path, engine):
     options = ["--tokenizer", trained / "tokenizer", "--engine", engine, "--workers", "2"]
     result = invoke("encode", trained / "corpus.txt", "--out", tmp_path / "t.bin", *options)
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "t.bin").read_bytes() == (trained / "tokens.bin").read_bytes()
 
 
-def test_decode_writes_data_alone_to_standard_output(trained):
+def test_decode_to_stdout(trained):
     result = run("decode", trained / "tokens.bin", "--tokenizer", trained / "tokenizer")
     assert result.returncode == 0
     assert result.stdout == TEXT
     assert result.stderr.decode().startswith(f"decoded `{trained / 'tokens.bin'}` into ")
 
 
-def test_bytes_that_are_not_text_come_back(trained, tmp_path):
+def test_round_trip_of_invalid_utf8(trained, tmp_path):
     (tmp_path / "in.bin").write_bytes(data_text("awkward.bin")[: small(None, 3000)])
     tokenizer = ["--tokenizer", trained / "tokenizer"]
     assert invoke("encode", tmp_path / "in.bin", "--out", tmp_path / "t.bin", *tokenizer).exit_code == 0
@@ -163,7 +163,7 @@ def test_bytes_that_are_not_text_come_back(trained, tmp_path):
     assert (tmp_path / "back").read_bytes() == (tmp_path / "in.bin").read_bytes()
 
 
-def test_closing_lines_say_what_was_done(trained, tmp_path):
+def test_summaries(trained, tmp_path):
     tokens = np.fromfile(trained / "tokens.bin", dtype="<u2").size
     result = invoke("train", trained / "corpus.txt", "--vocab-size", SIZE, "--out", tmp_path / "out")
     assert re.search(
@@ -194,7 +194,7 @@ def test_quiet_prints_nothing(trained, tmp_path):
         assert result.output == ""
 
 
-def test_info_of_a_tokenizer(trained):
+def test_info_tokenizer(trained):
     result = invoke("info", trained / "tokenizer")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -213,17 +213,17 @@ def test_info_of_a_tokenizer(trained):
     assert lines["sha256"] == tokenizer.sha256
 
 
-def test_info_of_a_pattern_outside_the_dialect(tmp_path):
+def test_info_pattern_outside_dialect(tmp_path):
     (tmp_path / "corpus.txt").write_bytes(TEXT[:3000])
     pattern = r"(?<=\s)\w+|(?s:.)"
     result = invoke("train", tmp_path / "corpus.txt", "--vocab-size", 270, "--pattern", pattern, "--out", tmp_path / "t")
     assert result.exit_code == 0, result.stderr
     result = invoke("info", tmp_path / "t")
     assert result.exit_code == 0, result.stderr
-    assert f"{pattern} (runs through the regex package: " in result.stdout
+    assert f"{pattern} (runs in the regex package: " in result.stdout
 
 
-def test_info_of_a_sequence_of_patterns(tmp_path):
+def test_info_sequence_of_patterns(tmp_path):
     (tmp_path / "corpus.txt").write_bytes(TEXT[:3000])
     bpejit.train(tmp_path / "corpus.txt", vocab_size=270, pattern=(r"\p{N}", r"\s+|\S+")).save(tmp_path / "t")
     result = invoke("info", tmp_path / "t")
@@ -231,7 +231,7 @@ def test_info_of_a_sequence_of_patterns(tmp_path):
     assert r"\p{N}, then \s+|\S+ (runs as a compiled automaton)" in result.stdout
 
 
-def test_info_of_a_token_file(trained):
+def test_info_token_file(trained):
     result = invoke("info", trained / "tokens.bin")
     assert result.exit_code == 0, result.stderr
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in result.stdout.splitlines())
@@ -243,7 +243,7 @@ def test_info_of_a_token_file(trained):
     assert lines["first ids"] == " ".join(map(str, ids[:10]))
 
 
-def test_info_of_a_token_file_without_its_description(trained, tmp_path):
+def test_info_token_file_without_description(trained, tmp_path):
     (tmp_path / "tokens.bin").write_bytes((trained / "tokens.bin").read_bytes())
     result = invoke("info", tmp_path / "tokens.bin")
     assert result.exit_code == 0, result.stderr
@@ -258,15 +258,16 @@ def test_info_of_a_token_file_without_its_description(trained, tmp_path):
 
 
 @pytest.mark.compiled
-def test_warmup_says_what_it_did():
+def test_warmup_summary():
     result = invoke("warmup")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
     assert re.fullmatch(
-        r"compiled for this machine in .* s; later runs load the result|everything was compiled already; loading it took .* s",
+        r"compiled for this machine in .* s; later runs load the result|"
+        r"all kernels are already compiled; loading them took .* s",
         result.stderr.splitlines()[-1],
     )
-    assert invoke("warmup").stderr.startswith("everything was compiled already")
+    assert invoke("warmup").stderr.startswith("all kernels are already compiled")
 
 
 def test_version():
@@ -274,7 +275,7 @@ def test_version():
     assert (result.exit_code, result.stdout) == (0, f"bpejit {bpejit.__version__}\n")
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in program.commands)])
+@pytest.mark.parametrize("command", [[], *(name.split() for name in COMMANDS)])
 def test_help(command):
     for flag in ("--help", "-h"):
         result = invoke(*command, flag)
@@ -296,8 +297,8 @@ def test_python_minus_m(module):
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("no_color", [False, True])
-def test_bar_on_a_terminal(trained, tmp_path, no_color):
-    """Standard error is a terminal: a bar with bytes and rate, which is gone in the end, and the closing line."""
+def test_progress_bar_on_terminal(trained, tmp_path, no_color):
+    """A terminal shows a bar with bytes and rate, which is erased at the end, and the summary."""
     leader, follower = os.openpty()
     environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "120", **({"NO_COLOR": "1"} if no_color else {})}
     command = [*COMMAND, "train", str(trained / "corpus.txt"), "--vocab-size", str(SIZE), "--out", str(tmp_path / "t")]
@@ -307,7 +308,7 @@ def test_bar_on_a_terminal(trained, tmp_path, no_color):
         while True:
             try:
                 part = os.read(leader, 65536)
-            except OSError:  # how Linux reports that the other side is closed
+            except OSError:  # Linux reports a closed peer this way
                 break
             if not part:
                 break
@@ -318,6 +319,6 @@ def test_bar_on_a_terminal(trained, tmp_path, no_color):
     text = shown.decode()
     assert "MB/s" in text
     assert "merges/s" in text
-    assert "\x1b[2K" in text  # the bar's lines are erased
+    assert "\x1b[2K" in text  # erases a line of the bar
     assert re.search(r"trained [\d,]+ tokens on .*", text)
     assert ("\x1b[38" in text or "\x1b[3" in text) is not no_color

@@ -1,4 +1,4 @@
-"""The commands on bad input: one readable line, the right exit code, and existing files as they were."""
+"""Tests of commands on invalid input: one-line errors, exit codes, and unchanged files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, MODULE, copy_files, invoke, program, run, snapshot
+from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, MODULE, copy_files, invoke, run, snapshot
 from conftest import data_text, small
 
 TEXT = data_text("prose.txt")[: small(100_000, 3000)]
@@ -20,7 +20,7 @@ TEXT = data_text("prose.txt")[: small(100_000, 3000)]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A corpus, a tokenizer and a token file."""
+    """Return a folder with a corpus, a tokenizer and a token file."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "corpus.txt").write_bytes(TEXT)
     assert invoke("train", folder / "corpus.txt", "--vocab-size", 300, "--out", folder / "tokenizer").exit_code == 0
@@ -31,14 +31,14 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def work(made, tmp_path, monkeypatch):
-    """The current folder, with copies of them."""
+    """Return the working directory, with copies of the files of `made`."""
     copy_files(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def fails(work, *arguments, code=1):
-    """Run a command that must fail without touching a file; return what it says."""
+    """Run a command that must fail and change no file; return its standard error."""
     before = snapshot(work)
     result = invoke(*arguments)
     assert snapshot(work) == before
@@ -58,7 +58,7 @@ TRAIN = ["--vocab-size", "300", "--overwrite"]
 @pytest.mark.parametrize(
     "command", [["train", *TRAIN], ["encode", "--out", "tokens.bin", "--overwrite"]], ids=["train", "encode"]
 )
-def test_input_that_cannot_be_read(work, command):
+def test_unreadable_input(work, command):
     (work / "folder").mkdir()
     assert "`missing.txt`" in fails(work, *command, "missing.txt")
     assert "`folder`" in fails(work, *command, "corpus.txt", "folder")
@@ -98,22 +98,22 @@ def test_vocabulary_too_small(work):
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{3,1}", r"\p{Nonsense}", "*"])
-def test_pattern_that_does_not_compile(work, pattern):
+def test_invalid_pattern(work, pattern):
     message = fails(work, "train", "corpus.txt", *TRAIN, "--pattern", pattern)
     assert pattern in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["train", "corpus.txt"], "--vocab-size"),
         (["train", *TRAIN], "INPUT"),
-        (["train", "corpus.txt", "--vocab-size", "many"], "'many' is not a valid integer"),
+        (["train", "corpus.txt", "--vocab-size", "many"], "'many' is not a count; expected one such as 32000, 32_000 or 32k"),
         (["train", "corpus.txt", *TRAIN, "--tie-break", "first"], "'greatest-bytes', 'smallest-ids', 'hf'"),
         (["train", "corpus.txt", *TRAIN, "--engine", "magic"], "'auto', 'serial', 'threads', 'processes'"),
-        (["train", "corpus.txt", *TRAIN, "--workers", "0"], "x>=1"),
-        (["train", "corpus.txt", *TRAIN, "--min-frequency", "0"], "x>=1"),
-        (["train", "corpus.txt", *TRAIN, "--no-special-tokens", "--special-token", "x"], "exclude each other"),
+        (["train", "corpus.txt", *TRAIN, "--workers", "0"], "'0' is too small; expected a count of at least 1"),
+        (["train", "corpus.txt", *TRAIN, "--min-frequency", "0"], "expected a count of at least 1"),
+        (["train", "corpus.txt", *TRAIN, "--no-special-tokens", "--special-token", "x"], "cannot be combined"),
         (["train", "corpus.txt", *TRAIN, "--colour"], "--colour"),
         (["encode", "corpus.txt"], "--out"),
         (["encode", "corpus.txt", "--out", "x.bin", "--dtype", "uint8"], "'auto', 'uint16', 'uint32'"),
@@ -122,13 +122,13 @@ def test_pattern_that_does_not_compile(work, pattern):
         (["fly"], "fly"),
     ],
 )
-def test_wrong_usage(work, arguments, said):
+def test_wrong_usage(work, arguments, expected):
     message = fails(work, *arguments, code=2)
     assert message.startswith("Usage: bpejit ")
-    assert said in message.splitlines()[-1]
+    assert expected in message.splitlines()[-1]
 
 
-def test_tokenizer_that_is_missing_or_broken(work):
+def test_missing_or_damaged_tokenizer(work):
     assert "`nowhere`" in fails(work, "encode", "corpus.txt", "--out", "x.bin", "--tokenizer", "nowhere")
     assert "`nowhere`" in fails(work, "decode", "tokens.bin", "--tokenizer", "nowhere")
     assert "nowhere" in fails(work, "info", "nowhere")
@@ -138,12 +138,12 @@ def test_tokenizer_that_is_missing_or_broken(work):
         path.write_bytes(whole[: len(whole) // 2])
         assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
         path.unlink()
-        if name == "tokenizer.json":  # which is a tokenizer without bpejit.json too
+        if name == "tokenizer.json":  # a tokenizer even without bpejit.json
             assert name in fails(work, "encode", "corpus.txt", "--out", "x.bin")
         path.write_bytes(whole)
 
 
-def test_vocabulary_that_was_changed(work):
+def test_modified_vocabulary(work):
     path, own = work / "tokenizer" / "tokenizer.json", work / "tokenizer" / "bpejit.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["model"]["vocab"]["!"]
@@ -162,7 +162,7 @@ def test_token_id_out_of_range(work):
     assert "300" in message
 
 
-def test_token_file_that_is_cut_off(work):
+def test_truncated_token_file(work):
     (work / "tokens.bin").write_bytes((work / "tokens.bin").read_bytes()[:-1])
     assert "`tokens.bin`" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
     (work / "odd.bin").write_bytes(b"abc")
@@ -170,7 +170,7 @@ def test_token_file_that_is_cut_off(work):
     assert "`odd.bin`" in fails(work, "info", "odd.bin")
 
 
-def test_token_file_that_does_not_say_its_dtype(work):
+def test_token_file_without_dtype(work):
     (work / "tokens.bin.json").unlink()
     assert "--dtype" in fails(work, "decode", "tokens.bin", "--out", "back.txt")
     result = invoke("decode", "tokens.bin", "--out", "back.txt", "--dtype", "uint16")
@@ -184,26 +184,26 @@ def test_token_file_of_another_tokenizer(work):
     assert "tokens.bin" in message
 
 
-def test_token_file_that_is_missing(work):
+def test_missing_token_file(work):
     assert "missing.bin" in fails(work, "decode", "missing.bin", "--out", "back.txt")
     assert "missing.bin" in fails(work, "info", "missing.bin")
 
 
-def test_output_that_cannot_be_written(work):
+def test_unwritable_output(work):
     assert "no/such/place" in fails(work, "encode", "corpus.txt", "--out", "no/such/place/t.bin")
     assert "no/such/place" in fails(work, "decode", "tokens.bin", "--out", "no/such/place/back.txt")
     (work / "file").write_bytes(b"kept")
     assert "file" in fails(work, "train", "corpus.txt", *TRAIN, "--out", "file/tokenizer")
     (work / "foreign").mkdir()
     (work / "foreign" / "tokenizer.json").write_bytes(b"{}")
-    # The input does not exist: that the folder is looked at first shows that nothing is trained in vain.
+    # The input does not exist either: the error shows that the output folder is checked first.
     assert "`foreign`" in fails(work, "train", "missing.txt", "--vocab-size", "300", "--out", "foreign")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX")
 @pytest.mark.compiled
 def test_full_disk(work):
-    """A limit on the size of files stands in for a full disk."""
+    """A limit on file sizes simulates a full disk."""
 
     def limit():
         import resource
@@ -225,7 +225,7 @@ def test_full_disk(work):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
-def test_full_standard_output(work):
+def test_full_stdout(work):
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         result = run("decode", "tokens.bin", cwd=work, stdout=full)
     assert result.returncode == 1
@@ -235,7 +235,7 @@ def test_full_standard_output(work):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
-def test_reader_that_goes_away(work):
+def test_closed_pipe(work):
     with subprocess.Popen(
         [*COMMAND, "decode", "tokens.bin"], cwd=work, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -249,7 +249,7 @@ def test_reader_that_goes_away(work):
     ("number", "code", "message"),
     [(signal.SIGINT, 130, b"bpejit: interrupted\n"), (signal.SIGTERM, 143, b"bpejit: terminated\n")],
 )
-def test_an_interrupted_run_leaves_nothing(work, number, code, message):
+def test_interrupted_run_leaves_no_files(work, number, code, message):
     before = snapshot(work)
     command = [*COMMAND, "encode", "-", "--out", "tokens.bin", "--overwrite"]
     with subprocess.Popen(
@@ -258,11 +258,11 @@ def test_an_interrupted_run_leaves_nothing(work, number, code, message):
         env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell has what it runs in the background ignore interrupts, these tests and their children too.
+        # Shells make background processes ignore interrupts, which their children inherit.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         deadline = time.monotonic() + 600
-        while set(snapshot(work)) == set(before):  # until the temporary file appears
+        while set(snapshot(work)) == set(before):  # wait for the temporary file
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -274,8 +274,8 @@ def test_an_interrupted_run_leaves_nothing(work, number, code, message):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("engine", ["processes", "threads"])
-def test_a_process_group_is_terminated(work, engine):
-    """A container or a scheduler ends workers at the same moment; it must not look as if one of them had failed."""
+def test_terminated_process_group(work, engine):
+    """Containers and schedulers terminate all workers at once; this must not be reported as a failed worker."""
     before = snapshot(work)
     command = [*COMMAND, "encode", "-", "--out", "new.bin", "--engine", engine, "--workers", "2"]
     with subprocess.Popen(
@@ -294,7 +294,7 @@ def test_a_process_group_is_terminated(work, engine):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        time.sleep(0.2)  # until it waits for more input
+        time.sleep(0.2)  # wait until the command waits for input
         for _ in range(3):
             os.killpg(process.pid, signal.SIGTERM)
         assert process.wait(timeout=60) == 143
@@ -302,7 +302,7 @@ def test_a_process_group_is_terminated(work, engine):
     assert snapshot(work) == before
 
 
-def test_terminated_before_a_command_begins():
+def test_terminated_before_command_starts():
     code = f"""
 import os, signal
 import {MODULE}
@@ -319,14 +319,14 @@ sys.meta_path.insert(0, Importing())
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "info", "nowhere"], ["info", "nowhere", "--debug"]])
-def test_debug_shows_the_traceback(work, arguments):
+def test_debug_shows_traceback(work, arguments):
     result = run(*arguments, cwd=work)
     assert result.returncode == 1
     assert b"Traceback (most recent call last)" in result.stderr
     assert b"Error: " in result.stderr.splitlines()[-1]
 
 
-def test_unexpected_errors_are_one_line_too(work, monkeypatch):
+def test_unexpected_errors_take_one_line(work, monkeypatch):
     import bpejit
 
     def broken(*_arguments, **_options):
@@ -340,17 +340,10 @@ def test_unexpected_errors_are_one_line_too(work, monkeypatch):
     assert "not enough memory" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
 
 
-def test_the_lists_of_choices_are_those_of_the_library():
+def test_help_lists_presets():
     from bpejit.splitting import PRESETS
-    from bpejit.training.merge_learner import TIE_RULES
 
-    choices = {
-        parameter.name: parameter.type.choices
-        for parameter in program.commands["train"].params
-        if hasattr(parameter.type, "choices")
-    }
-    assert tuple(choices["tie_break"]) == tuple(TIE_RULES)
-    pattern = next(parameter for parameter in program.commands["train"].params if parameter.name == "pattern")
+    pattern = next(parameter for parameter in COMMANDS["train"].params if parameter.name == "pattern")
     assert pattern.help.partition(": ")[2].partition(", or")[0].split(", ") == list(PRESETS)
 
 
@@ -361,20 +354,20 @@ def test_the_lists_of_choices_are_those_of_the_library():
         ("train", "corpus.txt", "--vocab-size", "9" * 6000),
         ("train", "corpus.txt", "--vocab-size", "300", "--tie-break", "x" * 100_000),
         ("encode", "corpus.txt", "--out", "new.bin", "--tokenizer", "x" * 3000),
-        ("encode", "corpus.txt", "--out", "new.bin", "--special", "x=" + "9" * 6000),
+        ("encode", "corpus.txt", "--out", "new.bin", "--special-token", "x=" + "9" * 6000),
         ("info", "corpus.txt", "--" + "x" * 100_000),
         ("x" * 100_000,),
     ],
 )
-def test_long_values_are_not_quoted_whole(made, arguments):
+def test_long_values_are_shortened(made, arguments):
     result = run(*arguments, cwd=made)
     assert result.returncode in (1, 2)
     assert len(result.stderr) < 1000
-    assert b"did not expect" not in result.stderr
+    assert b"internal error" not in result.stderr
 
 
 @pytest.mark.parametrize("field", ["format_version", "tokenizer_file_sha256", "sha256"])
-def test_long_values_in_a_saved_folder_are_not_quoted_whole(made, tmp_path, field):
+def test_long_values_in_saved_folder_are_shortened(made, tmp_path, field):
     folder = tmp_path / "tokenizer"
     shutil.copytree(made / "tokenizer", folder)
     fields = json.loads((folder / "bpejit.json").read_bytes())

@@ -1,4 +1,4 @@
-"""`bpejit split`: what a pattern makes of a text, shown."""
+"""Tests of `bpejit split`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def pieces_of(pattern: str | tuple[str, ...], data: bytes, specials: tuple[bytes
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
+def json_pieces(result: Result) -> list[bytes]:
+    """Return the pre-tokens of the only input in a JSON report."""
+    (found,) = json.loads(result.stdout)["inputs"]
+    return [piece.encode("utf-8", "surrogateescape") for piece in found["pretokens"]]
+
+
 def test_lines(text_file: Path) -> None:
     result = succeeds(text_file)
     assert result.stdout.splitlines() == [
@@ -51,48 +57,48 @@ def test_lines(text_file: Path) -> None:
     ]
     first, second = result.stderr.splitlines()
     assert first == f"split {text_file.stat().st_size} bytes into 12 pre-tokens"
-    assert second == "the split pattern gpt2 runs as a compiled automaton, which is the fast form"
+    assert second == "the split pattern gpt2 runs as a compiled automaton, which is fast"
 
 
 def test_special_tokens(text_file: Path) -> None:
-    result = succeeds(text_file, "--special", "<|e|>", "--special", "  ", "--pattern", "llama3", "--count", "9")
+    result = succeeds(text_file, "--special-token", "<|e|>", "--special-token", "  ", "--pattern", "llama3", "--count", "9")
     assert result.stdout.splitlines() == [
         *("'it'", '"\'s"', "' '", "'123'", "'45'", "' '", "'<|e|>'  special", r"'\n\n'", "'  '  special")
     ]
-    assert "into 12 pre-tokens and 2 special tokens; shown are the first 9, and all with --count 0" in result.stderr
+    assert "into 12 pre-tokens and 2 special tokens; the first 9 are shown, and all with `--count 0`" in result.stderr
 
 
-def test_several_patterns_are_a_sequence(text_file: Path) -> None:
+def test_several_patterns_form_a_sequence(text_file: Path) -> None:
     result = succeeds(text_file, "--pattern", r"\p{N}{1,3}", "--pattern", "gpt2", "--count", "5")
     assert result.stdout.splitlines() == ["'it'", '"\'s"', "' '", "'123'", "'45'"]
     assert FAST in result.stderr
     twice = succeeds(text_file, "--pattern", "deepseek-v3", "--pattern", "gpt2", "--json")
-    assert [piece.encode("utf-8", "surrogateescape") for piece in json.loads(twice.stdout)] == pieces_of(
-        (*PRESETS["deepseek-v3"], PRESETS["gpt2"]), text_file.read_bytes()
-    )
+    assert json_pieces(twice) == pieces_of((*PRESETS["deepseek-v3"], PRESETS["gpt2"]), text_file.read_bytes())
 
 
-def test_how_many_are_shown(tmp_path: Path) -> None:
+def test_count(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a " * 90)
     (tmp_path / "b").write_bytes(b"b " * 90)
     result = succeeds(tmp_path / "a", tmp_path / "b")
     assert len(result.stdout.splitlines()) == 100
     assert result.stdout.splitlines()[90:92] == ["' '", "'b'"] or result.stdout.splitlines()[91] == "'b'"
-    assert "into 182 pre-tokens; shown are the first 100" in result.stderr
+    assert "into 182 pre-tokens; the first 100 are shown" in result.stderr
     result = succeeds(tmp_path / "a", tmp_path / "b", "--count", "0")
     assert len(result.stdout.splitlines()) == 182
     assert "shown" not in result.stderr
     assert len(succeeds(tmp_path / "a", "--count", "3").stdout.splitlines()) == 3
-    lists = [json.loads(line) for line in succeeds(tmp_path / "[ab]", "--json", "--count", "2").stdout.splitlines()]
-    assert lists == [["a", " a"], ["b", " b"]]
+    report = json.loads(succeeds(tmp_path / "[ab]", "--json", "--count", "2").stdout)
+    assert [one["pretokens"] for one in report["inputs"]] == [["a", " a"], ["b", " b"]]
+    assert [one["path"] for one in report["inputs"]] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert report["totals"] == {"bytes": 360, "pretokens": 182, "special_tokens": 0}
 
 
-def test_long_texts_come_in_chunks(tmp_path: Path) -> None:
+def test_long_texts_are_split_in_chunks(tmp_path: Path) -> None:
     data = (data_text("prose.txt") + data_text("cjk.txt"))[: small(1_500_000, 20_000)]
     (tmp_path / "long").write_bytes(data * small(2, 1))
     expected = pieces_of("o200k", data * small(2, 1))
     result = succeeds(tmp_path / "long", "--pattern", "o200k", "--json")
-    assert [piece.encode("utf-8", "surrogateescape") for piece in json.loads(result.stdout)] == expected
+    assert json_pieces(result) == expected
     result = succeeds(tmp_path / "long", "--pattern", "o200k", "--count", 0)
     assert [ast.literal_eval(line) for line in result.stdout.splitlines()] == [
         piece.decode("utf-8", "backslashreplace") for piece in expected
@@ -100,16 +106,16 @@ def test_long_texts_come_in_chunks(tmp_path: Path) -> None:
     assert f"{len(expected):,} pre-tokens" in result.stderr
 
 
-def test_an_empty_text(tmp_path: Path) -> None:
+def test_empty_text(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert succeeds(tmp_path / "empty").stdout == ""
-    assert succeeds(tmp_path / "empty", "--json").stdout == "[]\n"
+    assert json_pieces(succeeds(tmp_path / "empty", "--json")) == []
     assert "split 0 bytes into 0 pre-tokens" in succeeds(tmp_path / "empty", "--stats").stderr
 
 
 def test_statistics(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"aa b b b <s> <s>" + b"x" * 200)
-    result = succeeds(tmp_path / "a", "--stats", "--special", "<s>", "--count", "2")
+    result = succeeds(tmp_path / "a", "--stats", "--special-token", "<s>", "--count", "2")
     assert result.stdout.splitlines() == [
         "4 distinct pre-tokens; the most frequent:",
         "           3 times  ' b'",
@@ -119,10 +125,15 @@ def test_statistics(tmp_path: Path) -> None:
         "           2 bytes  ' b'",
     ]
     assert len(succeeds(tmp_path / "a", "--stats").stdout.splitlines()) == 2 + 2 * 6
+    report = json.loads(succeeds(tmp_path / "a", "--stats", "--special-token", "<s>", "--count", "1", "--json").stdout)
+    assert report["distinct_pretokens"] == 4
+    assert report["most_frequent"] == [{"pretoken": " b", "count": 3, "bytes": 2}]
+    assert report["longest"] == [{"pretoken": "x" * 200, "count": 1, "bytes": 200}]
+    assert (report["command"], report["totals"]["special_tokens"], report["pattern_name"]) == ("split", 2, "gpt2")
     assert "and 2 special tokens" in result.stderr
 
 
-def test_a_tokenizer(tmp_path: Path, text_file: Path) -> None:
+def test_tokenizer(tmp_path: Path, text_file: Path) -> None:
     (tmp_path / "corpus").write_bytes(b"a b 12 <s>")
     tokenizer = bpejit.train(tmp_path / "corpus", vocab_size=257, special_tokens=["<|e|>"], pattern="starcoder")
     tokenizer.save(tmp_path / "tokenizer")
@@ -139,7 +150,7 @@ def test_standard_input(text_file: Path) -> None:
     assert finished.stderr == b""
 
 
-def test_the_list_of_presets() -> None:
+def test_list_of_presets() -> None:
     result = succeeds("--list")
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(PRESETS)
@@ -148,17 +159,17 @@ def test_the_list_of_presets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "expected_parts"),
     [
         (r"(?<=a)b", ["`regex` package, some 40 times slower", "the group `(?<=` at character 0", "as in ` ?"]),
         (r"\s+(?=\d{3})|.", ["more than one character at character 3", r"`(?=\d)`"]),
         (r"a+b", ["the slower of two automata", r"`|[\s\S]`, may help"]),
     ],
 )
-def test_a_slow_pattern(text_file: Path, pattern: str, said: list[str]) -> None:
+def test_slow_pattern(text_file: Path, pattern: str, expected_parts: list[str]) -> None:
     result = succeeds(text_file, "--pattern", pattern, "--count", "0")
     assert len(result.stdout.splitlines()) == len(pieces_of(pattern, text_file.read_bytes()))
-    for part in said:
+    for part in expected_parts:
         assert part in result.stderr.splitlines()[-1]
 
 
@@ -167,10 +178,9 @@ def test_a_slow_pattern(text_file: Path, pattern: str, said: list[str]) -> None:
     [
         (["--pattern", "(a"], "does not compile: missing ) at position 2"),
         (["--pattern", "gpt3"], "there is no split pattern named 'gpt3'"),
-        (["--pattern", "gpt2", "--tokenizer", "x"], "give either it or --pattern"),
-        (["--json", "--stats"], "give one of them"),
+        (["--pattern", "gpt2", "--tokenizer", "x"], "cannot be combined"),
         (["--count", "-1"], "--count"),
-        (["--special", ""], "--special is empty"),
+        (["--special-token", ""], "`--special-token` is empty"),
         (["--tokenizer", "nowhere"], "no tokenizer `nowhere`"),
     ],
 )
@@ -184,8 +194,8 @@ def test_errors(text_file: Path, arguments: list[str], message: str) -> None:
 
 
 @given(awkward_bytes())
-def test_quotes_are_unambiguous(data: bytes) -> None:
-    # Undone, they give the bytes back: `\xNN` is a byte, where Python would have a character.
+def test_quoted_text_is_unambiguous(data: bytes) -> None:
+    # Unquoting restores the bytes: `\xNN` is a byte, unlike in Python.
     shown = quoted(data)
     assert shown.isprintable()
     assert len(ast.literal_eval(shown)) == len(data.decode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Commands that are started without standard input, output or error."""
+"""Tests of commands without standard input, output or error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX file desc
 
 
 def start(*arguments, closed=(), cwd, **options):
-    """Run a command in a process in which some of the descriptors 0, 1 and 2 are closed from the beginning."""
+    """Run a command in a process that starts with some of the file descriptors 0, 1 and 2 closed."""
     return run(*arguments, cwd=cwd, preexec_fn=lambda: [os.close(number) for number in closed], **options)
 
 
@@ -26,7 +26,7 @@ def work(tmp_path_factory):
 
 
 @pytest.mark.parametrize("closed", [(2,), (0, 2), (0,), (1,), (0, 1, 2)])
-def test_commands_do_their_work(closed, work, tmp_path):
+def test_commands_without_standard_streams(closed, work, tmp_path):
     tokenizer = work / "tokenizer"
     for arguments in (
         ("train", work / "text.txt", "--vocab-size", "300", "--out", "tokenizer"),
@@ -52,20 +52,20 @@ def test_commands_do_their_work(closed, work, tmp_path):
     assert start("encode", "missing.txt", "--out", "x.bin", closed=closed, cwd=tmp_path).returncode == 1
 
 
-def test_results_on_standard_output_are_whole(work):
+def test_results_are_written_without_stderr(work):
     done = start("info", "tokenizer", closed=(2,), cwd=work)
     assert done.returncode == 0
     assert done.stdout == run("info", "tokenizer", cwd=work).stdout != b""
 
 
-def test_a_result_that_would_be_lost_is_an_error(work):
+def test_missing_stdout_is_an_error_for_results(work):
     done = start("info", "tokenizer", closed=(1,), cwd=work)
     assert done.returncode == 1
     assert done.stderr.startswith(b"bpejit: error: standard output is closed")
     assert done.stderr.count(b"\n") == 1
 
 
-def test_text_that_cannot_come_is_an_error(work, tmp_path):
+def test_missing_stdin_is_an_error_for_encode(work, tmp_path):
     done = start("encode", "-", "--tokenizer", work / "tokenizer", "--out", "tokens.bin", closed=(0,), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(b"bpejit: error: standard input is closed")
@@ -74,7 +74,7 @@ def test_text_that_cannot_come_is_an_error(work, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
-def test_messages_that_cannot_be_written_are_dropped(work, tmp_path):
+def test_messages_that_cannot_be_written_are_discarded(work, tmp_path):
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         done = run("encode", work / "text.txt", "--tokenizer", work / "tokenizer", "--out", "t.bin", cwd=tmp_path, stderr=full)
     assert done.returncode == 0
@@ -82,7 +82,7 @@ def test_messages_that_cannot_be_written_are_dropped(work, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("train", "--help"), ("subword", "decode", "--help")])
-def test_help_without_standard_output(arguments, tmp_path):
+def test_help_without_stdout(arguments, tmp_path):
     done = start(*arguments, closed=(1,), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(b"bpejit: error: standard output is closed")
@@ -93,9 +93,9 @@ def test_help_without_standard_output(arguments, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("info", "tokenizer"), ("encode", "text.txt", "--out", "-"), ("split", "--list")]
 )
-def test_a_full_standard_output(arguments, work):
+def test_full_stdout(arguments, work):
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         done = run(*arguments, cwd=work, stdout=full)
     assert done.returncode == 1
-    assert done.stderr.startswith(b"bpejit: error: cannot write to standard output: No space left on device; expected room")
+    assert done.stderr.startswith(b"bpejit: error: cannot write to standard output: No space left on device; expected space")
     assert done.stderr.count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""`as_hf` against `transformers.PreTrainedTokenizerFast` on the folder that `save` writes, and on GPT-2's own file."""
+"""Comparison of `as_hf` with `transformers.PreTrainedTokenizerFast`, on saved folders and on the file of GPT-2."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ import huggingface_helpers as hf
 import numpy as np
 import pytest
 from cli_helpers import ENVIRONMENT
+from compat_helpers import CHAT, END, listed_tokenizer, pieces
 from conftest import data_text, read_shared, small
-from face_helpers import CHAT, END, listed_tokenizer, pieces
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer
-from bpejit.compat.template_rows import added_ids, apply_template, surround
+from bpejit.compat.template_rows import added_ids, apply_template, bos_eos_template
+from bpejit.compat.token_addition import AddedToken
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
-from bpejit.normalization.post_processor import Piece, Template
+from bpejit.normalization.post_processor import Template, TemplateItem
 
 NAMES = {"bos_token": "<s>", "eos_token": END, "pad_token": "<|im_end|>"}
 
 AROUND = [(False, False), (True, False), (True, True)]
-"""Whether bos and eos are put around texts."""
+"""True to add bos and eos around texts."""
 
 texts = st.lists(pieces, max_size=8).map("".join).map(lambda text: text.encode("utf-8", "ignore").decode())
 
 
 @pytest.fixture(scope="session")
 def transformers() -> Any:
-    """The package, where it is installed. It warns about other packages that it would like."""
+    """Import the package, without its warnings about optional packages; skip the test if it is not installed."""
     pytest.importorskip("tokenizers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -57,7 +58,7 @@ def make(transformers: Any, saved: Path, **options: Any) -> tuple[HuggingFaceTok
 
 @pytest.fixture(scope="module", params=AROUND, ids=["plain", "bos", "both"])
 def both(request: pytest.FixtureRequest, transformers: Any, saved: Path) -> tuple[HuggingFaceTokenizer, Any]:
-    """Ours and theirs, of several templates; one has a greatest length, and one works from the left."""
+    """Return our tokenizer and theirs, for several templates; one has a maximum length, one pads and truncates on the left."""
     bos, eos = request.param
     options = {**NAMES, "add_bos_token": bos, "add_eos_token": eos}
     if bos:
@@ -68,7 +69,7 @@ def both(request: pytest.FixtureRequest, transformers: Any, saved: Path) -> tupl
 
 
 def plain(value: Any) -> Any:
-    """Arrays and tuples as lists, so that results compare."""
+    """Convert arrays and tuples to lists, for comparison."""
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, (list, tuple)):
@@ -79,7 +80,7 @@ def plain(value: Any) -> Any:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returns, or "error". Theirs may be a bare Exception, and rows of several lengths an array of objects."""
+    """Return the result of a call, or "error". Transformers may raise a bare Exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -88,8 +89,7 @@ def outcome(call: Callable[[], Any]) -> Any:
             if type(error).__module__ == "builtins" and not isinstance(error, ValueError) and type(error) is not Exception:
                 raise
             return "error"
-    ragged = hasattr(found, "items") and any(getattr(value, "dtype", None) == np.dtype(object) for value in found.values())
-    return "error" if ragged else plain(found)
+    return plain(found)
 
 
 options = st.fixed_dictionaries(
@@ -97,7 +97,8 @@ options = st.fixed_dictionaries(
     optional={
         "padding": st.sampled_from([True, False, "longest", "max_length", "do_not_pad"]),
         "truncation": st.sampled_from([True, False, None, "longest_first", "only_first", "only_second", "do_not_truncate"]),
-        "max_length": st.integers(4, 12),  # `tokenizers` cuts nothing where the template alone is longer; ours is an error
+        # If the template alone is longer, `tokenizers` does not truncate, and bpejit raises an error.
+        "max_length": st.integers(4, 12),
         "pad_to_multiple_of": st.sampled_from([2, 4, 5]),
         "padding_side": st.sampled_from(["left", "right"]),
         "add_special_tokens": st.booleans(),
@@ -159,7 +160,7 @@ def test_decode__any_bytes(ids: list[int], both: tuple[HuggingFaceTokenizer, Any
     assert ours.decode(ids) == theirs.decode(ids)
 
 
-def test_decode__what_it_takes(both: tuple[HuggingFaceTokenizer, Any]) -> None:
+def test_decode__accepted_types(both: tuple[HuggingFaceTokenizer, Any]) -> None:
     ours, theirs = both
     ids = theirs.encode("some text")
     table = np.array([ids, ids])
@@ -176,10 +177,10 @@ def test_pad(
     rows: list[str], options: dict[str, Any], as_dicts: bool, arrays: bool, both: tuple[HuggingFaceTokenizer, Any]
 ) -> None:
     ours, theirs = both
-    kept = ("padding", "max_length", "pad_to_multiple_of", "padding_side", "return_attention_mask", "return_tensors")
-    options = {name: options[name] for name in kept if name in options}
+    names = ("padding", "max_length", "pad_to_multiple_of", "padding_side", "return_attention_mask", "return_tensors")
+    options = {name: options[name] for name in names if name in options}
     if options.get("max_length"):
-        options["max_length"] += 300  # `pad` of transformers breaks where a row is longer
+        options["max_length"] += 300  # `pad` of transformers fails if a row is longer
     encoded: Any = theirs(rows, return_special_tokens_mask=True, return_token_type_ids=True)
     columns = {name: [np.array(row) for row in rows] if arrays else rows for name, rows in encoded.items()}
     if as_dicts:
@@ -196,7 +197,7 @@ def test_pad__one_row(both: tuple[HuggingFaceTokenizer, Any]) -> None:
         assert plain(ours.pad(dict(row), **options)) == plain(theirs.pad(dict(row), **options))
 
 
-def test_what_it_is(both: tuple[HuggingFaceTokenizer, Any]) -> None:
+def test_attributes(both: tuple[HuggingFaceTokenizer, Any]) -> None:
     ours, theirs = both
     for name in (
         *(
@@ -221,22 +222,22 @@ def test_what_it_is(both: tuple[HuggingFaceTokenizer, Any]) -> None:
         assert ours.convert_ids_to_tokens(number) == theirs.convert_ids_to_tokens(number)
 
 
-def test_named_tokens_may_be_set(transformers: Any, saved: Path) -> None:
-    for face in make(transformers, saved):
-        assert face.pad_token is None
-        assert face.pad_token_id is None
-        face.pad_token = END
-        assert face.pad_token_id == face.convert_tokens_to_ids(END)
-        face.bos_token_id = face.convert_tokens_to_ids("<s>")
-        assert face.bos_token == "<s>"
-        assert face.add_special_tokens({"unk_token": "<|im_start|>", "extra_special_tokens": ["<|im_end|>"]}) == 0
-        assert face.convert_tokens_to_ids("nothing") == face.unk_token_id
-        assert face.all_special_tokens[-1] == "<|im_end|>"
-        face.add_bos_token = True
-        assert face.encode("a") == [face.bos_token_id, 97] or face.encode("a")[0] == face.bos_token_id
-        face.pad_token = None
+def test_named_tokens_can_be_set(transformers: Any, saved: Path) -> None:
+    for tokenizer in make(transformers, saved):
+        assert tokenizer.pad_token is None
+        assert tokenizer.pad_token_id is None
+        tokenizer.pad_token = END
+        assert tokenizer.pad_token_id == tokenizer.convert_tokens_to_ids(END)
+        tokenizer.bos_token_id = tokenizer.convert_tokens_to_ids("<s>")
+        assert tokenizer.bos_token == "<s>"
+        assert tokenizer.add_special_tokens({"unk_token": "<|im_start|>", "extra_special_tokens": ["<|im_end|>"]}) == 0
+        assert tokenizer.convert_tokens_to_ids("nothing") == tokenizer.unk_token_id
+        assert tokenizer.all_special_tokens[-1] == "<|im_end|>"
+        tokenizer.add_bos_token = True
+        assert tokenizer.encode("a") == [tokenizer.bos_token_id, 97] or tokenizer.encode("a")[0] == tokenizer.bos_token_id
+        tokenizer.pad_token = None
         with pytest.raises(ValueError, match="pad"):
-            face(["a", "b c"], padding=True)
+            tokenizer(["a", "b c"], padding=True)
 
 
 def test_targets(both: tuple[HuggingFaceTokenizer, Any]) -> None:
@@ -255,7 +256,7 @@ def test_real_text(name: str, both: tuple[HuggingFaceTokenizer, Any]) -> None:
 
 @pytest.mark.compiled
 def test_gpt2(transformers: Any, shared_data: Path, tmp_path: Path) -> None:
-    """Against GPT-2's own tokenizer.json, which is written in another way than ours."""
+    """Compare on GPT-2's own tokenizer.json, which is structured differently from ours."""
     path = tmp_path / "tokenizer.json"
     path.write_bytes(read_shared("vocabs/gpt2.tokenizer.json"))
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path), eos_token=END, pad_token=END, model_max_length=1024)
@@ -304,7 +305,7 @@ def test_data_collators(transformers: Any) -> None:
     assert (batch["labels"] == np.where(batch["input_ids"] == ours.pad_token_id, -100, batch["input_ids"])).all()
 
 
-# ---- tokenizers alone, which transformers is built on ------------------------------------------------------------------
+# ---- tokenizers, on which transformers is built ------------------------------------------------------------------
 
 
 @given(
@@ -349,7 +350,7 @@ def test_tokenizers(
 
     options = dict.fromkeys(("return_token_type_ids", "return_special_tokens_mask", "return_offsets_mapping"), True)
     if multiple and max_length % multiple:
-        return  # transformers refuses these together
+        return  # transformers refuses this combination
     found = outcome(
         lambda: ours(*columns, truncation=strategy, max_length=max_length, padding=True, pad_to_multiple_of=multiple, **options)
     )
@@ -360,25 +361,26 @@ def test_tokenizers(
 
 
 @pytest.fixture
-def face() -> HuggingFaceTokenizer:
+def tokenizer() -> HuggingFaceTokenizer:
     return listed_tokenizer().as_hf(**NAMES)
 
 
-def test_ids_are_those_of_encode(face: HuggingFaceTokenizer) -> None:
+def test_ids_match_encode(tokenizer: HuggingFaceTokenizer) -> None:
     text = f"one two{END}"
-    assert face(text).input_ids == face.encode(text) == listed_tokenizer().encode(text)
-    batch = face([text, "a"], padding=True, return_tensors="np")
+    assert tokenizer(text).input_ids == tokenizer.encode(text) == listed_tokenizer().encode(text)
+    batch = tokenizer([text, "a"], padding=True, return_tensors="np")
     assert batch.input_ids.dtype == np.int64
-    assert batch["input_ids"][1].tolist() == [97] + [face.pad_token_id] * (batch.input_ids.shape[1] - 1)
+    assert batch["input_ids"][1].tolist() == [97] + [tokenizer.pad_token_id] * (batch.input_ids.shape[1] - 1)
 
 
-def test_the_default_end_token() -> None:
+def test_default_end_token() -> None:
     assert listed_tokenizer().as_hf().eos_token == END
     assert bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, []).as_hf().eos_token is None
 
 
 def test_template() -> None:
-    bos, eos, first, second = Piece((7,)), Piece((8, 9), type_id=2), Piece(text="A"), Piece(text="B", type_id=1)
+    bos, eos = TemplateItem((7,)), TemplateItem((8, 9), type_id=2)
+    first, second = TemplateItem(text="A"), TemplateItem(text="B", type_id=1)
     template = Template((bos, first, eos), (first, bos, second))
     one, two = ([1, 2], [(0, 1), (1, 3)]), ([3], [(0, 4)])
     assert apply_template(template, one)._asdict() == {
@@ -389,13 +391,13 @@ def test_template() -> None:
     }
     assert apply_template(template, one, two).ids == [1, 2, 7, 3]
     assert (added_ids(template), added_ids(template, pair=True)) == ([7, 8, 9], [7])
-    assert surround(bos=7, eos=None) == Template((bos, first), (bos, first, Piece((7,), type_id=1), second))
+    assert bos_eos_template(bos=7, eos=None) == Template((bos, first), (bos, first, TemplateItem((7,), type_id=1), second))
     number = listed_tokenizer().special_tokens["<s>"]
-    face = listed_tokenizer().as_hf(template=Template((Piece((number,)), first), None))
-    assert face("a").input_ids == [number, *listed_tokenizer().encode("a")]
-    assert face("a", add_special_tokens=False).input_ids == listed_tokenizer().encode("a")
-    with pytest.raises(bpejit.OptionError, match="no form for a pair"):
-        face("a", "b")
+    tokenizer = listed_tokenizer().as_hf(template=Template((TemplateItem((number,)), first), None))
+    assert tokenizer("a").input_ids == [number, *listed_tokenizer().encode("a")]
+    assert tokenizer("a", add_special_tokens=False).input_ids == listed_tokenizer().encode("a")
+    with pytest.raises(bpejit.OptionError, match="does not support pairs"):
+        tokenizer("a", "b")
     with pytest.raises(bpejit.OptionError, match="both a template and add_bos_token"):
         listed_tokenizer().as_hf(template=Template(), add_bos_token=True, bos_token="<s>")
 
@@ -404,7 +406,7 @@ def test_template() -> None:
 def with_template(
     request: pytest.FixtureRequest, transformers: Any, saved: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[HuggingFaceTokenizer, Any]:
-    """Ours and theirs of a tokenizer.json with a post-processor; one of its added tokens is not special."""
+    """Return our tokenizer and theirs for a tokenizer.json with a post-processor; one added token is not special."""
     import tokenizers
 
     made = tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
@@ -422,7 +424,7 @@ def with_template(
     return ours, transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
 
 
-def test_save_pretrained__keeps_the_template_of_a_file(with_template: Any, tmp_path: Path) -> None:
+def test_save_pretrained__preserves_template(with_template: Any, tmp_path: Path) -> None:
     import tokenizers
 
     ours, theirs = with_template
@@ -434,9 +436,7 @@ def test_save_pretrained__keeps_the_template_of_a_file(with_template: Any, tmp_p
 
 
 @given(text=texts, pair=st.one_of(st.none(), texts), split=st.booleans())
-def test_the_template_of_a_file(
-    text: str, pair: str | None, split: bool, with_template: tuple[HuggingFaceTokenizer, Any]
-) -> None:
+def test_template_of_a_file(text: str, pair: str | None, split: bool, with_template: tuple[HuggingFaceTokenizer, Any]) -> None:
     ours, theirs = with_template
     options = {"return_token_type_ids": True, "return_special_tokens_mask": True, "split_special_tokens": split}
     assert plain(ours(text, pair, **options)) == plain(theirs(text, pair, **options))
@@ -458,7 +458,7 @@ TRIMMING = {
 def changing(
     request: pytest.FixtureRequest, transformers: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[HuggingFaceTokenizer, Any]:
-    """Ours and theirs of a tokenizer that normalizes, puts a space before text, and trims offsets or not."""
+    """Return our tokenizer and theirs that normalize and prepend a space, with and without trimmed offsets."""
     path = tmp_path_factory.mktemp(request.param) / "tokenizer.json"
     content = hf.tokenizer_json(
         added=(hf.added_token("<a>", lstrip=True, rstrip=True), hf.added_token(" \n"), hf.added_token("ﬁ", normalized=True)),
@@ -473,7 +473,7 @@ def changing(
 
 
 @given(text=hf.words, pair=st.one_of(st.none(), hf.words), split=st.booleans(), max_length=st.integers(5, 40))
-def test_offsets_in_text_that_is_changed(
+def test_offsets_in_normalized_text(
     text: str, pair: str | None, split: bool, max_length: int, changing: tuple[HuggingFaceTokenizer, Any]
 ) -> None:
     ours, theirs = changing
@@ -485,7 +485,7 @@ def test_offsets_in_text_that_is_changed(
 
 @given(content=hf.pipelines(), rows=st.lists(st.tuples(hf.words, hf.words), min_size=1, max_size=4))
 def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str]]) -> None:
-    """With offsets trimmed or not, by each post-processor."""
+    """Compare with each post-processor, with and without trimmed offsets."""
     tokenizers = pytest.importorskip("tokenizers")
     try:
         ours = bpejit.Tokenizer.from_model(model_from_json(content)).as_hf()
@@ -496,7 +496,7 @@ def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str
         for pair in (None, second):
             found = ours(first, pair, return_offsets_mapping=True)
             expected = theirs.encode(first, pair)
-            if pair != "":  # an empty second text is none here
+            if pair != "":  # bpejit ignores an empty second text
                 assert (found.input_ids, found.offset_mapping) == (expected.ids, expected.offsets), (first, pair)
 
 
@@ -504,80 +504,233 @@ def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str
     ("call", "error", "message"),
     [
         (
-            lambda face: face("a", is_split_into_words=True),
+            lambda tokenizer: tokenizer("a", is_split_into_words=True),
             bpejit.UnsupportedError,
             "is_split_into_words=True is not",
         ),
-        (lambda face: face("a", return_overflowing_tokens=True), bpejit.UnsupportedError, "return_overflowing_tokens"),
-        (lambda face: face("a", stride=2), bpejit.UnsupportedError, "stride=2"),
-        (lambda face: face("a", return_tensors="tf"), bpejit.UnsupportedError, "return_tensors is 'tf'"),
-        (lambda face: face("a", padding="most"), bpejit.OptionError, "padding is 'most'; expected one of 'longest'"),
-        (lambda face: face("a", truncation="most"), bpejit.OptionError, "truncation is 'most'"),
-        (lambda face: face("a", padding_side="top"), bpejit.OptionError, "padding_side is 'top'"),
-        (lambda face: face(["a", 1]), bpejit.OptionError, "text 1 is 1, a int; expected a str"),
-        (lambda face: face(["a", "b"], ["c"]), bpejit.OptionError, "there are 2 texts, and 1 in text_pair"),
-        (lambda face: face(["a", "b c d"], return_tensors="np"), bpejit.OptionError, "'input_ids' have from 1 to"),
-        (lambda face: face(), bpejit.OptionError, "there is no text"),
-        (lambda face: face.pad({"ids": [1]}), bpejit.OptionError, "no 'input_ids' among ids"),
         (
-            lambda face: face.pad({"input_ids": [[1]], "labels": [1, 2]}),
-            bpejit.OptionError,
-            "'labels' has another number",
+            lambda tokenizer: tokenizer("a", return_overflowing_tokens=True),
+            bpejit.UnsupportedError,
+            "return_overflowing_tokens",
         ),
-        (lambda face: setattr(face, "pad_token", "<pad>"), bpejit.SpecialTokenError, "pad_token is '<pad>', which"),
-        (lambda face: setattr(face, "pad_token_id", 10**6), bpejit.SpecialTokenError, "pad_token_id is 1000000"),
-        (lambda face: face.add_special_tokens({"pad": "<s>"}), bpejit.OptionError, "no special token named 'pad'"),
-        (lambda face: face.get_special_tokens_mask([1]), bpejit.UnsupportedError, "already_has_special_tokens"),
-        (lambda face: face("a", "b c", truncation="only_first", max_length=1), bpejit.OptionError, "that has 1; expected"),
-        (lambda face: face("a b c", truncation="only_second", max_length=1), bpejit.OptionError, "there is one text"),
-        (lambda face: face.apply_chat_template([]), AttributeError, "apply_chat_template"),
-        (lambda face: face("a").labels, AttributeError, "no 'labels'; it has input_ids, attention_mask"),
+        (lambda tokenizer: tokenizer("a", stride=2), bpejit.UnsupportedError, "stride=2"),
+        (lambda tokenizer: tokenizer("a", return_tensors="tf"), bpejit.UnsupportedError, "return_tensors is 'tf'"),
+        (lambda tokenizer: tokenizer("a", padding="most"), bpejit.OptionError, "padding is 'most'; expected one of 'longest'"),
+        (lambda tokenizer: tokenizer("a", truncation="most"), bpejit.OptionError, "truncation is 'most'"),
+        (lambda tokenizer: tokenizer("a", padding_side="top"), bpejit.OptionError, "padding_side is 'top'"),
+        (lambda tokenizer: tokenizer(["a", 1]), bpejit.OptionError, "text 1 is 1, a int; expected a str"),
+        (lambda tokenizer: tokenizer(["a", "b"], ["c"]), bpejit.OptionError, "text has 2 texts, and text_pair 1"),
+        (lambda tokenizer: tokenizer(["a", "b c d"], return_tensors="pt"), bpejit.OptionError, "'input_ids' have from 1 to"),
+        (lambda tokenizer: tokenizer(), bpejit.OptionError, "neither text nor text_target"),
+        (lambda tokenizer: tokenizer.pad({"ids": [1]}), bpejit.OptionError, "the columns ids lack 'input_ids'"),
+        (
+            lambda tokenizer: tokenizer.pad({"input_ids": [[1]], "labels": [1, 2]}),
+            bpejit.OptionError,
+            "'labels' and 'input_ids' differ",
+        ),
+        (
+            lambda tokenizer: setattr(tokenizer, "pad_token", "<pad>"),
+            bpejit.SpecialTokenError,
+            "pad_token is '<pad>', which is not in the vocabulary",
+        ),
+        (lambda tokenizer: setattr(tokenizer, "pad_token_id", 10**6), bpejit.SpecialTokenError, "pad_token_id is 1000000"),
+        (lambda tokenizer: tokenizer.add_special_tokens({"pad": "<s>"}), bpejit.OptionError, "no special token named 'pad'"),
+        (lambda tokenizer: tokenizer.get_special_tokens_mask([1]), bpejit.UnsupportedError, "already_has_special_tokens"),
+        (
+            lambda tokenizer: tokenizer("a", "b c", truncation="only_first", max_length=1),
+            bpejit.OptionError,
+            "that has 1; expected",
+        ),
+        (
+            lambda tokenizer: tokenizer("a b c", truncation="only_second", max_length=1),
+            bpejit.OptionError,
+            "without a text_pair",
+        ),
+        (lambda tokenizer: tokenizer.backend_tokenizer, bpejit.UnsupportedError, "there is no backend_tokenizer"),
+        (lambda tokenizer: tokenizer.apply_chat_template(CHAT), bpejit.OptionError, "there is no chat template"),
+        (lambda tokenizer: render(tokenizer, []), bpejit.OptionError, "the conversation is empty"),
+        (lambda tokenizer: render(tokenizer, ["x"]), bpejit.OptionError, "a message is 'x'; expected a dict"),
+        (
+            lambda tokenizer: render(tokenizer, MESSAGES, sanitize_control_tokens=True),
+            bpejit.UnsupportedError,
+            "sanitize_control_tokens",
+        ),
+        (
+            lambda tokenizer: render(tokenizer, MESSAGES, return_assistant_tokens_mask=True),
+            bpejit.UnsupportedError,
+            "assistant_tokens",
+        ),
+        (lambda tokenizer: render(tokenizer, MESSAGES, tools=[len]), bpejit.UnsupportedError, "expected a JSON schema"),
+        (lambda tokenizer: render(tokenizer, MESSAGES, documents=["x"]), bpejit.OptionError, "a document is 'x'"),
+        (lambda tokenizer: render(tokenizer, MESSAGES, chat_template="{{ 'x'"), bpejit.OptionError, "is not valid"),
+        (
+            lambda tokenizer: render(tokenizer, MESSAGES, chat_template="{{ raise_exception('no') }}"),
+            bpejit.OptionError,
+            "failed: no",
+        ),
+        (lambda tokenizer: render(tokenizer, MESSAGES, chat_template="{{ messages.append(1) }}"), bpejit.OptionError, "failed"),
+        (
+            lambda tokenizer: render(tokenizer, MESSAGES, chat_template="x", continue_final_message=True),
+            bpejit.OptionError,
+            "does not use",
+        ),
+        (
+            lambda tokenizer: render(tokenizer, MESSAGES, continue_final_message=True, add_generation_prompt=True),
+            bpejit.OptionError,
+            "both continue_final_message and add_generation_prompt",
+        ),
+        (lambda tokenizer: tokenizer.add_tokens("Ġa"), bpejit.UnsupportedError, "is how `tokenizer.json` writes the token"),
+        (lambda tokenizer: tokenizer.add_tokens([1]), bpejit.ArgumentTypeError, "a token is 1; expected a str"),
+        (lambda tokenizer: tokenizer("a").labels, AttributeError, "no 'labels'; it has input_ids, attention_mask"),
     ],
 )
-def test_what_is_refused(
-    call: Callable[[HuggingFaceTokenizer], Any], error: type[Exception], message: str, face: HuggingFaceTokenizer
+def test_invalid_arguments_are_refused(
+    call: Callable[[HuggingFaceTokenizer], Any], error: type[Exception], message: str, tokenizer: HuggingFaceTokenizer
 ) -> None:
     with pytest.raises(error, match=message):
-        call(face)
+        call(tokenizer)
 
 
-def test_no_room_for_the_template() -> None:
-    face = listed_tokenizer().as_hf(**NAMES, add_bos_token=True, add_eos_token=True)
+def test_max_length_shorter_than_template() -> None:
+    tokenizer = listed_tokenizer().as_hf(**NAMES, add_bos_token=True, add_eos_token=True)
     with pytest.raises(bpejit.OptionError, match="max_length is 1, and 2 special tokens are added"):
-        face("a", truncation=True, max_length=1)
-    assert face("a b", truncation=True, max_length=2).input_ids == [face.bos_token_id, face.eos_token_id]
+        tokenizer("a", truncation=True, max_length=1)
+    assert tokenizer("a b", truncation=True, max_length=2).input_ids == [tokenizer.bos_token_id, tokenizer.eos_token_id]
 
 
-def test_save_pretrained__where_transformers_cannot_read(tmp_path: Path) -> None:
+def test_save_pretrained__unsupported_by_transformers(tmp_path: Path) -> None:
     tokenizer = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], ["\udcff"])
     with pytest.raises(bpejit.OutputError, match=r"transformers cannot read .* not valid UTF-8; .* bpejit\.load"):
         tokenizer.as_hf().save_pretrained(tmp_path / "saved")
     assert bpejit.load(tmp_path / "saved").model == tokenizer.model
 
 
-def test_batches_and_faces_can_be_pickled(face: HuggingFaceTokenizer) -> None:
-    batch = face("a b")
+def test_batches_and_tokenizers_can_be_pickled(tokenizer: HuggingFaceTokenizer) -> None:
+    batch = tokenizer("a b")
     assert pickle.loads(pickle.dumps(batch)) == batch
     assert copy.deepcopy(batch).input_ids == batch.input_ids
-    other = pickle.loads(pickle.dumps(face))
+    other = pickle.loads(pickle.dumps(tokenizer))
     assert other("a b") == batch
-    assert other.pad_token == face.pad_token
-    assert repr(face).startswith("<bpejit.HuggingFaceTokenizer: ")
+    assert other.pad_token == tokenizer.pad_token
+    assert repr(tokenizer).startswith("<bpejit.HuggingFaceTokenizer: ")
 
 
-def test_torch(face: HuggingFaceTokenizer) -> None:
+def test_torch(tokenizer: HuggingFaceTokenizer) -> None:
     torch = pytest.importorskip("torch")
-    batch = face(["a", "b c"], padding=True, return_tensors="pt")
+    batch = tokenizer(["a", "b c"], padding=True, return_tensors="pt")
     assert batch.input_ids.dtype == torch.int64
-    assert face.batch_decode(batch.input_ids, skip_special_tokens=True) == ["a", "b c"]
-    assert isinstance(face.pad([{"input_ids": row} for row in batch.input_ids]).input_ids, torch.Tensor)
+    assert tokenizer.batch_decode(batch.input_ids, skip_special_tokens=True) == ["a", "b c"]
+    assert isinstance(tokenizer.pad([{"input_ids": row} for row in batch.input_ids]).input_ids, torch.Tensor)
+
+
+TEMPLATE = (
+    "{% for message in messages %}\n"
+    "    {{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' -}}\n"
+    "{% endfor %}\n"
+    "{% if tools %}{{ tools | tojson }}{% endif %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+MESSAGES = [{"role": "user", "content": " <b>&é</b> "}, {"role": "assistant", "content": "Yes", "tool_calls": None}]
+
+TEXT = "<|im_start|>user\n<b>&é</b><|im_end|>\n<|im_start|>assistant\nYes<|im_end|>\n"
+
+
+def render(tokenizer: HuggingFaceTokenizer, conversation: Any, **options: Any) -> Any:
+    pytest.importorskip("jinja2")
+    return tokenizer.apply_chat_template(conversation, **{"chat_template": TEMPLATE, "tokenize": False, **options})
+
+
+def test_chat_template(tokenizer: HuggingFaceTokenizer) -> None:
+    """Compare with texts rendered by transformers (see `tests/readers/test_interface.py`)."""
+    assert render(tokenizer, MESSAGES) == TEXT
+    assert render(tokenizer, MESSAGES, add_generation_prompt=True) == TEXT + "<|im_start|>assistant\n"
+    assert render(tokenizer, MESSAGES, continue_final_message=True) == TEXT.removesuffix("<|im_end|>\n")
+    assert render(tokenizer, [MESSAGES, MESSAGES[:1]]) == [TEXT, TEXT.partition("<|im_start|>a")[0]]
+    assert render(tokenizer, MESSAGES, tools=[{"name": "<é>"}]) == TEXT + '[{"name": "<é>"}]'
+    assert (
+        render(tokenizer, MESSAGES, chat_template="{{ eos_token }}{{ x }}{{ tools }}", x=[1, np.int64(2)]) == f"{END}[1, 2]None"
+    )
+    assert render(tokenizer, MESSAGES, chat_template="{{ x }}", x=object()) == "<object>"
+    assert tokenizer.chat_template is None
+    tokenizer.chat_template = TEMPLATE
+    assert tokenizer.apply_chat_template(MESSAGES) == tokenizer(TEXT, add_special_tokens=False)
+    assert tokenizer.apply_chat_template(MESSAGES, return_dict=False) == tokenizer.encode(TEXT, add_special_tokens=False)
+    batch = tokenizer.apply_chat_template(
+        [MESSAGES, MESSAGES[:1]], padding=True, return_tensors="np", max_length=9, truncation=True
+    )
+    assert batch.input_ids.shape == (2, 9)
+
+
+def test_chat_template__special_tokens_in_messages(tokenizer: HuggingFaceTokenizer) -> None:
+    ids = render(tokenizer, [{"role": "user", "content": END}], tokenize=True, return_dict=False)
+    assert ids.count(tokenizer.eos_token_id) == 1
+
+
+def test_chat_template__several_templates(tokenizer: HuggingFaceTokenizer) -> None:
+    tokenizer.chat_template = {"default": "d", "tool_use": "t"}
+    assert tokenizer.get_chat_template() == "d"
+    assert tokenizer.get_chat_template(tools=[]) == "t"
+    assert tokenizer.get_chat_template("tool_use") == "t"
+    assert tokenizer.get_chat_template("{{ x }}") == "{{ x }}"
+    tokenizer.chat_template = {"other": "o"}
+    with pytest.raises(bpejit.OptionError, match="none is named 'default'"):
+        tokenizer.get_chat_template()
+
+
+def test_chat_template__is_saved(tokenizer: HuggingFaceTokenizer, tmp_path: Path) -> None:
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert bpejit.load(tmp_path / "saved").as_hf().chat_template == TEMPLATE
+
+
+def test_missing_jinja(tokenizer: HuggingFaceTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(bpejit.UnsupportedError, match=r"pip install 'bpejit\[hf\]'"):
+        tokenizer.apply_chat_template(MESSAGES, chat_template="{# not cached #}")
+
+
+def test_add_tokens(tokenizer: HuggingFaceTokenizer, tmp_path: Path) -> None:
+    unchanged = listed_tokenizer()
+    count, text = len(tokenizer), "a<x> <|y|>"
+    before = tokenizer.encode(text)
+    assert tokenizer.add_tokens([]) == 0
+    assert tokenizer.add_tokens(["<x>", "<x>", "", AddedToken("<|y|>", lstrip=True)]) == 2
+    assert (len(tokenizer), tokenizer.vocab_size) == (count + 2, count)
+    assert tokenizer.encode(text) == [97, count, count + 1]
+    assert tokenizer.decode([97, count], skip_special_tokens=True) == "a<x>"
+    assert unchanged.encode(text) == before
+    assert tokenizer.added_tokens_encoder == {**unchanged.special_tokens, "<x>": count, "<|y|>": count + 1}
+    assert tokenizer.added_tokens_decoder[count + 1] == AddedToken("<|y|>", lstrip=True)
+    assert tokenizer.add_tokens("<x>") == 0
+    assert tokenizer.add_tokens("<x>", special_tokens=True) == 1
+    assert tokenizer.decode([97, count], skip_special_tokens=True) == "a"
+    assert tokenizer.add_special_tokens({"pad_token": "<pad>", "extra_special_tokens": ["<z>"]}) == 2
+    assert (tokenizer.pad_token_id, tokenizer.all_special_tokens[-1]) == (count + 2, "<z>")
+    assert pickle.loads(pickle.dumps(tokenizer)).encode(text) == tokenizer.encode(text)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert bpejit.load(tmp_path / "saved").encode(text) == tokenizer.encode(text)
+
+
+def test_vocab_size__added_tokens_outside_vocabulary() -> None:
+    content = hf.tokenizer_json(added=(hf.added_token("<a>"), hf.added_token("ab", special=False)))
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(content)).as_hf()
+    n_vocab = len(content["model"]["vocab"])
+    assert (tokenizer.vocab_size, len(tokenizer)) == (n_vocab, n_vocab + 1)
+
+
+def test_rows_of_unequal_length_as_arrays(tokenizer: HuggingFaceTokenizer) -> None:
+    batch = tokenizer(["a", "b c d"], return_tensors="np", return_offsets_mapping=True)
+    assert batch.input_ids.dtype == object
+    assert [row.tolist() for row in batch.input_ids] == tokenizer(["a", "b c d"]).input_ids
+    assert batch.offset_mapping[0].shape == (1, 2)
 
 
 def test_transformers_is_not_imported() -> None:
     code = """
 import sys, bpejit
-face = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], ["<s>"]).as_hf(bos_token="<s>", add_bos_token=True)
-assert face("a").input_ids == [256, 97]
+ours = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], ["<s>"]).as_hf(bos_token="<s>", add_bos_token=True)
+assert ours("a").input_ids == [256, 97]
 assert not {"transformers", "tokenizers", "torch"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT, timeout=600)

@@ -1,4 +1,4 @@
-"""`as_tiktoken` against tiktoken itself: every method, on published vocabularies and a small one."""
+"""Comparison of `as_tiktoken` with tiktoken: every method, on published vocabularies and a small one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import huggingface_helpers as hf
 import numpy as np
 import pytest
 from cli_helpers import ENVIRONMENT
+from compat_helpers import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
 from conftest import data_text, read_shared, small
-from face_helpers import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
 from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
 from bpejit.compat.tiktoken import Encoding
+from bpejit.formats.huggingface_reading import model_from_json
 
 choices = st.one_of(st.just("all"), st.frozensets(st.sampled_from([*CHAT, "<|endofprompt|>", "x"])))
 
 KINDS = (KeyError, OverflowError, TypeError, UnicodeDecodeError, UnicodeEncodeError, ValueError)
-"""The narrower before the wider: a UnicodeDecodeError is a ValueError."""
+"""Subclasses before their bases: a UnicodeDecodeError is a ValueError."""
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returns, or the kind of error it raises, as far as callers can tell the kinds apart."""
+    """Return the result of a call, or the type of the error that it raises."""
     try:
         return call()
     except KINDS as error:
@@ -94,12 +96,12 @@ def test_corpora(corpus: str, both: tuple[Encoding, Any]) -> None:
         assert ours.encode(part, allowed_special="all") == theirs.encode(part, allowed_special="all")
 
 
-def unstable(face: Any, text: str, **options: Any) -> Any:
-    stable, completions = face.encode_with_unstable(text, **options)
+def unstable(encoding: Any, text: str, **options: Any) -> Any:
+    stable, completions = encoding.encode_with_unstable(text, **options)
     return stable, sorted(completions)
 
 
-# The work grows with the number of tokens that begin like the end of the text: thousands for one letter.
+# The cost grows with the number of tokens that start with the end of the text: thousands for one letter.
 ENDS = [
     "hello fanta",
     "",
@@ -133,6 +135,52 @@ def test_encode_with_unstable__any_text(text: str, allowed: Any, disallowed: Any
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     options = {"allowed_special": allowed, "disallowed_special": disallowed}
     assert outcome(lambda: unstable(ours, text, **options)) == outcome(lambda: unstable(theirs, text, **options))
+
+
+parts = st.one_of(texts.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=4))
+
+
+@given(data=st.lists(parts, max_size=4).map(b"".join))
+def test_encode_bytes(data: bytes, both: tuple[Encoding, Any]) -> None:
+    ours, theirs = both
+    assert ours._encode_bytes(data) == theirs._encode_bytes(data)
+    if data:  # tiktoken panics
+        assert ours._encode_single_piece(data) == theirs._encode_single_piece(data)
+
+
+BYTES = [
+    b"",
+    b"\xff",
+    b"hello \xff",
+    b"  \xff",
+    b" \n \xff",
+    b"a\xffb",
+    b"don't\xe4\xb8",
+    END.encode() + b"\xff",
+    b" world\xff world",
+]
+
+
+@pytest.mark.parametrize("data", BYTES, ids=map(repr, BYTES))
+def test_encode_bytes__invalid_utf8(data: bytes, both: tuple[Encoding, Any]) -> None:
+    ours, theirs = both
+    assert ours._encode_bytes(data) == theirs._encode_bytes(data)
+
+
+@given(text=st.text(min_size=1, max_size=30))
+def test_private_methods_accept_text(text: str, both: tuple[Encoding, Any]) -> None:
+    ours, theirs = both
+    assert ours._encode_single_piece(text) == theirs._encode_single_piece(text)
+    assert ours._encode_only_native_bpe(text) == theirs._encode_only_native_bpe(text)
+
+
+def test_invalid_arguments_are_refused(ours: Encoding) -> None:
+    with pytest.raises(bpejit.UnsupportedError, match="`_core_bpe` is not available"):
+        ours._core_bpe  # noqa: B018
+    content = hf.tokenizer_json(normalizer={"type": "NFC"})
+    changing = bpejit.Tokenizer.from_model(model_from_json(content)).as_tiktoken()
+    with pytest.raises(bpejit.UnsupportedError, match="normalizes text before it splits it"):
+        changing._encode_bytes(b"\xff")
 
 
 @given(ids=st.lists(st.integers(0, 260), max_size=30), errors=st.sampled_from(["replace", "ignore", "strict"]))
@@ -175,7 +223,7 @@ def test_encode_single_token(token: str | bytes, both: tuple[Encoding, Any]) -> 
     assert outcome(lambda: ours.encode_single_token(token)) == outcome(lambda: theirs.encode_single_token(token))
 
 
-def test_what_it_is(both: tuple[Encoding, Any]) -> None:
+def test_properties(both: tuple[Encoding, Any]) -> None:
     ours, theirs = both
     for name in ("name", "eot_token", "n_vocab", "max_token_value", "special_tokens_set"):
         assert getattr(ours, name) == getattr(theirs, name), name
@@ -187,14 +235,14 @@ def test_what_it_is(both: tuple[Encoding, Any]) -> None:
         assert ours.is_special_token(number) == theirs.is_special_token(number)
 
 
-def test_no_end_of_text() -> None:
+def test_missing_end_of_text() -> None:
     with pytest.raises(KeyError):
         bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, []).as_tiktoken().eot_token  # noqa: B018
 
 
-def test_a_sequence_of_patterns() -> None:
+def test_sequence_of_patterns() -> None:
     tokenizer = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], pattern=(r"\d", r"\w+"))
-    with pytest.raises(bpejit.UnsupportedError, match="splits by 2 patterns"):
+    with pytest.raises(bpejit.UnsupportedError, match="splits by 2 patterns in sequence"):
         tokenizer.as_tiktoken()._pat_str  # noqa: B018
 
 
@@ -207,7 +255,7 @@ def test_every_public_method_has_tiktokens_signature() -> None:
         expected, found = (inspect.signature(method).parameters for method in (theirs, getattr(Encoding, name)))
         assert [(p.name, p.kind) for p in found.values()] == [(p.name, p.kind) for p in expected.values()], name
         for parameter in found.values():
-            # An empty frozenset stands for the empty set.
+            # An empty frozenset is equivalent to an empty set.
             assert parameter.default == expected[parameter.name].default, (name, parameter.name)
 
 
@@ -218,7 +266,7 @@ def test_copy_and_pickle(ours: Encoding) -> None:
         assert other.encode(text, allowed_special="all") == ours.encode(text, allowed_special="all")
 
 
-def test_errors_are_ours_as_well(ours: Encoding) -> None:
+def test_errors_are_subclasses_of_bpejit_error(ours: Encoding) -> None:
     with pytest.raises(bpejit.SpecialTokenError, match="endoftext"):
         ours.encode(END)
     with pytest.raises(bpejit.TokenIdError, match=r"no token with id 2000000 \(at position 1\); expected ids from") as caught:
@@ -230,8 +278,8 @@ def test_errors_are_ours_as_well(ours: Encoding) -> None:
 def test_tiktoken_is_not_imported() -> None:
     code = """
 import sys, bpejit
-face = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], ["<s>"]).as_tiktoken("name")
-assert face.decode(face.encode("a<s>", allowed_special="all")) == "a<s>"
+encoding = bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], ["<s>"]).as_tiktoken("name")
+assert encoding.decode(encoding.encode("a<s>", allowed_special="all")) == "a<s>"
 assert "tiktoken" not in sys.modules and "_tiktoken" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT, timeout=600)

@@ -1,4 +1,4 @@
-"""Sources and chunks: what is read, where it is cut, and that the pieces make the whole."""
+"""Tests of sources and chunks: what is read, where it is cut, and that the chunks are equivalent to the whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counts_of_chunks(chunks: list[Chunk], splitter: Splitter, *, normalize_newli
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
 
-def test_find_sources__files_globs_and_standard_input_in_order(tmp_path: Path) -> None:
+def test_find_sources__files_globs_and_stdin_in_order(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).write_bytes(name.encode())
     found = find_sources([str(tmp_path / "c.md"), "-", str(tmp_path / "*.txt")])
@@ -51,7 +51,7 @@ def test_find_sources__files_globs_and_standard_input_in_order(tmp_path: Path) -
     assert [source.size for source in found] == [4, None, 5, 5]
 
 
-def test_find_sources__a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
+def test_find_sources__file_name_with_glob_characters(tmp_path: Path) -> None:
     (tmp_path / "a[1].txt").write_bytes(b"x")
     assert [source.size for source in find_sources(tmp_path / "a[1].txt")] == [1]
 
@@ -63,10 +63,10 @@ def test_find_sources__a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> No
         (["missing.txt"], "`missing.txt`: No such file"),
         (["*.nothing"], r"no file matches the input `\*.nothing`"),
         (["."], "is a folder"),
-        (["-", "-"], "named twice"),
+        (["-", "-"], "listed twice"),
     ],
 )
-def test_find_sources__refuses(inputs: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_sources__invalid_inputs(inputs: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CorpusError, match=message):
         find_sources(inputs)
@@ -84,7 +84,7 @@ pieces = st.lists(
 
 @pytest.mark.parametrize("pattern", ["gpt2", "o200k"])
 @given(parts=pieces, chunk_bytes=st.integers(1, 40))
-def test_chunks_count_like_the_whole(
+def test_counts_of_chunks_equal_counts_of_text(
     pattern: str, parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = "".join(parts).encode()
@@ -100,7 +100,7 @@ def test_chunks_count_like_the_whole(
 
 
 @given(parts=pieces, chunk_bytes=st.integers(1, 40))
-def test_chunks_of_normalized_text_count_like_the_normalized_whole(
+def test_counts_of_chunks_with_normalized_newlines(
     parts: list[str], chunk_bytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = "".join(parts).encode()
@@ -112,7 +112,7 @@ def test_chunks_of_normalized_text_count_like_the_normalized_whole(
     assert counts_of_chunks(chunks, splitter, normalize_newlines=True) == counts_of(normal, splitter)
 
 
-def test_text_without_separators_is_cut_all_the_same(tmp_path: Path) -> None:
+def test_text_without_separators_is_cut(tmp_path: Path) -> None:
     data = data_text("prose.txt").replace(SPECIAL, b"")[: small(1_000_000, 20_000)]
     path = tmp_path / "prose.txt"
     path.write_bytes(data)
@@ -144,7 +144,7 @@ def test_pipe_chunks_equal_the_file(chunk_bytes: int, monkeypatch: pytest.Monkey
     assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
 
 
-def test_a_pattern_without_automaton_is_cut_behind_special_tokens_only(tmp_path: Path) -> None:
+def test_pattern_without_automaton_is_cut_after_special_tokens_only(tmp_path: Path) -> None:
     data = b"some words here <|endoftext|>" * 50 + b"the end"
     path = tmp_path / "text.txt"
     path.write_bytes(data)
@@ -156,20 +156,20 @@ def test_a_pattern_without_automaton_is_cut_behind_special_tokens_only(tmp_path:
     assert counts_of_chunks(chunks, splitter) == counts_of(data, splitter)
 
 
-def test_an_empty_file_has_no_chunks(tmp_path: Path) -> None:
+def test_empty_file_has_no_chunks(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.touch()
     assert list(Chunker(Splitter("gpt2")).chunks(find_sources(path))) == []
 
 
-def test_reading_a_file_that_became_shorter(tmp_path: Path) -> None:
+def test_file_truncated_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"0123456789")
-    with pytest.raises(CorpusError, match="ended at byte 10, expected at least 20 bytes"):
+    with pytest.raises(CorpusError, match="it ends at byte 10; expected at least 20 bytes"):
         ChunkReader().read(Chunk(str(path), 5, 20, 20, True))
 
 
-def test_reader_makes_room_for_a_long_chunk(tmp_path: Path) -> None:
+def test_reader_buffer_grows_for_long_chunk(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     data = np.random.default_rng(1).integers(0, 256, 5_000_000, dtype=np.uint8).tobytes()
     path.write_bytes(data)

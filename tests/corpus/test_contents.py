@@ -1,4 +1,4 @@
-"""Inputs that are no text are refused, and byte-order marks are said."""
+"""Tests of checks on input contents: binary files are refused, and byte order marks are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
 
 import bpejit
-from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, recognise_contents
+from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, recognize_contents
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = ("A quick brown fox; " * 40 + "\n").encode()
@@ -83,7 +83,7 @@ BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", BINARY)
-def test_what_is_no_text_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+def test_binary_files_are_refused(kind: str, tmp_path: Path) -> None:
     make, what = BINARY[kind]
     path = tmp_path / "input"
     path.write_bytes(make(tmp_path))
@@ -91,7 +91,7 @@ def test_what_is_no_text_is_refused_by_name(kind: str, tmp_path: Path) -> None:
         bpejit.train(path, vocab_size=257)
     assert f"the input `{path}` is " in str(caught.value)
     assert what in str(caught.value)
-    assert 'give `input_format="text"`' in str(caught.value)
+    assert 'pass `input_format="text"`' in str(caught.value)
     assert bpejit.train(path, vocab_size=257, input_format="text").vocab_size == 257
 
 
@@ -112,21 +112,21 @@ ENCODINGS = (
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_text_in_every_encoding_with_bytes_passes(encoding: str) -> None:
+def test_text_in_other_encodings_passes(encoding: str) -> None:
     for name in ("prose.txt", "cjk.txt", "code.txt"):
         text = data_text(name).decode()
         for start in range(0, min(len(text), 5000), 97):
             data = text[start : start + 300].encode(encoding, "ignore")
-            assert recognise_contents(data) is None, data
+            assert recognize_contents(data) is None, data
 
 
 def test_damaged_text_and_small_inputs_pass() -> None:
-    assert recognise_contents(b"") is None
+    assert recognize_contents(b"") is None
     assert all(
-        recognise_contents(bytes([first, second])) is None for first in range(0xC0) for second in range(256) if first != 0x1F
+        recognize_contents(bytes([first, second])) is None for first in range(0xC0) for second in range(256) if first != 0x1F
     )
-    assert recognise_contents(b"one\0two\0three\0" * 100) is None  # as `find -print0` writes it
-    assert recognise_contents(b"a\0" * 7) is None
+    assert recognize_contents(b"one\0two\0three\0" * 100) is None  # the output of `find -print0`
+    assert recognize_contents(b"a\0" * 7) is None
     for text in (
         "MZ is a name",
         "PARTS",
@@ -137,17 +137,17 @@ def test_damaged_text_and_small_inputs_pass() -> None:
         "%PDF is a format",
         "Rar!",
     ):
-        assert recognise_contents(text.encode()) is None
+        assert recognize_contents(text.encode()) is None
 
 
-def test_the_texts_of_the_repository_pass() -> None:
+def test_repository_texts_pass() -> None:
     for path in DATA.iterdir():
-        assert recognise_contents(path.read_bytes()[:HEAD_BYTES]) is None
+        assert recognize_contents(path.read_bytes()[:HEAD_BYTES]) is None
 
 
 @pytest.mark.parametrize("name", ["hard_bytes.bin", "hard.txt", "english.txt", "code.txt", "multilingual.txt"])
-def test_the_larger_corpora_pass(name: str) -> None:
-    assert recognise_contents(read_shared(f"corpora/{name}")[:HEAD_BYTES]) is None
+def test_large_corpora_pass(name: str) -> None:
+    assert recognize_contents(read_shared(f"corpora/{name}")[:HEAD_BYTES]) is None
 
 
 @pytest.fixture
@@ -172,18 +172,18 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_refuse_what_is_no_text(command: str, work: Path) -> None:
+def test_commands_refuse_binary_input(command: str, work: Path) -> None:
     result = invoke(*COMMANDS[command], "text", "text.gz")
     assert result.exit_code == 1
     assert "the input `text.gz` is compressed with gzip" in result.stderr
-    assert "or give `--input-format text` to take its bytes as they are" in result.stderr
+    assert "or pass `--input-format text` to use its bytes as they are" in result.stderr
     assert not (work / "t").exists()
     result = invoke(*COMMANDS[command], "text.gz", "--input-format", "text")
-    if command != "subword encode":  # whose vocabulary lacks most bytes
+    if command != "subword encode":  # its vocabulary lacks most bytes
         assert result.exit_code == 0, result.stderr
 
 
-def test_standard_input_is_looked_at_too(work: Path) -> None:
+def test_stdin_is_checked(work: Path) -> None:
     from cli_helpers import program
 
     for data, code in ((gzip.compress(TEXT), 1), (TEXT, 0)):
@@ -193,7 +193,7 @@ def test_standard_input_is_looked_at_too(work: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_named_pipe_is_looked_at_without_losing_a_byte(work: Path) -> None:
+def test_named_pipe_is_checked_without_losing_bytes(work: Path) -> None:
     os.mkfifo(work / "pipe")
     tokenizer = bpejit.load("tokenizer")
 
@@ -215,7 +215,7 @@ def test_a_named_pipe_is_looked_at_without_losing_a_byte(work: Path) -> None:
     assert encode(BYTE_ORDER_MARK + TEXT, strip_bom=True) == tokenizer.encode(TEXT)
 
 
-def test_training_skips_the_byte_order_mark_of_each_input_and_warns(work: Path) -> None:
+def test_training_skips_byte_order_marks_with_a_warning(work: Path) -> None:
     (work / "also").write_bytes(BYTE_ORDER_MARK + TEXT)
     with pytest.warns(bpejit.BpejitWarning, match="skipped the UTF-8 byte-order mark of `marked`, `also`") as caught:
         found = bpejit.train(["marked", "also", "text"], vocab_size=265, chunk_bytes=100)
@@ -227,7 +227,7 @@ def test_training_skips_the_byte_order_mark_of_each_input_and_warns(work: Path) 
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-def test_encoding_keeps_the_byte_order_mark_unless_told(engine: str, work: Path) -> None:
+def test_encoding_preserves_byte_order_mark_by_default(engine: str, work: Path) -> None:
     tokenizer = bpejit.load("tokenizer")
     report = tokenizer.encode_files(["marked", "text"], "a", engine=engine, chunk_bytes=100)
     assert tokenizer.decode_bytes(bpejit.open_tokens("a").ids) == BYTE_ORDER_MARK + TEXT + TEXT
@@ -237,20 +237,20 @@ def test_encoding_keeps_the_byte_order_mark_unless_told(engine: str, work: Path)
     assert (report.byte_order_marks, report.bytes) == (("marked",), 2 * len(TEXT))
 
 
-def test_commands_say_what_became_of_the_byte_order_mark(work: Path) -> None:
+def test_commands_report_byte_order_marks(work: Path) -> None:
     result = invoke("encode", "marked", "--out", "a")
     assert "note: the UTF-8 byte-order mark of `marked` was encoded" in result.stderr
     result = invoke("encode", "marked", "--out", "b", "--strip-bom")
-    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+    assert "note: the UTF-8 byte-order mark of `marked` was skipped" in result.stderr
     result = invoke("subword", "train", "marked", "--vocab-size", "30", "--out", "c")
-    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+    assert "note: the UTF-8 byte-order mark of `marked` was skipped" in result.stderr
     assert invoke("subword", "train", "text", "--vocab-size", "30", "--out", "plain").exit_code == 0
     assert (work / "c").read_bytes() == (work / "plain").read_bytes()
     result = invoke("subword", "encode", "marked", "--vocab", "c", "--out", "d", "--strip-bom")
-    assert "note: the UTF-8 byte-order mark of `marked` was left out" in result.stderr
+    assert "note: the UTF-8 byte-order mark of `marked` was skipped" in result.stderr
 
 
-def test_python_warns_of_a_small_vocabulary_and_the_command_notes_it_once(work: Path) -> None:
+def test_small_vocabulary_warns_once(work: Path) -> None:
     for train in (bpejit.train, lambda *args, **options: bpejit.train_bpe(*args, special_tokens=[], **options)):
         with pytest.warns(
             bpejit.BpejitWarning, match=r"nothing was left to merge after \d+ merges: .* instead of 9,000"

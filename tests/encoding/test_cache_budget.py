@@ -1,4 +1,4 @@
-"""The memory of encoders' caches: one budget for all of them, shared out fairly, which no id depends on."""
+"""Tests of the memory budget that all encoder caches share, which never affects ids."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ def restored() -> Iterator[None]:
 
 
 def words(n: int, seed: int = 0) -> bytes:
-    """Text of many different words, short and long."""
+    """Return a text of many distinct words, short and long."""
     return b" ".join(b"%d" % (number * 7919 + seed) * (1 + number % 7 // 3) for number in range(n))
 
 
-def held(workspace: Workspace) -> int:
-    """Bytes of a workspace's cache."""
-    return int(workspace.memory.slots.nbytes + workspace.memory.arena.nbytes)
+def cache_bytes_of(workspace: Workspace) -> int:
+    """Return the size in bytes of the cache of a workspace."""
+    return int(workspace.arrays.slots.nbytes + workspace.arrays.arena.nbytes)
 
 
 def make(encoder: Encoder, budget: Budget, n: int) -> list[Workspace]:
-    """Some workspaces of an encoder that has made none of their size before."""
+    """Return new workspaces of an encoder that has no released ones of their size."""
     encoder._seeded = {}
     return [encoder.new_workspace(cache_bytes=BASE, text_bytes=1 << 12, budget=budget) for _ in range(n)]
 
 
-@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
-def test_everything_is_counted_and_given_back(encoder: Encoder) -> None:
+@pytest.mark.compiled  # filling a cache in plain Python takes minutes
+def test_budget_is_reserved_and_released(encoder: Encoder) -> None:
     budget = Budget(64 << 20)
     workspaces = make(encoder, budget, 3)
     assert encoder._seeded_share is not None
     seeds = encoder._seeded_share.n_bytes
-    before = sum(map(held, workspaces))
+    before = sum(map(cache_bytes_of, workspaces))
     assert budget.used == seeds + before
     for workspace in workspaces:
         encoder.encode(words(20_000), workspace)
-        assert workspace.share.n_bytes == held(workspace)
-    assert sum(map(held, workspaces)) > before
-    assert budget.used == seeds + sum(map(held, workspaces))
+        assert workspace.share.n_bytes == cache_bytes_of(workspace)
+    assert sum(map(cache_bytes_of, workspaces)) > before
+    assert budget.used == seeds + sum(map(cache_bytes_of, workspaces))
     del workspace, workspaces[1:]
     gc.collect()
-    assert budget.used == seeds + held(workspaces[0])
+    assert budget.used == seeds + cache_bytes_of(workspaces[0])
     workspaces[0].shrink_cache()
     assert budget.used == seeds + BASE
     assert encoder.encode(b"123 123", workspaces[0]).size > 0
@@ -86,59 +86,59 @@ def test_ids_do_not_depend_on_the_budget(encoder: Encoder, limit: int) -> None:
             assert encoder.encode(texts[number % 2], workspace).tolist() == expected[number % 2]
             padded, size = padded_text(texts[0])
             assert encoder.encode_chunk(padded, size, size, True, workspace).tolist() == expected[0]
-    # Nobody has less than the least, however small the budget.
+    # Each cache has the minimum size, however small the budget.
     assert budget.used <= limit + LEAST_CACHE_BYTES * len(workspaces)
 
 
-@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
-def test_busy_caches_share_fairly(encoder: Encoder) -> None:
-    """One that came first has taken nearly all; when a second one needs room it gets its part."""
+@pytest.mark.compiled  # filling a cache in plain Python takes minutes
+def test_active_caches_share_evenly(encoder: Encoder) -> None:
+    """The first cache uses nearly the whole budget until a second one needs its share."""
     budget = Budget(4 << 20)
     first, second = make(encoder, budget, 2)
     text = words(200_000)
     expected = encoder.encode(text, first).tolist()
-    assert held(first) > budget.fair_part
+    assert cache_bytes_of(first) > budget.fair_share
     for _ in range(6):
         assert encoder.encode(text, second).tolist() == expected
         assert encoder.encode(text, first).tolist() == expected
     assert budget.used <= budget.limit
-    assert held(second) > 2 * BASE
+    assert cache_bytes_of(second) > 2 * BASE
 
 
-@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
-def test_an_arena_grows_only_for_what_is_written_to_it() -> None:
-    """Records are dropped where the ring was written over before it could grow; they count no more."""
+@pytest.mark.compiled  # filling a cache in plain Python takes minutes
+def test_arena_grows_only_for_records_written() -> None:
+    """Records that were overwritten before the ring could grow are dropped and no longer count."""
     workspace = Workspace(cache_bytes=BASE, cache_limit=None, text_bytes=1000, budget=Budget(1 << 26))
-    size = workspace.memory.arena.nbytes
-    workspace.progress[pretoken_cache.WRITTEN] = 3 * size
+    size = workspace.arrays.arena.nbytes
+    workspace.progress[pretoken_cache.ARENA_WRITTEN] = 3 * size
     workspace.grow_cache()
-    grown = workspace.memory.arena.nbytes
+    grown = workspace.arrays.arena.nbytes
     assert 4 * size <= grown <= 8 * size
     for _ in range(3):
         workspace.grow_cache()
-        assert workspace.memory.arena.nbytes == grown
-    workspace.progress[pretoken_cache.WRITTEN] += grown
+        assert workspace.arrays.arena.nbytes == grown
+    workspace.progress[pretoken_cache.ARENA_WRITTEN] += grown
     workspace.grow_cache()
-    assert workspace.memory.arena.nbytes > grown
+    assert workspace.arrays.arena.nbytes > grown
 
 
-def test_idle_caches_give_way(encoder: Encoder) -> None:
+def test_idle_caches_shrink(encoder: Encoder) -> None:
     budget = Budget(4 << 20)
     idle, busy = make(encoder, budget, 2)
     pool = Pool([idle])
     budget.add_pool(pool)
     text = words(200_000)
     encoder.encode(text, idle)
-    assert held(idle) > budget.fair_part
+    assert cache_bytes_of(idle) > budget.fair_share
     encoder.encode(text, busy)
-    assert held(busy) > 2 * BASE
-    assert held(idle) == BASE
+    assert cache_bytes_of(busy) > 2 * BASE
+    assert cache_bytes_of(idle) == BASE
     assert pool == [idle]
 
 
-@pytest.mark.compiled  # as plain Python it takes minutes to fill a cache
+@pytest.mark.compiled  # filling a cache in plain Python takes minutes
 def test_threads(encoder: Encoder) -> None:
-    """Sixteen at once stay within the budget at all times, and all give the same ids."""
+    """Sixteen threads stay within the budget at all times and return equal ids."""
     budget = Budget(16 * BASE + (2 << 20))
     text = words(30_000)
     expected = encoder.encode(text).tolist()
@@ -160,31 +160,31 @@ def test_threads(encoder: Encoder) -> None:
     assert not failed
     assert max(most) <= budget.limit
     assert encoder._seeded_share is not None
-    assert budget.used == encoder._seeded_share.n_bytes + sum(map(held, workspaces))
+    assert budget.used == encoder._seeded_share.n_bytes + sum(map(cache_bytes_of, workspaces))
 
 
-def test_tokenizers_share_the_budget_of_the_process(restored: None) -> None:
+def test_tokenizers_share_process_budget(restored: None) -> None:
     bpejit.set_encoding_cache_budget(np.int64(8 << 20))
     assert bpejit.get_encoding_cache_budget() == 8 << 20
     models = [make_model([(b"1", b"%d" % number)], ["<|s|>"]) for number in range(5)]
     tokenizers = [bpejit.Tokenizer.from_model(model) for model in models]
     text = words(small(100_000, 100))
     found = [tokenizer.encode_array(text).tolist() for tokenizer in tokenizers]
-    caches = sum(held(tokenizer._workspaces[0]) for tokenizer in tokenizers)
+    caches = sum(cache_bytes_of(tokenizer._codec._workspaces[0]) for tokenizer in tokenizers)
     assert caches <= 8 << 20
     bpejit.set_encoding_cache_budget(0)
-    assert {held(tokenizer._workspaces[0]) for tokenizer in tokenizers} == {LEAST_CACHE_BYTES}
+    assert {cache_bytes_of(tokenizer._codec._workspaces[0]) for tokenizer in tokenizers} == {LEAST_CACHE_BYTES}
     assert [tokenizer.encode_array(text).tolist() for tokenizer in tokenizers] == found
-    assert {held(tokenizer._workspaces[0]) for tokenizer in tokenizers} == {LEAST_CACHE_BYTES}
+    assert {cache_bytes_of(tokenizer._codec._workspaces[0]) for tokenizer in tokenizers} == {LEAST_CACHE_BYTES}
 
 
 @pytest.mark.parametrize("wrong", [-1, "1000", 1.5, None, True])
-def test_the_budget_must_be_a_number(wrong: object) -> None:
+def test_budget_must_be_a_number(wrong: object) -> None:
     with pytest.raises(bpejit.BpejitError, match="n_bytes is"):
         bpejit.set_encoding_cache_budget(wrong)  # type: ignore[arg-type]
 
 
-def test_the_environment_sets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_sets_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(budgets.VARIABLE, raising=False)
     assert Budget().limit == budgets.DEFAULT_BYTES
     monkeypatch.setenv(budgets.VARIABLE, "1000000")
@@ -196,7 +196,7 @@ def test_the_environment_sets_the_budget(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_process_can_use_the_budget_whatever_its_parent_was_doing() -> None:
+def test_budget_after_fork() -> None:
     budget = Budget(1 << 20)
     with budget._lock:
         budget.after_fork()
@@ -214,7 +214,7 @@ MEASURED = """
     def run(tokenizer, text):
         for _ in tokenizer.encode_array(text[:100]), tokenizer.encode_array(text):
             pass
-    def peak():  # the ru_maxrss of getrusage begins with that of the parent, which may be larger
+    def peak():  # ru_maxrss of getrusage is inherited from the parent, which may be larger
         lines = open("/proc/self/status", encoding="ascii").read().splitlines()
         return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
     before = peak()
@@ -228,13 +228,13 @@ MEASURED = """
 @pytest.mark.compiled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_of_a_process(request: pytest.FixtureRequest) -> None:
-    """Twelve workspaces of three tokenizers, which would take some hundred megabytes and more each for itself."""
+    """Twelve workspaces of three tokenizers stay within the budget; each alone would take over a hundred megabytes."""
     grown = []
     for limit in (4 << 20, 256 << 20):
         code = textwrap.dedent(MEASURED).format(tests=str(request.config.rootpath / "tests"), limit=limit)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         grown.append(int(done.stdout) << 10)
-    # Beside the caches each has its text and ids, some 15 MB, and the fixed memory of a workspace.
+    # Besides its cache, each has its text and ids, some 15 MB, and the fixed arrays of a workspace.
     assert grown[0] < (4 << 20) + 12 * (15 << 20)
     assert grown[1] > grown[0] + (64 << 20)

@@ -1,4 +1,4 @@
-"""The encoder against the plainest implementation: whole texts, batches, streams, chunks, decoding, memory."""
+"""Comparison of the encoder with a naive implementation: texts, batches, streams, chunks, decoding, memory."""
 
 from __future__ import annotations
 
@@ -6,45 +6,41 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
-import regex
 import tiktoken
 from conftest import JIT, data_text, small
-from encoding_helpers import FALLBACK, WORDS, make_model, merge_lists, naive_ids, ranked_models, texts
+from encoding_helpers import (
+    FALLBACK,
+    PATTERNS,
+    SMALL,
+    WORDS,
+    learned_model,
+    make_model,
+    merge_lists,
+    naive_ids,
+    ranked_models,
+    texts,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpejit.arrays import PretokenTable, padded_text
+from bpejit.arrays import padded_text
 from bpejit.encoding.cache_budget import Budget
-from bpejit.encoding.encoder import Encoder, text_to_bytes
+from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.splitting.presets import PRESETS
-from bpejit.training.merge_learner import learn_merges
 
-PATTERNS = {"gpt2": PRESETS["gpt2"], "o200k": PRESETS["o200k"], WORDS: WORDS, FALLBACK: FALLBACK}
 SPECIALS = ["<|s|>", "<|s|><|t|>", "ab", "aba", "あ0"]
-SMALL = {"cache_bytes": 1 << 10, "cache_limit": 1 << 10, "text_bytes": 48}
-"""A workspace that is too small for nearly everything: all that is done when space runs out is done often."""
 
 special_texts = st.lists(
     st.one_of(texts, st.sampled_from([token.encode() for token in SPECIALS] + [b"<|s|", b"<|t|>"])), max_size=8
 ).map(b"".join)
-
-
-def learned_model(text: bytes, n_merges: int, pattern: str = "gpt2", specials: list[str] | None = None) -> Model:
-    """A model that was trained on a text."""
-    words = regex.findall(PATTERNS[pattern], text.decode("utf-8", "ignore"))
-    table = PretokenTable.from_counts(dict(Counter(word.encode() for word in words)))
-    merges = learn_merges(table, n_merges)
-    tokens = merges.token_bytes()
-    pairs = zip(merges.left.tolist(), merges.right.tolist(), strict=True)
-    return make_model([(tokens[left], tokens[right]) for left, right in pairs], specials, pattern=pattern)
 
 
 @pytest.fixture(scope="module")
@@ -52,48 +48,48 @@ def prose() -> Encoder:
     return Encoder(learned_model(data_text("prose.txt")[: small(400_000, 4_000)], small(2_000, 60), specials=["<|endoftext|>"]))
 
 
-def cut(data: bytes | str, places: list[int]) -> list:
-    borders = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:stop] for start, stop in pairwise(borders)]
+def cut(data: bytes | str, cuts: list[int]) -> list:
+    bounds = [0, *sorted(position % (len(data) + 1) for position in cuts), len(data)]
+    return [data[start:stop] for start, stop in pairwise(bounds)]
 
 
-# ---- against the plainest implementation ---------------------------------------------------------------------------
+# ---- comparison with the naive implementation ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@given(merges=merge_lists(), data=special_texts, places=st.lists(st.integers(0, 2000), max_size=8))
-def test_everything_equals_the_plainest_encoder(pattern, merges, data, places):
+@given(merges=merge_lists(), data=special_texts, cuts=st.lists(st.integers(0, 2000), max_size=8))
+def test_all_methods_match_naive_encoder(pattern, merges, data, cuts):
     model = make_model(merges, SPECIALS, pattern=pattern, step=3)
     expected = naive_ids(model, data, PATTERNS[pattern])
     encoder = Encoder(model)
     workspace = encoder.new_workspace(**SMALL)
-    for _ in range(2):  # the second time from the cache
+    for _ in range(2):  # the second time, from the cache
         ids = encoder.encode(data, workspace)
         assert ids.dtype == np.uint32
         assert ids.tolist() == expected
         stream = encoder.stream(workspace)
-        pieces = [stream.feed(piece) for piece in cut(data, places)]
+        pieces = [stream.feed(piece) for piece in cut(data, cuts)]
         assert np.concatenate([*pieces, stream.finish()]).tolist() == expected
     assert encoder.decode(expected) == data
     assert encoder.decode(ids) == data
 
 
 @given(model=ranked_models(), data=special_texts)
-def test_ranked_models_equal_the_plainest_encoder_and_tiktoken(model, data):
+def test_ranked_models_match_naive_encoder_and_tiktoken(model, data):
     expected = naive_ids(model, data, PRESETS["gpt2"])
     encoder = Encoder(model)
     workspace = encoder.new_workspace(**SMALL)
     for _ in range(2):
         assert encoder.encode(data, workspace).tolist() == expected
     theirs = tiktoken.Encoding(
-        "theirs", pat_str=PRESETS["gpt2"], mergeable_ranks=model.ids, special_tokens=model.special_tokens
+        "theirs", pat_str=PRESETS["gpt2"], mergeable_ranks=dict(model.ids), special_tokens=dict(model.special_tokens)
     )
     text = data.decode("utf-8", "ignore")
     assert encoder.encode(text.encode(), workspace).tolist() == theirs.encode(text, allowed_special="all")
 
 
 @given(merges=merge_lists(), extra=st.sets(texts.filter(lambda text: len(text) > 1), max_size=12), data=texts)
-def test_ignore_merges__a_pretoken_that_is_a_token_stays_whole(merges, extra, data):
+def test_ignore_merges__pretoken_equal_to_a_token(merges, extra, data):
     model = make_model(merges)
     unmerged = {1000 + number: token for number, token in enumerate(sorted(extra - model.ids.keys()))}
     model = Model(tokens=model.tokens | unmerged, merges=merges, ignore_merges=True)
@@ -105,7 +101,7 @@ def test_ignore_merges__a_pretoken_that_is_a_token_stays_whole(merges, extra, da
         assert encoder.encode(data, workspace).tolist() == expected
 
 
-def test_a_vocabulary_of_characters_lacks_the_bytes_that_no_text_has():
+def test_character_vocabulary_without_unused_bytes():
     tokens = {byte: bytes([byte]) for byte in range(256) if byte not in NEVER_IN_UTF8}
     encoder = Encoder(Model(tokens=tokens, merges=[]))
     text = "naïve 語 \U0010ffff".encode()
@@ -119,12 +115,12 @@ def test_a_vocabulary_of_characters_lacks_the_bytes_that_no_text_has():
         Model(tokens=tokens, merges=[])
 
 
-def test_a_ranked_model_has_no_merges():
+def test_ranked_model_has_no_merges():
     with pytest.raises(TokenizerFormatError, match="a ranked model has 1 merges; expected none"):
         Model(tokens={**{b: bytes([b]) for b in range(256)}, 256: b"ab"}, merges=[(b"a", b"b")], ranked=True)
 
 
-def test_the_kind_of_merging_is_part_of_the_hash():
+def test_hash_depends_on_merge_algorithm():
     tokens = {byte: bytes([byte]) for byte in range(256)}
     kinds = [{}, {"ranked": True}, {"ignore_merges": True}]
     assert len({Model(tokens=tokens, merges=[], **kind).sha256 for kind in kinds}) == 3
@@ -145,19 +141,19 @@ def test_real_text(name, pattern):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_come_back(data):
+def test_round_trip_of_any_bytes(data):
     encoder = Encoder(make_model([(b"a", b"b")]))
     assert encoder.decode(encoder.encode(data)) == data
 
 
-def test_every_two_bytes_come_back(prose):
+def test_round_trip_of_byte_pairs(prose):
     data = b"".join(bytes([a, b]) for a in range(256) for b in range(0, 256, small(1, 50)))
     assert prose.decode(prose.encode(data)) == data
 
 
 @pytest.mark.parametrize("length", [15, 16, 17, 255, 256, 257, small(100_000, 700)])
 def test_long_runs(length):
-    """Powers of two of one letter, so the ids are known without an encoder."""
+    """Tokens are powers of two of one letter, so the expected ids are known."""
     sizes = [1, 2, 4, 8, 16, 32, 64]
     model = make_model([(b"a" * size, b"a" * size) for size in sizes[:-1]])
     encoder = Encoder(model)
@@ -170,7 +166,7 @@ def test_long_runs(length):
         assert encoder.encode(b"a" * length, workspace).tolist() == expected
 
 
-def test_a_token_longer_than_all_scratch_space():
+def test_token_longer_than_scratch_space():
     sizes = [2**power for power in range(small(14, 9))]
     model = make_model([(b"a" * size, b"a" * size) for size in sizes])
     encoder = Encoder(model)
@@ -179,14 +175,14 @@ def test_a_token_longer_than_all_scratch_space():
     assert encoder.encode(data).tolist() == [model.ids[b"a" * (2 * sizes[-1])]] * 3 + [model.ids[b"a"]]
 
 
-def test_tokens_that_their_own_bytes_do_not_give():
-    """The cache begins with what the merges make of each token, which here is not that token."""
+def test_tokens_unreachable_by_merges():
+    """The cache is initialized with the ids of each token, here several of them."""
     model = make_model([(b"b", b"c"), (b"a", b"b"), (b"ab", b"c")])
     encoder = Encoder(model)
     assert encoder.encode(b"abc").tolist() == [model.ids[b"a"], model.ids[b"bc"]]
 
 
-def test_two_merges_that_make_the_same_token():
+def test_two_merges_into_one_token():
     model = make_model([(b"a", b"b"), (b"b", b"c"), (b"a", b"bc"), (b"ab", b"c"), (b"abc", b"d")])
     encoder = Encoder(model)
     assert encoder.encode(b"abcd").tolist() == [model.ids[b"abcd"]]
@@ -213,26 +209,26 @@ def test_many_special_tokens():
     assert encoder.encode("".join(specials).encode()).tolist() == list(model.special_tokens.values())
 
 
-# ---- pieces --------------------------------------------------------------------------------------------------------
+# ---- streams -------------------------------------------------------------------------------------------------------
 
 
 @given(st.text(alphabet="ab あ😀\ud83d\ude00é", max_size=60), st.lists(st.integers(0, 99), max_size=6))
-def test_stream__strings_with_surrogates_anywhere(text, places):
+def test_stream__surrogates(text, cuts):
     encoder = Encoder(make_model([(b"\xf0", b"\x9f")], ["ab"]))
-    expected = encoder.encode(text_to_bytes(text)).tolist()
+    expected = encoder.encode(encode_utf8(text)).tolist()
     stream = encoder.stream()
-    pieces = [stream.feed(piece) for piece in cut(text, places)]
+    pieces = [stream.feed(piece) for piece in cut(text, cuts)]
     assert np.concatenate([*pieces, stream.finish()]).tolist() == expected
 
 
 def test_stream__one_byte_at_a_time(prose):
     data = data_text("prose.txt")[: small(20_000, 500)] + "日本 <|endoftext|>\r\n".encode()
     stream = prose.stream(prose.new_workspace(**SMALL))
-    pieces = [stream.feed(data[place : place + 1]) for place in range(len(data))]
+    pieces = [stream.feed(data[position : position + 1]) for position in range(len(data))]
     assert np.concatenate([*pieces, stream.finish()]).tolist() == prose.encode(data).tolist()
 
 
-def test_stream__a_second_text_after_the_first(prose):
+def test_stream__second_text(prose):
     stream = prose.stream()
     for text in (b"the end", b"s of", b""):
         first = stream.feed(text)
@@ -246,7 +242,7 @@ def test_stream__bytes_and_strings_mixed(prose):
     assert np.concatenate([*pieces, stream.finish()]).tolist() == expected.tolist()
 
 
-def test_stream__a_long_string_in_little_memory(prose):
+def test_stream__long_string_in_little_memory(prose):
     text = "the quick brown fox " * small(100_000, 50)
     workspace = prose.new_workspace()
     sizes = [ids.size for ids in prose.stream(workspace).blocks(text, final=True)]
@@ -254,25 +250,25 @@ def test_stream__a_long_string_in_little_memory(prose):
     assert max(sizes) <= workspace.text_bytes
 
 
-def test_stream__a_long_pretoken_in_small_pieces_is_linear(prose):
-    """Each byte is split once: the positions that the splitter was asked for say so, not a clock."""
+def test_stream__long_pretoken_in_small_pieces_is_linear(prose):
+    """Each byte is split once, according to the positions passed to the splitter."""
     workspace = prose.new_workspace(text_bytes=256)
     stream = prose.stream(workspace)
     n_pieces = small(2_000, 40)
     ids = [stream.feed(b"abcdefgh" * 4) for _ in range(n_pieces)]
     assert sum(block.size for block in ids) == 0
-    assert workspace.text_room < 4 * 32 * n_pieces
+    assert workspace.text_capacity < 4 * 32 * n_pieces
     ids.append(stream.finish())
-    assert workspace.text_room == 256
+    assert workspace.text_capacity == 256
     assert prose.decode(np.concatenate(ids)) == b"abcdefgh" * 4 * n_pieces
 
 
-def test_stream__a_pattern_by_regex_waits_for_special_tokens():
+def test_stream__regex_pattern_waits_for_special_tokens():
     model = make_model([(b"a", b"b")], ["<|s|>", "<|s|>x"], pattern=FALLBACK)
     encoder = Encoder(model)
     stream = encoder.stream()
     assert stream.feed(b"ab ab").size == 0
-    assert stream.feed(b"<|s|>").size == 0  # it may become the longer one
+    assert stream.feed(b"<|s|>").size == 0  # it may become the longer token
     assert encoder.decode(stream.feed(b"ab")) == b"ab ab<|s|>"
     assert encoder.decode(stream.finish()) == b"ab"
 
@@ -280,7 +276,7 @@ def test_stream__a_pattern_by_regex_waits_for_special_tokens():
 # ---- chunks and batches --------------------------------------------------------------------------------------------
 
 
-def test_encode_chunk__all_chunks_are_the_text(prose):
+def test_encode_chunk__chunks_match_whole_text(prose):
     data = data_text("prose.txt")[: small(200_000, 3_000)]
     expected = prose.encode(data).tolist()
     text, length = padded_text(data)
@@ -289,8 +285,8 @@ def test_encode_chunk__all_chunks_are_the_text(prose):
     encoded: list[int] = []
     start, step = 0, small(5_000, 400)
     while start < length:
-        place = prose.splitter.find_cut(text, min(start + step, length), length, length)
-        end = place if place > 0 else length
+        position = prose.splitter.find_cut(text, min(start + step, length), length, length)
+        end = position if position > 0 else length
         stop = min(end + 20, length)
         part, _ = padded_text(data[start:stop])
         encoded += prose.encode_chunk(part, end - start, stop - start, end == length, workspace).tolist()
@@ -298,7 +294,7 @@ def test_encode_chunk__all_chunks_are_the_text(prose):
     assert encoded == expected
 
 
-def test_encode_chunk__more_ids_than_planned():
+def test_encode_chunk__more_ids_than_estimated():
     encoder = Encoder(make_model([], pattern=WORDS))
     data = bytes(range(256)) * small(400, 3)
     text, length = padded_text(data)
@@ -306,7 +302,7 @@ def test_encode_chunk__more_ids_than_planned():
     assert encoder.decode(encoder.encode_chunk(text, length, length, True, workspace)) == data
 
 
-def test_encode_chunk__a_pattern_by_regex():
+def test_encode_chunk__regex_pattern():
     model = make_model([(b"a", b"b")], ["<|s|>"], pattern=FALLBACK)
     encoder = Encoder(model)
     data = b"ab aab <|s|>b"
@@ -340,23 +336,23 @@ def test_threads_share_an_encoder(prose):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
-def test_encode__any_bytes_like(prose, kind):
+def test_encode__bytes_like_objects(prose, kind):
     for data in (b"the end", b"the end " * 50):
         workspace = prose.new_workspace(**SMALL)
         assert prose.encode(kind(data), workspace).tolist() == prose.encode(data).tolist()
 
 
 def test_text_to_bytes():
-    assert text_to_bytes("aé😀") == "aé😀".encode()
-    assert text_to_bytes("\ud83d\ude00") == "😀".encode()
-    assert text_to_bytes("a\udc80b\ud83d") == "a�b�".encode()
+    assert encode_utf8("aé😀") == "aé😀".encode()
+    assert encode_utf8("\ud83d\ude00") == "😀".encode()
+    assert encode_utf8("a\udc80b\ud83d") == "a�b�".encode()
 
 
 # ---- decoding ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, object])
-def test_decode__any_integers(dtype):
+def test_decode__integer_dtypes(dtype):
     model = make_model([])
     encoder = Encoder(model)
     ids = [model.ids[b"h"], model.ids[b"i"]]
@@ -368,7 +364,7 @@ def test_decode__any_integers(dtype):
 
 
 @pytest.mark.parametrize("number", [-1, 2, 766, 2**31, 2**32 + 3, 2**63, 2**64, -(2**70)])
-def test_decode__names_the_id_and_its_position(number):
+def test_decode__reports_invalid_id_and_position(number):
     encoder = Encoder(make_model([], step=3))
     dtype = None if abs(number) < 2**63 else object
     for ids in ([3, 0, number, -7], np.array([3, 0, number, -7], dtype=dtype)):
@@ -378,12 +374,12 @@ def test_decode__names_the_id_and_its_position(number):
 
 
 @pytest.mark.parametrize("wrong", [[1.5], ["a"], [None], [[1, 2], [3]], np.zeros((2, 2), int), np.zeros(3)])
-def test_decode__refuses_what_is_no_integer(wrong):
+def test_decode__non_integers_are_refused(wrong):
     with pytest.raises(TokenIdError, match="whole numbers"):
         Encoder(make_model([])).decode(wrong)
 
 
-def test_encoder__refuses_an_id_that_is_too_large():
+def test_encoder__too_large_id_is_refused():
     tokens = {number: bytes([number]) for number in range(256)}
     with pytest.raises(TokenizerFormatError, match="1073741824"):
         Encoder(Model(tokens, [], {"<|s|>": 1 << 30}))
@@ -393,14 +389,14 @@ def test_encoder__refuses_an_id_that_is_too_large():
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
-def test_workspace__does_not_grow(prose):
-    """A cache of any size encodes any amount of text."""
+def test_workspace__size_is_constant(prose):
+    """A cache of fixed size encodes any amount of text."""
     workspace = prose.new_workspace(cache_bytes=1 << 10, cache_limit=1 << 10)
-    sizes = [array.nbytes for array in workspace.memory]
+    sizes = [array.nbytes for array in workspace.arrays]
     data = b" ".join(b"%d" % (number * 7919 % 10007) for number in range(small(50_000, 2_000)))
     assert prose.decode(prose.encode(data, workspace)) == data
-    assert [array.nbytes for array in workspace.memory] == sizes
-    assert workspace.progress[pretoken_cache.WIPES] > 0
+    assert [array.nbytes for array in workspace.arrays] == sizes
+    assert workspace.progress[pretoken_cache.CLEARS] > 0
 
 
 LIMITED = """
@@ -432,8 +428,8 @@ LIMITED = """
 @pytest.mark.compiled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc and a limit on the address space")
 @pytest.mark.parametrize("limit", ["total + 1_000_000", "resident"])
-def test_stream__needs_no_memory(limit, request):
-    """With the address space capped just above its present size, and even where no new page may be mapped at all."""
+def test_stream__allocates_no_memory(limit, request):
+    """Limit the address space to just above its current size, or forbid new mappings altogether."""
     code = textwrap.dedent(LIMITED).format(tests=str(request.config.rootpath / "tests"), limit=limit)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -441,26 +437,26 @@ def test_stream__needs_no_memory(limit, request):
     assert int(done.stdout) > 100_000
 
 
-def test_the_cache_grows_with_what_long_texts_use(prose):
-    """By doubling, up to the limit; the ids stay the same, whether what was in the cache before is kept or forgotten."""
+def test_cache_grows_with_long_texts(prose):
+    """The cache doubles up to its limit, and ids do not change, whether or not its entries are preserved."""
     words = [f"{number:x}" * (1 + number % 9) for number in range(small(20_000, 300))]
     text = " ".join(words).encode()
     expected = prose.encode(text).tolist()
     limit = 1 << 19
     size = small(1 << 12, 1 << 9)
     workspace = prose.new_workspace(cache_bytes=1 << 15, cache_limit=limit, text_bytes=size, budget=Budget(1 << 30))
-    before = workspace.memory.slots.size, workspace.memory.arena.size
+    before = workspace.arrays.slots.size, workspace.arrays.arena.size
     for _ in range(3):
         assert prose.encode(text, workspace).tolist() == expected
-    after = workspace.memory.slots.size, workspace.memory.arena.size
+    after = workspace.arrays.slots.size, workspace.arrays.arena.size
     assert after[0] > before[0]
     assert after[1] > before[1]
-    assert workspace.memory.slots.nbytes + workspace.memory.arena.nbytes <= limit
+    assert workspace.arrays.slots.nbytes + workspace.arrays.arena.nbytes <= limit
 
 
-def test_a_stream_lets_the_cache_grow_only_when_asked(prose):
+def test_stream_cache_grows_only_on_request(prose):
     text = b" ".join(b"%d" % number for number in range(small(20_000, 500)))
     workspace = prose.new_workspace(cache_bytes=1 << 15)
-    before = workspace.memory.slots.size
+    before = workspace.arrays.slots.size
     prose.stream(workspace).feed(text)
-    assert workspace.memory.slots.size == before
+    assert workspace.arrays.slots.size == before

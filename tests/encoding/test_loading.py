@@ -1,4 +1,4 @@
-"""What is worked out about the tokens of a vocabulary when it is loaded, and that the work does not grow with their number."""
+"""Tests of the tables computed from a vocabulary when it is loaded, and of their cost."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.encoding import encoder as encoding
-from bpejit.encoding.encoder_tables import make_whole
+from bpejit.encoding import kernel_runner
+from bpejit.encoding.encoder_tables import make_whole_tokens
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.model import Model
 
 
 def unreachable_tokens(model: Model) -> set[bytes]:
-    """The tokens that the merges do not make of their own bytes, by the twin of the kernel."""
+    """Return the tokens that their merges do not produce, according to the twin of the kernel."""
     rules, ids = naive_rules(model)
     return {token for token in model.tokens.values() if len(naive.encode_pretoken(token, rules, ids)) > 1}
 
 
 def whole_tokens(encoder: encoding.Encoder) -> dict[bytes, int]:
-    """What the table of whole tokens holds."""
-    pool = encoder.tables.whole_pool.tobytes()
-    rows = encoder.tables.whole.reshape(-1, kernels.WHOLE_WORDS).tolist()
-    return {pool[place >> 32 :][: place & 0xFFFF_FFFF]: token_id for _, place, token_id in rows if place}
+    """Return the entries of the table of whole tokens."""
+    pool = encoder.tables.whole_token_pool.tobytes()
+    rows = encoder.tables.whole_tokens.reshape(-1, kernels.WHOLE_WORDS).tolist()
+    return {pool[entry >> 32 :][: entry & 0xFFFF_FFFF]: token_id for _, entry, token_id in rows if entry}
 
 
 @given(ranked_models(), st.sampled_from([1, 7, 1 << 24]))
 def test_unreachable_tokens(model: Model, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "_TOKEN_BYTES_AT_ONCE", at_once)
+        patch.setattr(encoding, "_TOKEN_BYTES_PER_CALL", at_once)
         encoder = encoding.Encoder(model)
     assert whole_tokens(encoder) == {token: model.ids[token] for token in unreachable_tokens(model)}
 
 
-def test_unreachable_tokens_with_bytes_that_have_no_token() -> None:
+def test_unreachable_tokens_without_some_bytes() -> None:
     tokens = [*(bytes([byte]) for byte in range(0xF5)), b"\xff\xfe\xfd", b"a\xff", b"ab", b"abcd"]
     tokens = [token for token in tokens if token not in (b"\xc0", b"\xc1")]
     model = Model(dict(enumerate(tokens)), [], ranked=True)
@@ -53,20 +54,20 @@ def test_each_whole_token_is_found() -> None:
     assert whole_tokens(encoder) == {token: model.ids[token] for token in strings}
     encoded = encoder.encode_pretokens(strings, encoder.new_workspace(cache_bytes=1 << 16))
     assert [ids.tolist() for ids in encoded] == [[model.ids[token]] for token in strings]
-    # However the slots collide, each token lies behind taken slots only.
-    whole, _ = make_whole(model, strings)
+    # However the slots collide, the probe sequence of each token has no free slot.
+    whole, _ = make_whole_tokens(model, strings)
     taken = whole.reshape(-1, kernels.WHOLE_WORDS)[:, 1] != 0
     assert np.count_nonzero(taken) == len(strings)
 
 
-def test_number_of_kernel_calls_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_kernel_calls_is_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    run = encoding.encode_text
-    monkeypatch.setattr(encoding, "encode_text", lambda *args: calls.append(1) or run(*args))
+    run = kernel_runner.encode_text
+    monkeypatch.setattr(kernel_runner, "encode_text", lambda *args: calls.append(1) or run(*args))
     chance = random.Random(1)
     counts = []
     for size in (100, small(20_000, 400)):
-        # Half of them no merges can make.
+        # Half of them are unreachable by merges.
         longer = {bytes(chance.choices(b"abcdefgh", k=chance.randint(2, 9))) for _ in range(size)}
         calls.clear()
         encoding.Encoder(Model(dict(enumerate([*(bytes([byte]) for byte in range(256)), *longer])), [], ranked=True))

@@ -1,4 +1,4 @@
-"""Where tokens lie in their text: against the plainest way to find out, `tokenizers`, and tiktoken."""
+"""Comparison of token offsets with a naive implementation, `tokenizers`, and tiktoken."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import huggingface_helpers as hf
 import numpy as np
 import pytest
+from compat_helpers import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
 from conftest import data_text, read_shared, small
-from face_helpers import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import awkward_bytes
 
 import bpejit
-from bpejit.encoding.encoder import text_to_bytes
-from bpejit.encoding.offsets import character_starts, prepared_offsets
-from bpejit.formats.huggingface import pre_tokenizer, tokenizer_json
+from bpejit.encoding.offsets import character_starts, pipeline_offsets
+from bpejit.encoding.utf8 import encode_utf8
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
+from bpejit.formats.huggingface_writing import pre_tokenizer, tokenizer_json
 from bpejit.model import Model
-from bpejit.normalization import Preparer
+from bpejit.normalization import TextPipeline
 
 Ranges = list[tuple[int, int]]
 
 
 def naive_ranges(characters: list[int], lengths: list[int]) -> Ranges:
-    """Ranges of tokens in a string whose character `i` has `characters[i]` bytes, byte by byte."""
+    """Return the ranges of tokens in a string whose character `i` has `characters[i]` bytes, byte by byte."""
     owners = [number for number, width in enumerate(characters) for _ in range(width)]
     ranges = []
     start = 0
@@ -62,17 +62,17 @@ def test_text(text: str, tokenizer: bpejit.Tokenizer) -> None:
 
 @given(text=texts)
 def test_surrogates(text: str, tokenizer: bpejit.Tokenizer) -> None:
-    """A lone one has the three bytes of U+FFFD; a pair is one character of two places."""
+    """A lone surrogate has the three bytes of U+FFFD; a pair is one character with two string indices."""
     found = tokenizer.encode_with_offsets(text)
-    assert (found.byte_ends[-1] if len(found.ids) else 0) == len(text_to_bytes(text))
+    assert (found.byte_ends[-1] if len(found.ids) else 0) == len(encode_utf8(text))
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    places, place = [0], 0
+    indices, index = [0], 0
     for character in joined:
-        place += 2 if character >= "\U00010000" and text[place] != character else 1
-        places.append(place)
-    assert place == len(text)
+        index += 2 if character >= "\U00010000" and text[index] != character else 1
+        indices.append(index)
+    assert index == len(text)
     lengths = [len(tokenizer.vocab[number]) for number in found.ids.tolist()]
-    expected = [(places[a], places[b]) for a, b in naive_ranges([len(c.encode()) for c in joined], lengths)]
+    expected = [(indices[a], indices[b]) for a, b in naive_ranges([len(c.encode()) for c in joined], lengths)]
     assert pairs(found.char_starts, found.char_ends) == expected
 
 
@@ -102,7 +102,7 @@ def from_tokenizers(theirs: Any, text: str) -> tuple[list[int], Ranges]:
 
 @pytest.fixture(scope="module")
 def listed() -> tuple[bpejit.Tokenizer, Any]:
-    """A model with a list of merges, and the same in `tokenizers`."""
+    """Return a model with a list of merges, and its equivalent in `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = listed_tokenizer()
     return tokenizer, tokenizers.Tokenizer.from_buffer(tokenizer_json(tokenizer.model, pre_tokenizer(tokenizer.model)))
@@ -134,7 +134,7 @@ def test_tokenizers_with_gpt2(shared_data: Path) -> None:
     assert (found.ids.tolist(), pairs(found.char_starts, found.char_ends)) == from_tokenizers(theirs, text)
 
 
-# ---- text that a preparation changes -----------------------------------------------------------------------------------
+# ---- text changed by a pipeline -----------------------------------------------------------------------------------
 
 
 def prepared(**parts: Any) -> bpejit.Tokenizer:
@@ -142,7 +142,7 @@ def prepared(**parts: Any) -> bpejit.Tokenizer:
 
 
 def located(tokenizer: bpejit.Tokenizer, text: str | bytes) -> list[tuple[str, int, int]]:
-    """Each token as it stands in the text, and which characters it covers."""
+    """Return each token with the characters that it covers."""
     found = tokenizer.encode_with_offsets(text)
     names = [tokenizer.vocab[number].decode("utf-8", "replace") for number in found.ids.tolist()]
     return list(zip(names, found.char_starts.tolist(), found.char_ends.tolist(), strict=True))
@@ -150,7 +150,7 @@ def located(tokenizer: bpejit.Tokenizer, text: str | bytes) -> list[tuple[str, i
 
 @given(content=hf.pipelines(), texts=st.lists(hf.words, min_size=1, max_size=12))
 def test_pipelines(content: dict[str, Any], texts: list[str]) -> None:
-    """Token by token the offsets of `tokenizers`, and the bytes of the same characters."""
+    """Compare character offsets with `tokenizers`, and byte offsets with the bytes of these characters."""
     tokenizers = pytest.importorskip("tokenizers")
     try:
         model = model_from_json(content)
@@ -162,9 +162,9 @@ def test_pipelines(content: dict[str, Any], texts: list[str]) -> None:
         found = tokenizer.encode_with_offsets(text)
         assert (found.ids.tolist(), pairs(found.char_starts, found.char_ends)) == from_tokenizers(theirs, text), text
         assert found.ids.tolist() == tokenizer.encode(text)
-        borders = np.cumsum([0, *(len(character.encode()) for character in text)])
-        assert (np.searchsorted(borders, found.byte_starts, side="right") - 1 == found.char_starts).all()
-        assert (np.searchsorted(borders, found.byte_ends, side="left") == found.char_ends).all()
+        starts_of_characters = np.cumsum([0, *(len(character.encode()) for character in text)])
+        assert (np.searchsorted(starts_of_characters, found.byte_starts, side="right") - 1 == found.char_starts).all()
+        assert (np.searchsorted(starts_of_characters, found.byte_ends, side="left") == found.char_ends).all()
         assert (found.byte_starts < found.byte_ends).all()
 
 
@@ -184,17 +184,17 @@ def test_published_tokenizers(name: str, shared_data: Path, tmp_path: Path) -> N
 
 
 @given(data=awkward_bytes())
-def test_text_that_stays_has_the_same_places_either_way(data: bytes) -> None:
-    """With the way back to the original, or without: to the byte, and for bytes that are not UTF-8 too."""
+def test_unchanged_text_has_equal_offsets_with_and_without_pipeline(data: bytes) -> None:
+    """Offsets mapped back to the original text equal direct ones, to the byte, for invalid UTF-8 too."""
     tokenizer = NFC_TOKENIZER
-    encoder = tokenizer._encoder
+    encoder = tokenizer._codec.encoder
     data = unicodedata.normalize("NFC", data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    assume(encoder.leaves(data))
+    assume(encoder.pipeline_is_noop(data))
     plain = tokenizer.encode_with_offsets(data)
-    preparer = encoder.splitter
-    assert isinstance(preparer, Preparer)
-    ids, aligned = encoder.encode_aligned(data, encoder.new_workspace(cache_bytes=1 << 16), preparer)
-    either = prepared_offsets(ids, encoder.token_lengths(ids), aligned, [data])
+    pipeline = encoder.splitter
+    assert isinstance(pipeline, TextPipeline)
+    ids, aligned = encoder.encode_aligned(data, encoder.new_workspace(cache_bytes=1 << 16), pipeline)
+    either = pipeline_offsets(ids, encoder.token_lengths(ids), aligned, [data])
     for one, other in zip(plain, either, strict=True):
         assert one.tolist() == other.tolist()
 
@@ -203,8 +203,8 @@ NFC_TOKENIZER = prepared(normalizer={"type": "NFC"}, added=hf.ADDED["plain"])
 SPACE_BEFORE = {**hf.GPT2_LEVEL, "add_prefix_space": True}
 
 
-def test_what_a_token_covers() -> None:
-    """The cases that the documentation names."""
+def test_characters_covered_by_tokens() -> None:
+    """Check the documented cases."""
     assert located(prepared(normalizer={"type": "NFKC"}), "xﬁ.") == [("x", 0, 1), ("f", 1, 2), ("i", 1, 2), (".", 2, 3)]
     assert located(prepared(normalizer={"type": "Lowercase"}), "İ") == [("i", 0, 1), ("\ufffd", 0, 1), ("\ufffd", 0, 1)]
     assert located(prepared(pre_tokenizer=SPACE_BEFORE), "xa") == [(" ", 0, 1), ("x", 0, 1), ("a", 1, 2)]
@@ -219,15 +219,15 @@ def test_what_a_token_covers() -> None:
 
 
 def test_bytes_of_a_changed_character() -> None:
-    """All of its bytes for each part of what it became; each its own in a character that stays."""
+    """Each part of a changed character covers all of its bytes; in an unchanged one, each byte is separate."""
     found = prepared(normalizer={"type": "NFC"}).encode_with_offsets("e\u0301漢")
     assert pairs(found.byte_starts, found.byte_ends) == [(0, 1), (3, 4), (4, 5), (5, 6)]
     found = prepared(normalizer={"type": "NFKC"}).encode_with_offsets("ﬁ漢")
     assert pairs(found.byte_starts, found.byte_ends) == [(0, 3), (0, 3), (3, 4), (4, 5), (5, 6)]
 
 
-def test_what_is_inserted_before_everything() -> None:
-    """It covers the first character; `tokenizers` writes it twice, and has it cover nothing."""
+def test_character_inserted_at_the_start() -> None:
+    """It covers the first character; in `tokenizers` it covers nothing, and is inserted twice."""
     insert = {"type": "Replace", "pattern": {"Regex": "^"}, "content": "_"}
     assert located(prepared(normalizer=insert), "x1") == [("_", 0, 1), ("x", 0, 1), ("1", 1, 2)]
     assert located(prepared(normalizer=insert, added=(hf.added_token("<a>"),)), "<a>x") == [
@@ -247,13 +247,13 @@ def test_changed_text_that_is_not_utf8() -> None:
     found = tokenizer.encode_with_offsets(b"e\xcc\x81\xffx")
     assert pairs(found.byte_starts, found.byte_ends) == [(0, 1), (3, 4), (4, 5)]
     assert pairs(found.char_starts, found.char_ends) == [(0, 1), (2, 3), (3, 4)]
-    # A pair of surrogates is one character of two places, a lone one is U+FFFD.
+    # A pair of surrogates is one character with two string indices, a lone one is U+FFFD.
     found = tokenizer.encode_with_offsets("\ud83d\ude00e\u0301\ud800x")
     assert found.char_starts.tolist() == [0, 0, 0, 0, 2, 4, 4, 4, 5]
     assert found.byte_starts.tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 10]
 
 
-def test_nothing_is_left_of_a_text() -> None:
+def test_text_normalized_to_nothing() -> None:
     strip = {"type": "Strip", "strip_left": True, "strip_right": True}
     for text in ("", "  "):
         assert [array.tolist() for array in prepared(normalizer=strip).encode_with_offsets(text)] == [[]] * 5
@@ -271,7 +271,7 @@ def test_some_special_tokens_in_changed_text() -> None:
         (3, 6),
         (6, 7),
         (7, 8),
-    ]  # é's second byte merges with a
+    ]  # the second byte of é merges with a
     with pytest.raises(bpejit.SpecialTokenError):
         tokenizer.encode_with_offsets(text, allowed_special=())
 
@@ -281,7 +281,7 @@ def test_some_special_tokens_in_changed_text() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tiktoken(name: str) -> None:
-    """Its offsets are where tokens begin; one within a character begins with that character."""
+    """Compare start offsets; a token that starts within a character has the offset of that character."""
     tokenizer, theirs = tokenizer_named(name), tiktoken_named(name)
     text = data_text("cjk.txt")[: small(100_000, 500)].decode("utf-8", "ignore") + "a😀é"
     found = tokenizer.encode_with_offsets(text)
@@ -291,8 +291,8 @@ def test_tiktoken(name: str) -> None:
 @given(text=st.text(min_size=1, max_size=40), cuts=st.sets(st.integers(1, 150)))
 def test_character_starts(text: str, cuts: set[int]) -> None:
     data = text.encode()
-    places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    lengths = np.diff(places)
+    indices = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    lengths = np.diff(indices)
     expected = [start for start, _ in naive_ranges([len(c.encode()) for c in text], lengths.tolist())]
     assert character_starts(data, lengths).tolist() == expected
 

@@ -1,4 +1,4 @@
-"""Text from ids that come one by one: never half a character, and joined the text of the whole."""
+"""Tests of incremental decoding: only complete characters, which join to the decoded text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from compat_helpers import END, small_tokenizer
 from conftest import data_text, small
-from face_helpers import END, small_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
 
 ids = st.lists(st.one_of(st.integers(0, 255), st.sampled_from(sorted(small_tokenizer().vocab))), max_size=40)
-"""Mostly bytes, so that characters are broken in all ways."""
+"""Mostly bytes, so that invalid and incomplete characters are likely."""
 
 cuts = st.lists(st.integers(0, 40), max_size=6)
 
@@ -28,19 +28,19 @@ ERRORS = ["replace", "ignore", "backslashreplace", "surrogateescape"]
 
 
 @given(ids=ids, cuts=cuts, errors=st.sampled_from(ERRORS), skip=st.booleans())
-def test_pieces_join_to_the_whole(
+def test_pieces_join_to_decoded_text(
     ids: list[int], cuts: list[int], errors: str, skip: bool, tokenizer: bpejit.Tokenizer
 ) -> None:
     whole = tokenizer.decode(ids, errors=errors, skip_special_tokens=skip)
     decoder = tokenizer.stream_decoder(errors=errors, skip_special_tokens=skip)
-    places = [0, *sorted(min(cut, len(ids)) for cut in cuts), len(ids)]
-    for _ in "12":  # `finish` makes it new
-        assert "".join(decoder.feed(ids[a:b]) for a, b in pairwise(places)) + decoder.finish() == whole
+    bounds = [0, *sorted(min(cut, len(ids)) for cut in cuts), len(ids)]
+    for _ in "12":  # `finish` resets the decoder
+        assert "".join(decoder.feed(ids[a:b]) for a, b in pairwise(bounds)) + decoder.finish() == whole
     assert "".join(tokenizer.decode_stream(iter(ids), errors=errors, skip_special_tokens=skip)) == whole
 
 
 @given(data=st.binary(max_size=30))
-def test_every_byte_by_itself(data: bytes, tokenizer: bpejit.Tokenizer) -> None:
+def test_single_bytes(data: bytes, tokenizer: bpejit.Tokenizer) -> None:
     by_byte = [tokenizer.model.ids[bytes([byte])] for byte in data]
     assert "".join(tokenizer.decode_stream(by_byte)) == data.decode("utf-8", "replace")
 
@@ -53,7 +53,7 @@ def test_real_text(tokenizer: bpejit.Tokenizer) -> None:
     assert not any("�" in piece for piece in pieces)
 
 
-def test_nothing_is_shown_before_the_character_is_whole(tokenizer: bpejit.Tokenizer) -> None:
+def test_incomplete_characters_are_held_back(tokenizer: bpejit.Tokenizer) -> None:
     decoder = tokenizer.stream_decoder()
     first, *rest = "漢".encode()
     assert decoder.feed(first) == ""
@@ -81,6 +81,6 @@ def test_strict(tokenizer: bpejit.Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_an_unknown_id(skip: bool, tokenizer: bpejit.Tokenizer) -> None:
+def test_unknown_id(skip: bool, tokenizer: bpejit.Tokenizer) -> None:
     with pytest.raises(bpejit.TokenIdError, match="no token with id 1000000"):
         tokenizer.stream_decoder(skip_special_tokens=skip).feed([1_000_000])

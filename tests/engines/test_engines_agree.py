@@ -1,4 +1,4 @@
-"""Engines, worker counts and chunk sizes never change a byte of the result, and failures of workers are told plainly."""
+"""Tests that engines, worker counts and chunk sizes do not change results, and that failures of workers are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import bpejit
 from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.encode_job import EncodeJob
-from bpejit.engines import ENGINES, SERIAL_BYTES, make_engine
+from bpejit.engines import make_engine
 from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
 from bpejit.splitting import Splitter
@@ -49,7 +49,7 @@ def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: in
     job = CountJob(pattern, (SPECIAL,))
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[int] = []
-    spread = make_engine(engine, workers, input_bytes=None, parallel="threads")
+    spread = make_engine(engine, workers)
     table = merge_tables(spread.fold_chunks(job, chunks, seen.append))
     assert sum(seen) == corpus.stat().st_size
     return table
@@ -91,7 +91,7 @@ def test_other_start_methods_agree(
     assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
 
 
-def test_start_method__forks_only_while_no_other_thread_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_method__forks_only_without_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BPEJIT_START_METHOD", raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     alone = start_method()
@@ -105,7 +105,7 @@ def test_start_method__forks_only_while_no_other_thread_lives(monkeypatch: pytes
         thread.join()
 
 
-def test_start_method__refuses_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_method__unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BPEJIT_START_METHOD", "telepathy")
     with pytest.raises(EngineError, match="BPEJIT_START_METHOD is 'telepathy'; expected one of"):
         start_method()
@@ -116,7 +116,7 @@ def test_start_method__refuses_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -
 
 @dataclass(frozen=True)
 class FailingJob:
-    """A job whose worker fails at the second chunk, in one way or another."""
+    """A job whose worker fails at the second chunk in a given way."""
 
     how: str
     result: object = 1
@@ -133,7 +133,7 @@ class FailingJob:
             if self.how == "exits":
                 os._exit(3)
             if self.how == "raises":
-                raise PatternError("told by the library")
+                raise PatternError("raised by the library")
             raise ZeroDivisionError("a bug")
         return self.result
 
@@ -141,7 +141,7 @@ class FailingJob:
         return None
 
 
-def chunks_for_ever() -> Iterable[Chunk]:
+def endless_chunks() -> Iterable[Chunk]:
     return (Chunk("none", number, number + 1, number + 1, False) for number in range(1_000_000))
 
 
@@ -149,35 +149,39 @@ def chunks_for_ever() -> Iterable[Chunk]:
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was ended by signal 9 \(SIGKILL\) .* out of memory"),
-        ("terminated", EngineError, r"worker process \d of 2 .* was ended by signal 15 \(SIGTERM\) .* job scheduler ended it"),
+        ("killed", EngineError, r"worker process \d of 2 \(pid \d+\) was killed by signal 9 \(SIGKILL\) .* out of memory"),
+        (
+            "terminated",
+            EngineError,
+            r"worker process \d of 2 .* was killed by signal 15 \(SIGTERM\) .* terminated by a user or a job scheduler",
+        ),
         ("exits", EngineError, r"worker process \d of 2 .* ended with exit code 3"),
-        ("raises", PatternError, "told by the library"),
+        ("raises", PatternError, "raised by the library"),
         ("bug", EngineError, "a worker failed with ZeroDivisionError"),
     ],
 )
-def test_a_worker_process_that_fails(how: str, error: type[Exception], message: str, way: str) -> None:
-    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+def test_failing_worker_process(how: str, error: type[Exception], message: str, way: str) -> None:
+    engine = make_engine("processes", 2)
     before = time.monotonic()
     with pytest.raises(error, match=message):
         if way == "map":
-            list(engine.map_chunks(FailingJob(how), chunks_for_ever()))
+            list(engine.map_chunks(FailingJob(how), endless_chunks()))
         else:
-            engine.fold_chunks(FailingJob(how), chunks_for_ever(), lambda _: None)
+            engine.fold_chunks(FailingJob(how), endless_chunks(), lambda _: None)
     assert time.monotonic() - before < 60, "noticed at once, not when all chunks are handed out"
 
 
 @pytest.mark.parametrize("way", ["map", "fold"])
-def test_a_worker_thread_that_fails(way: str) -> None:
-    engine = make_engine("threads", 2, input_bytes=None, parallel="threads")
-    with pytest.raises(PatternError, match="told by the library"):
+def test_failing_worker_thread(way: str) -> None:
+    engine = make_engine("threads", 2)
+    with pytest.raises(PatternError, match="raised by the library"):
         if way == "map":
-            list(engine.map_chunks(FailingJob("raises"), chunks_for_ever()))
+            list(engine.map_chunks(FailingJob("raises"), endless_chunks()))
         else:
-            engine.fold_chunks(FailingJob("raises"), chunks_for_ever(), lambda _: None)
+            engine.fold_chunks(FailingJob("raises"), endless_chunks(), lambda _: None)
 
 
-def test_a_dead_worker_leaves_the_old_token_file(
+def test_dead_worker_preserves_old_token_file(
     tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "tokens.bin"
@@ -190,25 +194,11 @@ def test_a_dead_worker_leaves_the_old_token_file(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.bin", "tokens.bin.json"]
 
 
-# ---- choice ------------------------------------------------------------------------------------------------------------
+# ---- errors ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("workers", "input_bytes", "chosen"),
-    [
-        (1, None, "SerialEngine"),
-        (4, SERIAL_BYTES - 1, "SerialEngine"),
-        (4, SERIAL_BYTES, "ThreadEngine"),
-        (4, None, "ThreadEngine"),
-    ],
-)
-def test_auto(workers: int, input_bytes: int | None, chosen: str) -> None:
-    assert type(make_engine("auto", workers, input_bytes=input_bytes, parallel="threads")).__name__ == chosen
-
-
-def test_make_engine__refuses() -> None:
-    with pytest.raises(EngineError, match="'cluster' is not known; expected one of auto, serial, threads, processes"):
-        make_engine("cluster", 1, input_bytes=0, parallel="threads")
-    with pytest.raises(EngineError, match="0 workers were asked for"):
-        make_engine("serial", 0, input_bytes=0, parallel="threads")
-    assert set(ENGINES) == {"serial", "threads", "processes"}
+def test_make_engine__invalid_arguments() -> None:
+    with pytest.raises(EngineError, match="'cluster' is not known; expected one of serial, threads, processes"):
+        make_engine("cluster", 1)
+    with pytest.raises(EngineError, match="workers is 0; expected at least 1"):
+        make_engine("serial", 0)

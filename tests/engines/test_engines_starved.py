@@ -1,4 +1,4 @@
-"""Engines that get no more processes, threads or files, and workers that are stopped."""
+"""Tests of engines without available processes, threads or file descriptors, and with stopped workers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from conftest import data_text
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes, stopped
 from bpejit.errors import EngineError
-from bpejit.tokenfiles import writer
-from bpejit.tokenfiles.writer import TokenFileWriter
+from bpejit.tokenfiles import flat_writer
+from bpejit.tokenfiles.flat_writer import FlatWriter
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that gives back the starts of its chunks; at the second one, the worker may stop itself."""
+    """A job that returns the starts of its chunks, and whose worker may stop itself at the second chunk."""
 
     stops: bool = False
 
@@ -60,7 +60,7 @@ def run(way, engine, job, count=20):
 
 @pytest.fixture
 def few_files():
-    """Leave room for six more file descriptors."""
+    """Allow six more file descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     probe = os.dup(0)
     os.close(probe)
@@ -71,7 +71,7 @@ def few_files():
 
 @pytest.mark.parametrize("way", ["map", "fold"])
 def test_without_file_descriptors(few_files, way):
-    engine = make_engine("processes", 8, input_bytes=None, parallel="processes")
+    engine = make_engine("processes", 8)
     with pytest.raises(EngineError, match=r"cannot start 8 worker processes: Too many open files after \d; .*`ulimit -n`"):
         run(way, engine, Job())
     assert not multiprocessing.active_children()
@@ -90,7 +90,7 @@ def test_without_processes(monkeypatch):
 
     monkeypatch.setenv("BPEJIT_START_METHOD", "fork")
     monkeypatch.setattr(context.Process, "start", start_two)
-    engine = make_engine("processes", 3, input_bytes=None, parallel="processes")
+    engine = make_engine("processes", 3)
     with pytest.raises(EngineError, match=r"cannot start 3 worker processes: .* after 2; .* use fewer workers .*`ulimit -u`"):
         run("map", engine, Job())
     assert len(started) == 2
@@ -107,20 +107,20 @@ def no_threads(monkeypatch):
 
 @pytest.mark.parametrize("way", ["map", "fold"])
 def test_without_threads(no_threads, way):
-    engine = make_engine("threads", 4, input_bytes=None, parallel="threads")
+    engine = make_engine("threads", 4)
     with pytest.raises(EngineError, match=r"cannot start 4 worker threads: can't start new thread; .* use fewer workers"):
         run(way, engine, Job())
-    # Processes need no thread, only the watch over them does.
-    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+    # Processes need no thread; only the check for stopped processes does.
+    engine = make_engine("processes", 2)
     assert run(way, engine, Job()) == list(range(20))
 
 
-def test_a_token_file_needs_no_thread(no_threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_HASH_ALONGSIDE_BYTES", 1)
+def test_token_file_is_written_without_threads(no_threads, tmp_path, monkeypatch):
+    monkeypatch.setattr(flat_writer, "_HASH_ALONGSIDE_BYTES", 1)
     ids = np.arange(1000, dtype=np.uint16)
     files = []
     for name in ("with.bin", "without.bin"):
-        with TokenFileWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
+        with FlatWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
             file.write(ids)
             file.write(ids)
         files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
@@ -128,8 +128,8 @@ def test_a_token_file_needs_no_thread(no_threads, tmp_path, monkeypatch):
     assert files[0] == files[1]
 
 
-def test_a_dead_worker_is_no_broken_output():
-    """Commands leave quietly when the reader of their output has gone, and take any broken pipe for that."""
+def test_dead_worker_is_not_reported_as_broken_pipe():
+    """Commands exit silently on a broken pipe, since it means that the reader of their output is gone."""
     pool = processes._Pool(Job(), 2)
     try:
         os.kill(pool.processes[1].pid, signal.SIGTERM)
@@ -143,7 +143,7 @@ def test_a_dead_worker_is_no_broken_output():
 
 
 @pytest.mark.parametrize("way", ["map", "fold"])
-def test_a_stopped_worker_is_reported_and_waited_for(way, monkeypatch, caplog):
+def test_stopped_worker_is_reported_and_awaited(way, monkeypatch, caplog):
     monkeypatch.setattr(stopped, "INTERVAL", 0.1)
     continued = []
 
@@ -156,33 +156,31 @@ def test_a_stopped_worker_is_reported_and_waited_for(way, monkeypatch, caplog):
     handler = Continue()
     logging.getLogger("bpejit").addHandler(handler)
     try:
-        engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+        engine = make_engine("processes", 2)
         assert run(way, engine, Job(stops=True)) == list(range(20))
     finally:
         logging.getLogger("bpejit").removeHandler(handler)
     assert len(continued) == 1
     (message,) = caplog.messages
     assert message.startswith("worker process ")
-    assert (
-        f"(pid {continued[0]}) is stopped, and the work waits for it: continue it with `kill -CONT {continued[0]}`" in message
-    )
+    assert f"(pid {continued[0]}) is stopped, and the run waits for it: continue it with `kill -CONT {continued[0]}`" in message
 
 
-def test_a_stopped_worker_does_not_outlive_its_engine(monkeypatch):
+def test_stopped_worker_does_not_outlive_engine(monkeypatch):
     monkeypatch.setattr(stopped, "INTERVAL", 60.0)
-    engine = make_engine("processes", 2, input_bytes=None, parallel="processes")
+    engine = make_engine("processes", 2)
     results = engine.map_chunks(Job(), chunks(20))
     next(results)
     (child, _) = multiprocessing.active_children()
     os.kill(child.pid, signal.SIGSTOP)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     results.close()
     assert not multiprocessing.active_children()
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - started_at < 30
     assert not [thread for thread in threading.enumerate() if thread.name == "bpejit-watch"]
 
 
-def test_the_command_says_which_limit_was_reached(tmp_path):
+def test_command_reports_exceeded_limit(tmp_path):
     (tmp_path / "text.txt").write_bytes(data_text("prose.txt")[:5000])
 
     def limit():

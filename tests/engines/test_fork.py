@@ -1,4 +1,4 @@
-"""Forking a process whose threads run kernels."""
+"""Test of forking a process whose threads run kernels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Fault injection: damaged files, killed processes and exhausted resources, by the thousand, from a seed.
+"""Fault injection: thousands of damaged files, killed processes and exhausted resources, generated from a seed.
 
-`make faults` runs it and prints how many of each were tried and how many went wrong; `RELIABILITY.md` has the figures. It
-is not part of `make test`, whose tests check each of these kinds of faults by some examples.
+`make faults` runs it and prints the numbers of cases and of failures for each; `RELIABILITY.md` has the figures. It
+is not part of `make test`, which has some examples of each kind of fault.
 """

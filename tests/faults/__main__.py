@@ -2,10 +2,10 @@
 
     python -m tests.faults                            all areas
     python -m tests.faults patterns --seed 5          one area
-    python -m tests.faults patterns --seed 5 --case 17    one case again, in this process
+    python -m tests.faults patterns --seed 5 --case 17    repeat one case, in this process
 
 `BPEJIT_FAULTS` is a factor for the number of cases (1: some minutes on two cores), `BPEJIT_FAULTS_SEED` the seed. The same
-seed gives the same faults; when a process is killed at random moments, what it was doing then varies.
+seed gives the same faults; the state of a process killed at a random moment varies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def load_area(name: str) -> Area:
 
 
 def attempt(area: Area, name: str, shared: Any, seed: int, case: int) -> tuple[str, str]:
-    """Try one case; return how it ended, and what was wrong if it ended "wrong"."""
+    """Run one case; return its outcome, and a description if the outcome is "wrong"."""
     try:
         return area.attempt(shared, random.Random(f"{name} {seed} {case}"), case), ""
     except WrongError as error:
@@ -51,12 +51,12 @@ def attempt(area: Area, name: str, shared: Any, seed: int, case: int) -> tuple[s
 
 
 def work(name: str, seed: int, first: int, stop: int, step: int) -> None:
-    """Try cases in this process, and print a line of JSON before and after each."""
+    """Run cases in this process, and print a line of JSON before and after each."""
     area = load_area(name)
     with tempfile.TemporaryDirectory(prefix="bpejit-faults-") as folder:
         shared = area.prepare(Path(folder))
         for case in range(first, stop, step):
-            print(json.dumps([case, "begun", ""]), flush=True)
+            print(json.dumps([case, "running", ""]), flush=True)
             faulthandler.dump_traceback_later(area.TIMEOUT, exit=True)
             outcome, wrong = attempt(area, name, shared, seed, case)
             faulthandler.cancel_dump_traceback_later()
@@ -64,7 +64,7 @@ def work(name: str, seed: int, first: int, stop: int, step: int) -> None:
 
 
 class Result(NamedTuple):
-    """What came out of an area: how many cases ended how, and case and description of those that went wrong."""
+    """The results of an area: the number of cases by outcome, and number and description of each failure."""
 
     outcomes: Counter[str]
     faults: list[tuple[int, str]]
@@ -72,7 +72,7 @@ class Result(NamedTuple):
 
 
 def run_area(name: str, seed: int, n_cases: int, n_workers: int) -> Result:
-    """Try all cases of an area in several processes; one that dies or hangs is wrong, and a new one goes on after it."""
+    """Run all cases of an area in several processes; one that dies or hangs counts as wrong and is replaced."""
     outcomes: Counter[str] = Counter()
     faults: list[tuple[int, str]] = []
     start = time.monotonic()
@@ -90,13 +90,13 @@ def run_area(name: str, seed: int, n_cases: int, n_workers: int) -> Result:
             with tempfile.TemporaryFile() as errors:
                 process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
                 assert process.stdout is not None
-                begun = None
+                running = None
                 for line in process.stdout:
                     case, outcome, wrong = json.loads(line)
-                    if outcome == "begun":
-                        begun = case
+                    if outcome == "running":
+                        running = case
                         continue
-                    begun = None
+                    running = None
                     outcomes[outcome] += 1
                     if outcome == "wrong":
                         faults.append((case, wrong))
@@ -106,11 +106,11 @@ def run_area(name: str, seed: int, n_cases: int, n_workers: int) -> Result:
                     return
                 errors.seek(0)
                 tail = errors.read().decode(errors="replace")[-3000:]
-            if begun is None:
+            if running is None:
                 raise SystemExit(f"{name}: a worker ended with status {status} between two cases:\n{tail}")
             outcomes["wrong"] += 1
-            faults.append((begun, f"the process hung or died with status {status}:\n{tail}"))
-            first = begun + n_workers
+            faults.append((running, f"the process hung or died with status {status}:\n{tail}"))
+            first = running + n_workers
 
     threads = [threading.Thread(target=watch, args=(first,)) for first in range(n_workers)]
     for thread in threads:

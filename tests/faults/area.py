@@ -1,4 +1,4 @@
-"""What the areas of fault injection have in common."""
+"""The common interface of the areas of fault injection."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Protocol
 
 
 class WrongError(Exception):
-    """A promise that was broken: a wrong result, a lost file, an error of the wrong kind."""
+    """Raised for a wrong result, a lost file, or an error of the wrong kind."""
 
 
 class Area(Protocol):
-    """A kind of faults, as a module.
+    """A module that injects one kind of fault.
 
     Attributes
     ----------
     TITLE : str
-        What is tried, for the table.
+        A description, for the table.
     CASES : int
-        How many cases a run of the usual size has.
+        The number of cases in a run of the usual size.
     TIMEOUT : float
         The seconds after which a case counts as hanging.
     """
@@ -29,10 +29,10 @@ class Area(Protocol):
     TIMEOUT: float
 
     def prepare(self, folder: Path) -> Any:
-        """Make what all cases of a process share, in a folder of its own."""
+        """Create the state that all cases of a process share, in a folder of its own."""
 
     def attempt(self, shared: Any, case: random.Random, number: int) -> str:
-        """Try one case; return how it ended in a word or two, and raise `WrongError` where a promise was broken.
+        """Run one case; return its outcome in a word or two, and raise `WrongError` if bpejit failed.
 
-        Cases are drawn from `case`; an area that tries all of a few goes by the `number` of the case.
+        Cases are drawn from `case`; an area with a fixed list of cases uses `number`.
         """

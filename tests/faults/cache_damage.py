@@ -1,4 +1,4 @@
-"""Damaged files in the cache of compiled kernels: each is taken for absent, and what is undamaged is still loaded."""
+"""Damaged files in the cache of compiled kernels: they are ignored, and undamaged files are still loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT = 120.0
 
 
 class Shared(NamedTuple):
-    """The folder of the kernels, what each file holds, and the code that each kernel has, by kernel and types."""
+    """The folder of the kernels, the content of each file, and the code of each kernel, by kernel and types."""
 
     folder: Path
     files: dict[str, bytes]
@@ -58,22 +58,22 @@ def damage(folder: Path, files: dict[str, bytes], case: random.Random) -> tuple[
     name, other = case.sample(sorted(files), 2)
     path = folder / name
     content = bytearray(files[name])
-    place = case.randrange(len(content))
+    position = case.randrange(len(content))
     match case.randrange(10):
         case 0:
-            content[place] ^= 1 << case.randrange(8)
+            content[position] ^= 1 << case.randrange(8)
             kind = "a bit"
         case 1:
-            content[place : place + case.randint(1, 200)] = case.randbytes(case.randint(1, 200))
+            content[position : position + case.randint(1, 200)] = case.randbytes(case.randint(1, 200))
             kind = "a stretch"
         case 2:
-            del content[place:]
+            del content[position:]
             kind = "cut off"
         case 3:
             content += case.randbytes(case.randint(1, 100))
             kind = "longer"
         case 4:
-            start = place // 4096 * 4096
+            start = position // 4096 * 4096
             length = min(case.choice([512, 4096]), len(content) - start)
             content[start : start + length] = bytes(length)
             kind = "zeros"
@@ -100,7 +100,7 @@ def damage(folder: Path, files: dict[str, bytes], case: random.Random) -> tuple[
 
 
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
-    """Damage the cache, ask for every kernel, and repair the cache."""
+    """Damage the cache, load every kernel, and repair the cache."""
     kind, damaged = damage(shared.folder, shared.files, case)
     try:
         lost = 0

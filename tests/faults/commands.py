@@ -18,7 +18,7 @@ Files = dict[str, bytes]
 
 
 class Task(NamedTuple):
-    """A command that writes to the folder `out` of the folder that it runs in."""
+    """A command that writes to the subfolder `out` of its working directory."""
 
     name: str
     arguments: list[str]
@@ -35,7 +35,7 @@ TASKS = [
 
 
 class Shared(NamedTuple):
-    """What all cases start from.
+    """The initial state of all cases.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Shared(NamedTuple):
     expected : dict of str to dict
         What each task writes to `out`.
     older : dict of str to dict
-        The same, from another tokenizer: what is there before.
+        The same for another tokenizer, as an older output.
     seconds : dict of str to float
         How long each task takes.
     """
@@ -69,7 +69,7 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 def run(task: Task, folder: Path, *more: str, program: list[str] | None = None, **options: Any) -> Done:
-    """Run the command of a task to its end."""
+    """Run the command of a task to completion."""
     return subprocess.run(
         [*(program or COMMAND), *task.arguments, *more],
         cwd=folder,
@@ -133,10 +133,10 @@ def check_files(shared: Shared, task: Task, *, replaces: bool) -> str:
     for name, content in found.items():
         if name in new and content not in (new[name], old.get(name)):
             raise WrongError(f"{task.name}: `{name}` is half-written: {len(content)} bytes, {content[:60]!r}")
-    kept = {name: content for name, content in found.items() if name in new or name in old}
-    if kept == new:
+    outputs = {name: content for name, content in found.items() if name in new or name in old}
+    if outputs == new:
         return "new output"
-    if kept == old:
+    if outputs == old:
         return "old output" if replaces else "no output"
     return "between the two"
 

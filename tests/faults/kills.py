@@ -1,4 +1,4 @@
-"""Commands killed at random moments: no file is half-written, and the same command, run again, completes."""
+"""Commands killed at random moments: no file is half-written, and a second run completes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TIMEOUT = 600.0
 
 
 def prepare(folder: Path) -> Shared:
-    """Make the inputs and the outputs to expect."""
+    """Create the inputs and the expected outputs."""
     return commands.prepare(folder)
 
 
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
-    """Kill a command once, and run it again."""
+    """Kill a command at a random moment, and run it again."""
     task = case.choice(TASKS)
     replaces = case.random() < 0.5
     folder = commands.begin(shared, task, replaces=replaces)
@@ -35,7 +35,7 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Starting Python takes the first half of the time, and writes nothing.
+    # The first half of the time is spent on starting Python, which writes nothing.
     time.sleep(shared.seconds[task.name] * case.uniform(0.4, 1.1))
     process.send_signal(case.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
     process.wait(timeout=120)

@@ -1,4 +1,4 @@
-"""Commands that run out of disk, files or memory: they say so in a line, and leave the output as it was."""
+"""Commands that run out of disk space, files or memory: they report it in one line and leave the output unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TIMEOUT = 600.0
 
 
 def prepare(folder: Path) -> Shared:
-    """Make the inputs and the outputs to expect."""
+    """Create the inputs and the expected outputs."""
     return commands.prepare(folder)
 
 
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
-    """Run a command under a limit, then without it."""
+    """Run a command under a limit, and again without it."""
     task = case.choice(TASKS)
     replaces = case.random() < 0.5
     kind, limit = case.choice(
@@ -48,10 +48,10 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
         left = set(commands.read_files(folder / "out")) - set(shared.older[task.name] if replaces else ())
         if left:
             raise WrongError(f"{task.name} with {name} {limit}: temporary files are left: {sorted(left)}")
-        # Without memory, libraries fail in ways of their own.
-        unexpected = "did not expect" in done.stderr and kind != resource.RLIMIT_AS
+        # Without memory, libraries fail in various ways.
+        unexpected = "internal error" in done.stderr and kind != resource.RLIMIT_AS
         if done.returncode != 1 or "Traceback" in done.stderr or unexpected:
             raise WrongError(f"{task.name} with {name} {limit}: ended with {done.returncode}: {done.stderr[-2000:]}")
     commands.check_repeated(shared, task, replaces=replaces)
-    # Python itself, or a library, may not start: then there is no command that could say anything.
+    # Python itself, or a library, may fail to start, before the command can report anything.
     return f"out of {name}" if has_begun else f"could not start, out of {name}"

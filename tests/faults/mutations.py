@@ -15,8 +15,8 @@ from formats_helpers import NEWER
 
 import bpejit
 from bpejit.errors import BpejitError
-from bpejit.formats.folder import save_folder
-from bpejit.formats.recognise import load_model
+from bpejit.formats.folder_writing import save_folder
+from bpejit.formats.recognize import load_model
 from bpejit.splitting import PRESETS
 from tests.faults.area import WrongError
 
@@ -49,7 +49,7 @@ VALUES: list[Any] = [
     [[]],
     "x" * 5000,
 ]
-"""What a value of a JSON file is replaced by."""
+"""Replacements for values of JSON files."""
 
 
 class Shared(NamedTuple):
@@ -102,7 +102,7 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def damage_json(content: bytes, case: random.Random) -> bytes:
     """Replace, remove or duplicate a value of a JSON document."""
     document = json.loads(content)
-    # Half of the time near the top, where the settings are; a value drawn from all is nearly always a token.
+    # Half of the time near the top, where the settings are; most of the other values are tokens.
     paths = [path for path in paths_of(document) if path]
     if case.random() < 0.7:
         paths = [path for path in paths if len(path) <= 3 and not str(path[-1]).startswith("Ġ")] or paths
@@ -125,42 +125,42 @@ def damage_json(content: bytes, case: random.Random) -> bytes:
 
 
 def damage_bytes(content: bytes, case: random.Random) -> bytes:
-    """Change a few bytes, or cut, move or repeat a part."""
+    """Change a few bytes, or truncate, move or repeat a part."""
     data = bytearray(content)
     for _ in range(case.choice([1, 1, 1, 2, 4, 16])):
-        place = case.randrange(len(data)) if data else 0
+        position = case.randrange(len(data)) if data else 0
         span = case.choice([1, 2, 5, 100, 5000])
         match case.randrange(8):
             case 0 if data:
-                data[place] ^= 1 << case.randrange(8)
+                data[position] ^= 1 << case.randrange(8)
             case 1 if data:
-                data[place] = case.choice(b'0129-"{}[],:= \n\xff\0')
+                data[position] = case.choice(b'0129-"{}[],:= \n\xff\0')
             case 2:
-                del data[place:]
+                del data[position:]
             case 3:
-                del data[place : place + span]
+                del data[position : position + span]
             case 4:
-                data[place:place] = case.randbytes(case.randint(1, 4))
+                data[position:position] = case.randbytes(case.randint(1, 4))
             case 5:
-                data[place:place] = data[place : place + span]
+                data[position:position] = data[position : position + span]
             case 6:
                 lines = data.splitlines(keepends=True)
                 case.shuffle(lines)
                 data = bytearray().join(lines)
             case _:
                 other = case.randrange(len(data)) if data else 0
-                data[other:other] = data[place : place + span]
+                data[other:other] = data[position : position + span]
     return bytes(data)
 
 
 def check(tokenizer: bpejit.Tokenizer, scratch: Path) -> None:
-    """Check that a loaded tokenizer encodes as its model says, gives the bytes back, and stays itself when it is saved."""
+    """Check that a loaded tokenizer encodes according to its model, and that encoding and saving are reversible."""
     model = tokenizer.model
     ids = tokenizer.encode(SAMPLE)
     known = set(model.tokens) | set(model.special_tokens.values())
     if not known.issuperset(ids):
         raise WrongError(f"ids without a token: {sorted(set(ids) - known)}")
-    if model.preparation is None:
+    if model.pipeline is None:
         if tokenizer.decode_bytes(ids) != SAMPLE.encode():
             raise WrongError(f"decoding gives {tokenizer.decode_bytes(ids)!r}")
         pattern = PRESETS.get(model.pattern, model.pattern) if isinstance(model.pattern, str) else None
@@ -175,12 +175,12 @@ def check(tokenizer: bpejit.Tokenizer, scratch: Path) -> None:
 
 
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
-    """Damage a file of a copy, and load it with and without what the format does not say."""
+    """Damage a file of a copy, and load it with and without the options that its format lacks."""
     source = case.choice(shared.formats)
     for folder in (shared.scratch, shared.scratch.with_name("saved")):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, shared.scratch)
-    if case.random() < 0.5:  # they notice any change
+    if case.random() < 0.5:  # these formats detect any change
         for name in SIDECARS:
             (shared.scratch / name).unlink(missing_ok=True)
     damaged = case.choice(sorted(path for path in shared.scratch.iterdir() if path.suffix in (".json", ".txt", ".tiktoken")))

@@ -1,4 +1,4 @@
-"""Random split patterns over random text: every pre-token ends where the `regex` package says."""
+"""Random split patterns over random text, compared with the `regex` package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT = 60.0
 
 
 def random_pattern(case: random.Random) -> str:
-    """Return a regular expression of the dialect of split patterns; some cannot become an automaton."""
+    """Return a split pattern of the dialect; for some there is no automaton."""
 
     def part(depth: int) -> str:
         one = case.choice(strategies._SETS)
@@ -48,7 +48,7 @@ def random_pattern(case: random.Random) -> str:
 
 
 def random_text(case: random.Random) -> bytes:
-    """Return text of the characters that the sets tell apart, of awkward pieces, and of bytes that are not UTF-8."""
+    """Return text of characters that the sets distinguish, of edge cases, and of invalid UTF-8."""
     pieces: list[bytes] = []
     for _ in range(case.randrange(40)):
         kind = case.random()
@@ -62,7 +62,7 @@ def random_text(case: random.Random) -> bytes:
 
 
 def prepare(folder: Path) -> None:
-    """Nothing is shared."""
+    """Return None: nothing is shared."""
 
 
 def attempt(shared: Any, case: random.Random, number: int) -> str:

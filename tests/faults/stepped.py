@@ -18,7 +18,7 @@ EVENTS = {"open", "os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir",
 
 
 def main() -> None:
-    """Count the steps by Python's audit events, and kill this process before the one that was asked for."""
+    """Count the steps by Python's audit events, and kill this process before the requested one."""
     last = int(sys.argv[1])
     out = str(Path("out").resolve())
     n_steps = 0

@@ -1,4 +1,4 @@
-"""Commands killed before each call that changes their output folder, over nothing and over an older output."""
+"""Commands killed before each call that changes their output folder, with and without an older output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT = 600.0
 
 
 class Shared(NamedTuple):
-    """The inputs and outputs, and each step to die before: a task, whether it replaces an output, and the number."""
+    """The inputs and outputs, and the steps to kill at: a task, whether it replaces an output, and the step number."""
 
     made: commands.Shared
     steps: list[tuple[Task, bool, int]]

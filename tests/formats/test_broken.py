@@ -1,4 +1,4 @@
-"""Broken tokenizer files of every format: one clear error that names the place, and never another exception."""
+"""Tests of damaged tokenizer files of every format: a clear error with the location, and no other exception."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpejit.errors import TokenizerFormatError
-from bpejit.formats.folder import save_folder
+from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.recognise import load_model
+from bpejit.formats.recognize import load_model
 from bpejit.formats.tekken import read_tekken
-from bpejit.formats.tiktoken import MAX_TOKEN_BYTES, read_tiktoken, write_tiktoken
+from bpejit.formats.tiktoken_ranks import MAX_TOKEN_BYTES, read_tiktoken, write_tiktoken
 from bpejit.model import Model
 
 LINES = [base64.b64encode(bytes([byte])).decode() + f" {byte}" for byte in range(256)]
@@ -56,7 +56,7 @@ def message_of(read: Callable[[], Model]) -> str:
         (RANKS.replace(b"YWI= 256", b"Y!I= 256"), "line 257 is broken"),
         (RANKS.replace(b"YWI= 256", b"= 256"), "line 257 is broken"),
         (RANKS.replace(b"YWI= 256", b"YQ== 256"), "each token only once (this one is in line 98)"),
-        (RANKS.replace(b"YWI= 256", b"YWI= 255"), "expected a rank above 255, that of the line before"),
+        (RANKS.replace(b"YWI= 256", b"YWI= 255"), "expected a rank above 255, the rank before it"),
         (RANKS.replace(b"YWI= 256", b"YWI= 7"), "expected a rank above 255"),
         (RANKS.replace(b"YWI= 256", b"YWI= -1"), "line 257 is broken: 'YWI= -1'"),
         (RANKS.replace(b"YWI= 256", b"YWI= 2.5"), "line 257 is broken"),
@@ -85,7 +85,7 @@ def test_rank_files(tmp_path: Path, data: bytes, message: str) -> None:
     assert message in message_of(lambda: load_model(path, pattern="gpt2"))
 
 
-def test_what_a_rank_file_may_have(tmp_path: Path) -> None:
+def test_valid_rank_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.tiktoken"
     assert RANKS.endswith(b"YWI= 256\nYWJj 300\n")
     tokens = {byte: bytes([byte]) for byte in range(256)} | {256: b"ab", 300: b"abc"}
@@ -94,7 +94,7 @@ def test_what_a_rank_file_may_have(tmp_path: Path) -> None:
         assert read_tiktoken(path, pattern="gpt2").tokens == tokens
 
 
-def test_paths_that_are_no_files(tmp_path: Path) -> None:
+def test_paths_that_are_not_files(tmp_path: Path) -> None:
     folder = tmp_path / "x.tiktoken"
     folder.mkdir()
     for read in (
@@ -112,8 +112,8 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "new", "message"),
     [
-        (("format",), "x", "is no bpejit sidecar"),
-        (("format",), ..., "is no bpejit sidecar"),
+        (("format",), "x", "is not a bpejit sidecar"),
+        (("format",), ..., "is not a bpejit sidecar"),
         (("format_version",), 3, "has format version 3, and bpejit"),
         (("format_version",), ..., "has format version None"),
         (("pattern",), 5, "pattern is 5; expected a string"),
@@ -137,7 +137,7 @@ def test_sidecars(tmp_path: Path, path: tuple[str, ...], new: Any, message: str)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 100_000, b"1" * 5000])
-def test_sidecars_that_are_no_json_objects(tmp_path: Path, data: bytes) -> None:
+def test_sidecars_that_are_not_json_objects(tmp_path: Path, data: bytes) -> None:
     write_tiktoken(RANKED, tmp_path / "mine.tiktoken")
     (tmp_path / "mine.tiktoken.bpejit.json").write_bytes(data)
     assert "mine.tiktoken.bpejit.json" in message_of(lambda: load_model(tmp_path / "mine.tiktoken"))
@@ -173,8 +173,8 @@ def longer(content: dict[str, Any], entry: Any) -> dict[str, Any]:
         (changed(NEWER, ("special_tokens", 1, "token_str"), None), "special_tokens[1].token_str is None; expected a string"),
         (changed(NEWER, ("special_tokens", 1, "token_str"), "<unk>"), "is '<unk>'; expected each special token only once"),
         (changed(NEWER, ("special_tokens", 1, "token_str"), ""), "a special token is empty"),
-        (changed(NEWER, ("special_tokens", 1, "token_str"), "<SPECIAL_3>"), "expected other names"),
-        (changed(NEWER, ("special_tokens", 1, "rank"), 2), "special_tokens is [0, 2, 2]; expected the ranks from 0 on"),
+        (changed(NEWER, ("special_tokens", 1, "token_str"), "<SPECIAL_3>"), "expected another name"),
+        (changed(NEWER, ("special_tokens", 1, "rank"), 2), "special_tokens is [0, 2, 2]; expected consecutive ranks from 0"),
         (changed(NEWER, ("special_tokens", 1, "rank"), -1), "special_tokens is [-1, 0, 2]"),
         (changed(NEWER, ("special_tokens", 1, "rank"), "1"), "special_tokens[1].rank is '1'; expected a whole number"),
         (changed(OLDER, ("config", "version"), "v8"), "has no `special_tokens`, and its version is 'v8'"),
@@ -186,7 +186,7 @@ def longer(content: dict[str, Any], entry: Any) -> dict[str, Any]:
         (longer(NEWER, {"rank": 257, "token_bytes": "YWI"}), "vocab[257].token_bytes is 'YWI'; expected a token in base64"),
         (longer(NEWER, {"rank": 257, "token_bytes": ""}), "vocab[257].token_bytes is ''"),
         (longer(NEWER, {"rank": 257, "token_bytes": "é==="}), "expected a token in base64"),
-        (longer(NEWER, {"rank": 257, "token_bytes": "YQ=="}), "1 tokens whose bytes another token has too"),
+        (longer(NEWER, {"rank": 257, "token_bytes": "YQ=="}), "1 tokens with the bytes of another token"),
         (longer(NEWER, {"rank": 257, "token_bytes": "A" * 10_000_000}), "expected at most 65536 bytes, not 7500000"),
         (changed(NEWER, ("vocab", 7, "token_bytes"), "YQ=="), "vocab[7].token_bytes is 'YQ=='; expected the byte 7"),
     ],
@@ -201,7 +201,7 @@ def test_tekken(tmp_path: Path, content: Any, message: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b'{"config": ', b"\xef\xbb\xbf{", b"[" * 100_000, b"\0" * 100])
 @pytest.mark.parametrize("name", ["tekken.json", "vocab.json"])
-def test_files_that_are_no_json(tmp_path: Path, name: str, data: bytes) -> None:
+def test_files_that_are_not_json(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     (tmp_path / "merges.txt").touch()
     found = message_of(lambda: load_model(tmp_path / name, **({"pattern": "gpt2"} if name == "vocab.json" else {})))
@@ -240,10 +240,10 @@ def test_merges(tmp_path: Path, merges: bytes | None, message: str) -> None:
     assert message in message_of(lambda: load_model(tmp_path / "vocab.json"))
 
 
-def test_merges_with_other_line_ends(tmp_path: Path) -> None:
+def test_merges_with_other_line_endings(tmp_path: Path) -> None:
     save_gpt2_pair(PAIR, tmp_path)
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\r\na b\r\n")
-    assert load_model(tmp_path).merges == [(b"a", b"b")]
+    assert load_model(tmp_path).merges == ((b"a", b"b"),)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +268,13 @@ def test_vocabularies(tmp_path: Path, path: tuple[str, ...], new: Any, message: 
     assert str(vocab) in found
 
 
-def test_a_changed_vocabulary_with_a_sidecar(tmp_path: Path) -> None:
+def test_changed_vocabulary_with_sidecar(tmp_path: Path) -> None:
     save_gpt2_pair(PAIR, tmp_path)
     (tmp_path / "vocab.json").write_bytes((tmp_path / "vocab.json").read_bytes().replace(b"256", b"300"))
     assert "vocab.json` was changed after bpejit wrote it" in message_of(lambda: load_model(tmp_path))
 
 
-# ---- anything at all
+# ---- random damage
 
 
 def save_all(folder: Path) -> dict[str, list[str]]:
@@ -295,30 +295,30 @@ def save_all(folder: Path) -> dict[str, list[str]]:
 
 @settings(max_examples=small(300, 60))
 @given(data=st.data())
-def test_any_damage_is_an_error_or_another_valid_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_random_damage_is_an_error_or_a_valid_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("damage")
     files = save_all(root)
     kind = data.draw(st.sampled_from(sorted(files)))
     damaged = root / kind / data.draw(st.sampled_from(files[kind]))
     if data.draw(st.booleans()):
-        # Without what says that it was changed, the damage is looked at.
+        # Without the file that has the hashes, the damage itself must be detected.
         (root / kind / "mine.tiktoken.bpejit.json").unlink(missing_ok=True)
         (root / kind / "vocab.json.bpejit.json").unlink(missing_ok=True)
     content = bytearray(damaged.read_bytes() if damaged.exists() else b"x")
     for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
+        position = data.draw(st.integers(0, len(content) - 1))
         match data.draw(st.sampled_from(["flip", "byte", "cut", "delete", "insert"])):
             case "flip":
-                content[place] ^= 1 << data.draw(st.integers(0, 7))
+                content[position] ^= 1 << data.draw(st.integers(0, 7))
             case "byte":
-                content[place] = data.draw(st.sampled_from(b'0129-"{}[],:= \n\xff\0'))
+                content[position] = data.draw(st.sampled_from(b'0129-"{}[],:= \n\xff\0'))
             case "cut":
-                del content[place + 1 :]
+                del content[position + 1 :]
             case "delete":
-                del content[place : place + data.draw(st.integers(0, 5))]
+                del content[position : position + data.draw(st.integers(0, 5))]
                 content = content or bytearray(b" ")
             case "insert":
-                content[place:place] = data.draw(st.binary(max_size=4))
+                content[position:position] = data.draw(st.binary(max_size=4))
     damaged.write_bytes(bytes(content))
     options: dict[str, Any] = {"pattern": "gpt2", "special_tokens": {}} if kind in ("ranks", "pair") else {}
     for given_options in ({}, options):

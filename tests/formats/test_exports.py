@@ -1,4 +1,4 @@
-"""Exports that Python and `transformers` find by name: modules for tiktoken, `tokenizer_config.json` for GPT-2's pair."""
+"""Tests of the extra files of exports: modules for tiktoken, and `tokenizer_config.json` for GPT-2's pair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli_helpers import invoke
 import bpejit
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.tiktoken import module_path, write_tiktoken
+from bpejit.formats.tiktoken_ranks import module_path, write_tiktoken
 from bpejit.model import Model
 
 END = "<|endoftext|>"
@@ -32,9 +32,7 @@ MODEL = Model({**BYTES, 256: b"ab"}, [(b"a", b"b")], {END: 257, "<é>": 258}, "g
         ("class", "class_encoding"),
     ],
 )
-def test_the_module_beside_a_rank_file_can_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str
-) -> None:
+def test_exported_module_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str) -> None:
     pytest.importorskip("tiktoken")
     path = tmp_path / f"{name}.tiktoken"
     write_tiktoken(MODEL, path)
@@ -48,7 +46,7 @@ def test_the_module_beside_a_rank_file_can_be_imported(
     assert found.encoding.name == name
 
 
-def test_export_prints_the_lines_that_load_the_file(tmp_path: Path) -> None:
+def test_export_prints_code_that_loads_the_file(tmp_path: Path) -> None:
     pytest.importorskip("tiktoken")
     assert bpejit.Tokenizer.from_model(MODEL).save(tmp_path / "own") is None
     result = invoke("export", tmp_path / "own", "--to", "tiktoken", "--out", tmp_path / "my.v1.tiktoken")
@@ -66,26 +64,26 @@ def test_export_prints_the_lines_that_load_the_file(tmp_path: Path) -> None:
     assert f"AutoTokenizer.from_pretrained({str(tmp_path / 'pair')!r})" in result.stderr
 
 
-def test_the_pair_has_a_configuration_for_transformers(tmp_path: Path) -> None:
+def test_pair_has_configuration_for_transformers(tmp_path: Path) -> None:
     save_gpt2_pair(MODEL, tmp_path)
     config = json.loads((tmp_path / "tokenizer_config.json").read_bytes())
     assert config["tokenizer_class"] == "GPT2Tokenizer"
     assert config["eos_token"] == config["bos_token"] == config["unk_token"] == END
     assert {number: token["content"] for number, token in config["added_tokens_decoder"].items()} == {"257": END, "258": "<é>"}
     assert all(token["special"] and not token["normalized"] for token in config["added_tokens_decoder"].values())
-    # `transformers` looks the tokens up in the vocabulary by their text.
+    # `transformers` finds the tokens in the vocabulary by their text.
     vocab = json.loads((tmp_path / "vocab.json").read_bytes())
     assert (vocab[END], vocab["<é>"]) == (257, 258)
     assert load_gpt2_pair(tmp_path / "vocab.json") == MODEL
     (tmp_path / "other").mkdir()
     save_gpt2_pair(Model(BYTES, [], {"<pad>": 256}), tmp_path / "other")
-    # GPT2Tokenizer would add `<|endoftext|>` for those that are not given.
+    # GPT2Tokenizer would set missing ones to `<|endoftext|>`.
     config = json.loads((tmp_path / "other" / "tokenizer_config.json").read_bytes())
     assert config["eos_token"] is config["bos_token"] is config["unk_token"] is None
 
 
 @pytest.mark.parametrize("text", ["é", "<\udc80>"])
-def test_a_special_token_that_transformers_would_not_find_is_refused(tmp_path: Path, text: str) -> None:
+def test_special_token_unknown_to_transformers_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(TokenizerFormatError, match="cannot be written to"):
         save_gpt2_pair(Model(BYTES, [], {text: 256}), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The saved folder: what is saved is loaded, everything else is refused, and the `tokenizers` package gives equal ids."""
+"""Tests of saved folders: round trips, refused files, and equal ids in the `tokenizers` package."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import OutputError, TokenizerFormatError
-from bpejit.formats.folder import check_folder, load_folder, save_folder
+from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.gpt2 import read_gpt2_pair
-from bpejit.formats.huggingface import special_token_obstacle
+from bpejit.formats.huggingface_writing import special_token_obstacle
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.splitting.presets import PRESETS, Pattern
@@ -58,7 +59,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @example(Model(tokens=BYTES, merges=[], special_tokens={"<x>": 2**32 - 1}))
 @example(Model(tokens=BYTES, merges=[], pattern=UNTRANSLATABLE))
 @example(Model(tokens=BYTES, merges=[], pattern="[\udc80é]|."))
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
     folder = tmp_path_factory.mktemp("model") / "new" / "tokenizer"
     reason = save_folder(model, folder)
     loaded = load_folder(folder)
@@ -69,7 +70,7 @@ def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, model
     assert {path.name for path in folder.iterdir()} == (public if reason is None else {"model.json", "bpejit.json"})
 
 
-def test_what_is_saved(tmp_path: Path) -> None:
+def test_saved_files(tmp_path: Path) -> None:
     assert save_folder(MODEL, tmp_path) is None
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     assert tokenizer["model"]["merges"] == [["Ġ", "t"], ["h", "e"], ["Ġt", "he"]]
@@ -96,7 +97,7 @@ def test_what_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["starcoder", PRESETS["starcoder"], (r"\p{N}", r"\s+$|[\s\S]")])
-def test_a_sequence_of_patterns(tmp_path: Path, pattern: Pattern) -> None:
+def test_sequence_of_patterns(tmp_path: Path, pattern: Pattern) -> None:
     model = Model(tokens=BYTES, merges=[], pattern=pattern)
     assert save_folder(model, tmp_path) is None
     own = json.loads((tmp_path / "bpejit.json").read_bytes())
@@ -113,7 +114,7 @@ def test_a_sequence_of_patterns(tmp_path: Path, pattern: Pattern) -> None:
     assert loaded.sha256 == model.sha256
 
 
-def test_a_sequence_that_cannot_be_translated(tmp_path: Path) -> None:
+def test_untranslatable_sequence(tmp_path: Path) -> None:
     model = Model(tokens=BYTES, merges=[], pattern=(r"\p{N}", r"(?<=a)b"))
     obstacle = save_folder(model, tmp_path)
     assert obstacle is not None
@@ -127,18 +128,18 @@ def test_without_end_of_text_there_is_no_eos_token(tmp_path: Path) -> None:
     assert "eos_token" not in json.loads((tmp_path / "tokenizer_config.json").read_bytes())
 
 
-def test_training_notes_may_hold_paths_and_numpy_numbers(tmp_path: Path) -> None:
+def test_training_notes_may_contain_paths_and_numpy_scalars(tmp_path: Path) -> None:
     numpy = pytest.importorskip("numpy")
     notes = {"path": Path("a.txt"), "n": numpy.int64(3), "sizes": numpy.array([1, 2])}
     save_folder(Model(tokens=BYTES, merges=[], training=notes), tmp_path)
     assert load_folder(tmp_path).training == {"path": "a.txt", "n": 3, "sizes": [1, 2]}
     before = content(tmp_path)
-    with pytest.raises(TypeError, match="the training notes hold"):
+    with pytest.raises(TypeError, match="the training notes contain"):
         save_folder(Model(tokens=BYTES, merges=[], training={"bad": object()}), tmp_path, overwrite=True)
     assert content(tmp_path) == before
 
 
-# ---- what other tools cannot read
+# ---- models that other tools cannot read
 
 
 @pytest.mark.parametrize(
@@ -151,13 +152,13 @@ def test_training_notes_may_hold_paths_and_numpy_numbers(tmp_path: Path) -> None
         (Model(tokens=BYTES, merges=[], special_tokens={"<\udc80>": 256}), "is not valid UTF-8"),
     ],
 )
-def test_what_other_tools_would_read_differently_is_kept_from_them(tmp_path: Path, model: Model, reason: str) -> None:
+def test_models_unsupported_by_other_tools_are_saved_privately(tmp_path: Path, model: Model, reason: str) -> None:
     save_folder(MODEL, tmp_path)
-    told = save_folder(model, tmp_path, overwrite=True)
-    assert told is not None
-    assert re.search(reason, told)
+    obstacle = save_folder(model, tmp_path, overwrite=True)
+    assert obstacle is not None
+    assert re.search(reason, obstacle)
     assert set(content(tmp_path)) == {"model.json", "bpejit.json"}, "what was saved before must not be picked up"
-    assert json.loads((tmp_path / "bpejit.json").read_bytes())["not_for_other_tools"] == told
+    assert json.loads((tmp_path / "bpejit.json").read_bytes())["not_for_other_tools"] == obstacle
     assert load_folder(tmp_path) == model
     assert save_folder(MODEL, tmp_path, overwrite=True) is None
     assert set(content(tmp_path)) == {"tokenizer.json", "tokenizer_config.json", "bpejit.json"}
@@ -187,8 +188,8 @@ def test_equal_ids_for_random_models_and_texts(
     "text",
     ["<a><b>x", "<a><bx", "xa><b>x", "<a><<a><b><a>", "<<a>>", " <a> ", "<a><b><a", "q<é>é é ", "", "<a>", "a><b><a><b>x"],
 )
-def test_overlapping_special_tokens_are_found_alike(tmp_path: Path, text: str) -> None:
-    """Both take the leftmost, and of those that begin at one place the longest."""
+def test_overlapping_special_tokens(tmp_path: Path, text: str) -> None:
+    """Both find the leftmost token, and the longest of those that start at one position."""
     specials = ["<a>", "<a><b>", "a><b", "><b>x", "<é>", "é ", " <a"]
     model = Model(tokens=BYTES, merges=[], special_tokens={special: 300 + 7 * n for n, special in enumerate(specials)})
     assert save_folder(model, tmp_path) is None
@@ -211,7 +212,7 @@ def trained(pattern: str, folder: Path) -> Model:
 
 
 def assert_equal_on(text: str, ours: Encoder, theirs: Callable[[str], list[int]]) -> None:
-    """Compare line by line, so that a difference is seen where it is, then all at once."""
+    """Compare line by line, which locates a difference, then the whole text."""
     workspace = ours.new_workspace()
     if ours.encode(text.encode(), workspace).tolist() == theirs(text):
         return
@@ -251,7 +252,7 @@ def test_equal_ids_on_large_text(shared_data: Path, tmp_path: Path, name: str, p
         assert_equal_on(data[start : start + 200_000].decode("utf-8", "ignore"), ours, theirs)
 
 
-def test_gpt2_decodes_back_in_the_other_package(shared_data: Path, tmp_path: Path) -> None:
+def test_gpt2_ids_decode_in_tokenizers(shared_data: Path, tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     pair = shared_data / "cs336" / "gpt2_vocab.json", shared_data / "cs336" / "gpt2_merges.txt"
     save_folder(read_gpt2_pair(*pair, [END]), tmp_path)
@@ -262,31 +263,31 @@ def test_gpt2_decodes_back_in_the_other_package(shared_data: Path, tmp_path: Pat
     assert theirs.token_to_id(END) == 50256
 
 
-# ---- loading goes wrong
+# ---- errors of loading
 
 
-def test_no_such_folder(tmp_path: Path) -> None:
+def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(
         TokenizerFormatError, match=re.escape(f"there is no tokenizer `{tmp_path / 'x'}`: no such file or folder")
     ):
         load_folder(tmp_path / "x")
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_instead_of_folder(tmp_path: Path) -> None:
     (tmp_path / "tokens.bin").touch()
     with pytest.raises(TokenizerFormatError, match=r"tokens.bin` is a file; expected a folder"):
         load_folder(tmp_path / "tokens.bin")
     save_folder(MODEL, tmp_path / "t")
-    with pytest.raises(TokenizerFormatError, match=re.escape(f"give `{tmp_path / 't'}`")):
+    with pytest.raises(TokenizerFormatError, match=re.escape(f"pass `{tmp_path / 't'}`")):
         load_folder(tmp_path / "t" / "tokenizer.json")
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerFormatError, match=re.escape(f"`{tmp_path}` holds no tokenizer: there is no bpejit.json")):
+def test_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerFormatError, match=re.escape(f"`{tmp_path}` contains no tokenizer: there is no bpejit.json")):
         load_folder(tmp_path)
 
 
-def test_another_tools_tokenizer(tmp_path: Path) -> None:
+def test_tokenizer_of_another_tool(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path)
     (tmp_path / "bpejit.json").unlink()
     with pytest.raises(
@@ -295,14 +296,14 @@ def test_another_tools_tokenizer(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
-def test_a_file_of_the_folder_is_missing(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(TokenizerFormatError, match=r"tokenizer.json`: there is no such file"):
         load_folder(tmp_path)
 
 
-def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
+def test_changed_tokenizer_json(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path)
     path = tmp_path / "tokenizer.json"
     path.write_bytes(path.read_bytes().replace(b'"he"', b'"hE"'))
@@ -318,7 +319,11 @@ def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
     [
         (("format",), "other", "format is 'other'; expected 'bpejit tokenizer'"),
         (("format",), ..., "format is None"),
-        (("format_version",), 4, r"format version 4, and bpejit .* reads up to 3; it was written by bpejit '0\.1\.0': install"),
+        (
+            ("format_version",),
+            4,
+            r"format version 4, and bpejit .* reads versions up to 3; it was written by bpejit '0\.1\.0': install",
+        ),
         (("format_version",), 0, "format_version is 0"),
         (("format_version",), "1", "format_version is '1'; expected a whole number"),
         (("format_version",), True, "format_version is True"),
@@ -327,7 +332,7 @@ def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
         (("tokenizer_file",), "model.json", "model.json`: there is no such file"),
         (("tokenizer_file_sha256",), "0" * 64, "was changed after bpejit wrote it"),
         (("tokenizer_file_sha256",), None, "tokenizer_file_sha256 is None; expected a string"),
-        (("sha256",), "0" * 64, "says that the tokenizer's SHA-256 is '0000"),
+        (("sha256",), "0" * 64, "expected '0000"),
         (("sha256",), ..., "has no 'sha256'"),
         (("pattern",), "gpt2", "pattern is 'gpt2'; expected an object"),
         (("pattern", "source"), ..., "has no 'source'"),
@@ -347,7 +352,7 @@ def test_a_tokenizer_file_that_was_changed(tmp_path: Path) -> None:
         (("training",), [], r"training is \[\]; expected an object"),
     ],
 )
-def test_a_broken_bpejit_json(tmp_path: Path, path: tuple[Any, ...], new: Any, message: str) -> None:
+def test_invalid_bpejit_json(tmp_path: Path, path: tuple[Any, ...], new: Any, message: str) -> None:
     save_folder(MODEL, tmp_path)
     own = tmp_path / "bpejit.json"
     own.write_text(json.dumps(changed(json.loads(own.read_bytes()), path, new)))
@@ -357,7 +362,7 @@ def test_a_broken_bpejit_json(tmp_path: Path, path: tuple[Any, ...], new: Any, m
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"null"])
-def test_a_bpejit_json_that_is_cut(tmp_path: Path, data: bytes) -> None:
+def test_truncated_bpejit_json(tmp_path: Path, data: bytes) -> None:
     save_folder(MODEL, tmp_path)
     (tmp_path / "bpejit.json").write_bytes(data)
     with pytest.raises(TokenizerFormatError, match=re.escape("bpejit.json`")):
@@ -387,7 +392,7 @@ def test_a_bpejit_json_that_is_cut(tmp_path: Path, data: bytes) -> None:
         (("model", "merges", 1), ["h", "x"], "merge 2 joins b'h' and b'x', but b'hx' is not in the vocabulary"),
         (("model", "merges", 1), ["Ġ", "t"], "merge 2 joins b' ' and b't' again"),
         (("added_tokens",), ..., "has no 'added_tokens'"),
-        (("added_tokens", 0), "he", "holds 'he'; expected a JSON object"),
+        (("added_tokens", 0), "he", "contains 'he'; expected a JSON object"),
         (("added_tokens", 0, "content"), ..., "has no 'content'"),
         (("added_tokens", 0, "id"), "x", "id is 'x'; expected a whole number"),
         (("added_tokens", 0, "id"), 97, "'he' has id 97, which belongs to the token b'a'"),
@@ -395,8 +400,8 @@ def test_a_bpejit_json_that_is_cut(tmp_path: Path, data: bytes) -> None:
         (("added_tokens", 1, "content"), "he", "special token"),
     ],
 )
-def test_a_broken_tokenizer_json(tmp_path: Path, path: tuple[Any, ...], new: Any, message: str) -> None:
-    """As if bpejit itself had written it: with the right hash."""
+def test_invalid_tokenizer_json(tmp_path: Path, path: tuple[Any, ...], new: Any, message: str) -> None:
+    """The hash is updated, as if bpejit itself had written the file."""
     save_folder(MODEL, tmp_path)
     tokenizer, own = tmp_path / "tokenizer.json", tmp_path / "bpejit.json"
     tokenizer.write_text(json.dumps(changed(json.loads(tokenizer.read_bytes()), path, new)))
@@ -407,8 +412,8 @@ def test_a_broken_tokenizer_json(tmp_path: Path, path: tuple[Any, ...], new: Any
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_preset_that_has_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tokenizer keeps the pattern it was trained with, and its hash."""
+def test_preset_changed_after_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer retains the pattern that it was trained with, and its hash."""
     save_folder(MODEL, tmp_path)
     sha256 = MODEL.sha256
     source = PRESETS["cl100k"]
@@ -419,18 +424,18 @@ def test_a_preset_that_has_changed_since(tmp_path: Path, monkeypatch: pytest.Mon
         assert loaded.sha256 == sha256
 
 
-# ---- saving goes wrong
+# ---- errors of saving
 
 
-def test_saving_where_a_file_is(tmp_path: Path) -> None:
+def test_saving_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
     for path in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(OutputError, match=r"cannot save to|cannot make the folder"):
+        with pytest.raises(OutputError, match=r"cannot save to|cannot create the folder"):
             save_folder(MODEL, path)
     assert content(tmp_path) == {"file": b"old"}
 
 
-def test_another_tools_tokenizer_is_not_overwritten(tmp_path: Path) -> None:
+def test_tokenizer_of_another_tool_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b"precious")
     for attempt in (lambda: save_folder(MODEL, tmp_path), lambda: check_folder(tmp_path)):
         with pytest.raises(OutputError, match=r"`tokenizer.json` already exists there; .* `overwrite=True`"):
@@ -438,21 +443,21 @@ def test_another_tools_tokenizer_is_not_overwritten(tmp_path: Path) -> None:
     assert content(tmp_path) == {"tokenizer.json": b"precious"}
 
 
-def test_other_files_of_the_folder_stay(tmp_path: Path) -> None:
+def test_other_files_in_folder_are_preserved(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"mine")
     save_folder(MODEL, tmp_path)
     save_folder(Model(tokens=BYTES, merges=[]), tmp_path, overwrite=True)
     assert (tmp_path / "notes.txt").read_bytes() == b"mine"
 
 
-def test_checking_a_folder_beforehand_makes_nothing(tmp_path: Path) -> None:
+def test_checking_a_folder_creates_nothing(tmp_path: Path) -> None:
     check_folder(tmp_path / "a" / "b")
     check_folder("relative-name-that-does-not-exist")
     assert content(tmp_path) == {}
 
 
 @pytest.mark.parametrize("blocked", ["bpejit.json", "tokenizer_config.json"])
-def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, blocked: str) -> None:
+def test_failed_save_preserves_old_files(tmp_path: Path, blocked: str) -> None:
     save_folder(MODEL, tmp_path)
     (tmp_path / blocked).unlink()
     (tmp_path / blocked).mkdir()
@@ -462,17 +467,17 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, blocked: str) -
     assert {path.name: path.is_dir() or path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(OutputError, match=r"cannot make the folder .*: No space left on device"):
+    with pytest.raises(OutputError, match=r"cannot create the folder .*: No space left on device"):
         save_folder(MODEL, tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_made_for_a_save_that_fails_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_removes_new_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -482,19 +487,19 @@ def test_folders_made_for_a_save_that_fails_go_away(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_can_be_moved(tmp_path: Path) -> None:
+def test_folder_can_be_moved(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there")
     assert load_folder(tmp_path / "there") == MODEL
 
 
-def test_special_tokens_that_share_an_ordinary_tokens_id_can_be_exported() -> None:
+def test_special_token_with_id_of_ordinary_token_can_be_exported() -> None:
     assert special_token_obstacle(MODEL) is None
     spaced = Model(tokens=MODEL.tokens, merges=MODEL.merges, special_tokens={" t": 256})
     assert special_token_obstacle(spaced) is None
 
 
-# ---- how tokens merge
+# ---- merge algorithms
 
 
 LACKING = {number: token for number, token in BYTES.items() if number not in NEVER_IN_UTF8}
@@ -512,7 +517,7 @@ LACKING = {number: token for number, token in BYTES.items() if number not in NEV
     ],
 )
 @pytest.mark.parametrize("legacy_merges", [False, True])
-def test_how_tokens_merge_is_kept(tmp_path: Path, model: Model, legacy_merges: bool) -> None:
+def test_round_trip_of_merge_settings(tmp_path: Path, model: Model, legacy_merges: bool) -> None:
     obstacle = save_folder(model, tmp_path, legacy_merges=legacy_merges)
     loaded = load_folder(tmp_path)
     assert loaded == model
@@ -524,14 +529,14 @@ def test_how_tokens_merge_is_kept(tmp_path: Path, model: Model, legacy_merges: b
         assert obstacle == "the special token 'Ġt' is written like the bytes b' t'"
 
 
-def test_whole_tokens_are_not_taken_for_special_ones(tmp_path: Path) -> None:
-    """Without `ignore_merges` nothing is looked up as a whole, and the same special token is no obstacle."""
+def test_whole_tokens_are_not_special_tokens(tmp_path: Path) -> None:
+    """Without `ignore_merges`, whole tokens are not looked up, and the same special token can be exported."""
     model = Model(BYTES, [], {"Ġt": 256})
     assert save_folder(model, tmp_path) is None
     assert hugging_face(tmp_path)(" t Ġt") == Encoder(model).encode(" t Ġt".encode()).tolist()
 
 
-def test_what_version_1_can_say_is_written_as_version_1(tmp_path: Path) -> None:
+def test_version_1_is_written_if_sufficient(tmp_path: Path) -> None:
     versions = {}
     for name, kind in (("plain", {}), ("ranked", {"ranked": True}), ("whole", {"ignore_merges": True})):
         save_folder(Model(BYTES, [], **kind), tmp_path / name)
@@ -539,7 +544,7 @@ def test_what_version_1_can_say_is_written_as_version_1(tmp_path: Path) -> None:
     assert versions == {"plain": 1, "ranked": 2, "whole": 2}
 
 
-def test_a_folder_of_version_1_without_the_new_keys(tmp_path: Path) -> None:
+def test_folder_of_version_1_without_newer_keys(tmp_path: Path) -> None:
     save_folder(MODEL, tmp_path)
     own = json.loads((tmp_path / "bpejit.json").read_bytes())
     (tmp_path / "bpejit.json").write_text(json.dumps(changed(changed(own, ("ranked",), ...), ("ignore_merges",), ...)))
@@ -549,7 +554,7 @@ def test_a_folder_of_version_1_without_the_new_keys(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
-def test_a_folder_that_must_be_public(tmp_path: Path) -> None:
+def test_folder_that_must_be_public(tmp_path: Path) -> None:
     with pytest.raises(TokenizerFormatError, match=r"cannot be written for Hugging Face: .*cannot be translated because"):
         save_folder(Model(tokens=BYTES, merges=[], pattern=UNTRANSLATABLE), tmp_path / "new", must_be_public=True)
     assert not (tmp_path / "new").exists()

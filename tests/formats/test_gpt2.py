@@ -1,4 +1,4 @@
-"""GPT-2's pair of files, its byte characters, and models made from vocabularies."""
+"""Tests of GPT-2's pair of files, of its byte characters, and of models built from vocabularies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bpejit.errors import OutputError, TokenizerFormatError
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair, write_gpt2_pair
 from bpejit.model import Model, special_bytes
-from bpejit.normalization.byte_characters import CHARACTERS, bytes_to_text, text_to_bytes
+from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters, encode_byte_characters
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 
@@ -25,8 +25,8 @@ END = "<|endoftext|>"
 # ---- byte characters
 
 
-def test_byte_characters_are_those_of_gpt2() -> None:
-    """As GPT-2's own code makes them."""
+def test_byte_characters_match_gpt2() -> None:
+    """Compare with the code of GPT-2."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     codes = printable[:]
     characters = printable[:]
@@ -36,18 +36,18 @@ def test_byte_characters_are_those_of_gpt2() -> None:
             characters.append(256 + len(codes) - len(printable) - 1)
     assert {code: chr(character) for code, character in zip(codes, characters, strict=True)} == dict(enumerate(CHARACTERS))
     assert len(set(CHARACTERS)) == 256
-    assert bytes_to_text(b"\x00\t\n\r \x7f\xad") == "ĀĉĊčĠġŃ"
+    assert encode_byte_characters(b"\x00\t\n\r \x7f\xad") == "ĀĉĊčĠġŃ"
 
 
 @given(st.binary())
 def test_byte_characters_round_trip(data: bytes) -> None:
-    assert text_to_bytes(bytes_to_text(data)) == data
+    assert decode_byte_characters(encode_byte_characters(data)) == data
 
 
 @pytest.mark.parametrize("text", [" ", "a b", "\n", "\xa0", "ń", "日", "\ud800"])
-def test_other_characters_stand_for_no_byte(text: str) -> None:
+def test_other_characters_represent_no_byte(text: str) -> None:
     with pytest.raises(UnicodeEncodeError):
-        text_to_bytes(text)
+        decode_byte_characters(text)
 
 
 # ---- models from vocabularies
@@ -58,7 +58,7 @@ def test_special_tokens_of_the_vocabulary_keep_their_ids() -> None:
     merges = [(b"h", b"e")]
     model = model_from_vocab(vocab, merges, [END, "<pad>", "he", "h", "<pad>", "<eot>"])
     assert model.special_tokens == {END: 0, "<pad>": 301, "he": 300, "h": ord("h") + 1, "<eot>": 302}
-    # Those that merges need stay ordinary tokens too.
+    # Those that merges need remain ordinary tokens, too.
     assert model.tokens == {token_id: token for token_id, token in vocab.items() if token_id != 0}
     assert model.vocab == {**vocab, 301: b"<pad>", 302: b"<eot>"}
     assert model.vocab_size == 303
@@ -74,7 +74,7 @@ def test_arguments_are_not_modified() -> None:
     assert model.merges is not merges
 
 
-def test_without_special_tokens_everything_is_ordinary() -> None:
+def test_without_special_tokens_all_tokens_are_ordinary() -> None:
     vocab = {**BYTES, 256: END.encode()}
     for specials in (None, []):
         model = model_from_vocab(vocab, [], specials)
@@ -82,7 +82,7 @@ def test_without_special_tokens_everything_is_ordinary() -> None:
         assert model.tokens == vocab
 
 
-def test_keys_and_pairs_of_other_types_that_mean_the_same() -> None:
+def test_equivalent_types_of_keys_and_pairs() -> None:
     numpy = pytest.importorskip("numpy")
     vocab = {numpy.int64(byte): bytearray(token) for byte, token in BYTES.items()} | {numpy.uint16(256): b"ab"}
     model = model_from_vocab(vocab, [[b"a", b"b"]], (END,))  # type: ignore[list-item]
@@ -104,7 +104,7 @@ def test_keys_and_pairs_of_other_types_that_mean_the_same() -> None:
         (BYTES, [], [b"<pad>"], r"special token b'<pad>' is a bytes; expected a str"),
     ],
 )
-def test_arguments_of_the_wrong_type(vocab: Any, merges: Any, specials: Any, message: str) -> None:
+def test_arguments_of_wrong_types(vocab: Any, merges: Any, specials: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         model_from_vocab(vocab, merges, specials)
 
@@ -114,17 +114,17 @@ def test_arguments_of_the_wrong_type(vocab: Any, merges: Any, specials: Any, mes
     [
         ({}, [], None, r"lacks 256 of the 256 single bytes \(0x00, 0x01"),
         ({key: value for key, value in BYTES.items() if key != 7}, [], None, r"lacks 1 of the 256 single bytes \(0x07\)"),
-        ({**BYTES, 256: b"a"}, [], None, "1 tokens whose bytes another token has"),
+        ({**BYTES, 256: b"a"}, [], None, "1 tokens with the bytes of another token"),
         ({**BYTES, -1: b"ab"}, [], None, "negative token id -1"),
         (BYTES, [(b"a", b"b")], None, "merge 1 joins b'a' and b'b', but b'ab' is not in the vocabulary"),
         ({**BYTES, 256: b"abc"}, [(b"a", b"bc")], None, "but b'bc' is not in the vocabulary"),
         ({**BYTES, 256: b"abc"}, [(b"ab", b"c")], None, "but b'ab' is not in the vocabulary"),
         ({**BYTES, 256: b"ab"}, [(b"a", b"b")] * 2, None, "merge 2 joins b'a' and b'b' again"),
         (BYTES, [], ["ok", ""], "a special token is empty"),
-        (BYTES, [], ["\ud800"], "is no character of text"),
+        (BYTES, [], ["\ud800"], "contains a lone surrogate"),
     ],
 )
-def test_what_makes_no_tokenizer(vocab: Any, merges: Any, specials: Any, message: str) -> None:
+def test_invalid_vocabularies(vocab: Any, merges: Any, specials: Any, message: str) -> None:
     with pytest.raises(TokenizerFormatError, match=message):
         model_from_vocab(vocab, merges, specials)
 
@@ -142,10 +142,10 @@ def test_ids_of_special_tokens(specials: dict[str, int], message: str) -> None:
         Model(tokens=BYTES, merges=[], special_tokens=specials)
 
 
-# ---- the model's hash
+# ---- hash of a model
 
 
-def test_the_hash_covers_what_decides_ids_and_nothing_else() -> None:
+def test_hash_covers_exactly_what_determines_ids() -> None:
     tokens = {**BYTES, 256: b"ab", 257: b"bc", 258: b"abc"}
     merges = [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c")]
     base = Model(tokens=tokens, merges=merges, special_tokens={"<a>": 300, "<b>": 301}, pattern="gpt2")
@@ -171,15 +171,15 @@ def test_the_hash_covers_what_decides_ids_and_nothing_else() -> None:
     assert len({base.sha256, *(other.sha256 for other in others)}) == 1 + len(others)
 
 
-def test_the_hash_does_not_depend_on_how_a_preset_is_given() -> None:
+def test_hash_of_preset_equals_hash_of_its_pattern() -> None:
     from bpejit.splitting.presets import PRESETS
 
     named = Model(tokens=BYTES, merges=[], pattern="gpt2")
     assert Model(tokens=BYTES, merges=[], pattern=PRESETS["gpt2"]).sha256 == named.sha256
 
 
-def test_the_hash_stays_the_same_over_versions() -> None:
-    """Token files carry it: if this fails, they no longer fit their tokenizers."""
+def test_hash_is_stable_across_versions() -> None:
+    """Token files store the hash: if it changes, they no longer match their tokenizers."""
     tokens = {**BYTES, 256: b"ab"}
     model = Model(tokens=tokens, merges=[(b"a", b"b")], special_tokens={"<é>": 257}, pattern=r"\s+|\S+")
     assert model.sha256 == "fea940deb737f84fb31aebc8fb9355e7f70446f3b66b008edf9173581ce7f14e"
@@ -189,9 +189,11 @@ def test_the_hash_stays_the_same_over_versions() -> None:
 
 
 def files(tmp_path: Path, vocab: Any, merges: str | bytes) -> tuple[Path, Path]:
-    """Write the two files; `vocab` as text, or a dict to which the single bytes are added."""
+    """Write the two files; `vocab` is text, or a dict to which the single bytes are added."""
     if isinstance(vocab, dict):
-        vocab = json.dumps({**{bytes_to_text(token): byte for byte, token in BYTES.items()}, **vocab}, ensure_ascii=False)
+        vocab = json.dumps(
+            {**{encode_byte_characters(token): byte for byte, token in BYTES.items()}, **vocab}, ensure_ascii=False
+        )
     data = vocab if isinstance(vocab, bytes) else vocab.encode()
     (tmp_path / "vocab.json").write_bytes(data)
     (tmp_path / "merges.txt").write_bytes(merges if isinstance(merges, bytes) else merges.encode())
@@ -202,7 +204,7 @@ def files(tmp_path: Path, vocab: Any, merges: str | bytes) -> tuple[Path, Path]:
 @example(Model(tokens=BYTES, merges=[], special_tokens={"<\udc80>": 256, "<é>": 257, "<Ã©>": 258, "a": 97, " ": 32}))
 @example(Model(tokens=BYTES, merges=[], special_tokens={"é": 256, "Ã©": 257}))
 @example(Model(tokens={**BYTES, 256: b" t"}, merges=[(b" ", b"t")], special_tokens={" t": 256, "Ġt": 257}))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, model: Model) -> None:
     folder = tmp_path_factory.mktemp("pair")
     pair = folder / "vocab.json", folder / "merges.txt"
     own = {token: token_id for token_id, token in model.tokens.items()}
@@ -221,26 +223,26 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, model
 @pytest.mark.parametrize("last", ["", "\n", "\n\n", "\r\n"])
 def test_first_and_last_lines_of_merges(tmp_path: Path, first: str, last: str) -> None:
     pair = files(tmp_path, {"Ġt": 256, "##": 257}, f"{first}Ġ t\n# #{last}")
-    assert read_gpt2_pair(*pair).merges == [(b" ", b"t"), (b"#", b"#")]
+    assert read_gpt2_pair(*pair).merges == ((b" ", b"t"), (b"#", b"#"))
 
 
 def test_no_merges(tmp_path: Path) -> None:
     for merges in ("", "#version: 0.2\n"):
-        assert read_gpt2_pair(*files(tmp_path, {}, merges)).merges == []
+        assert read_gpt2_pair(*files(tmp_path, {}, merges)).merges == ()
 
 
-def test_text_that_stands_for_no_bytes_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_text_outside_byte_characters_is_preserved(tmp_path: Path) -> None:
     pair = files(tmp_path, {"<a b>": 300, "日": 301}, "")
     assert read_gpt2_pair(*pair).tokens == {**BYTES, 300: b"<a b>", 301: "日".encode()}
     model = read_gpt2_pair(*pair, ["<a b>"])
     assert (model.tokens, model.special_tokens) == ({**BYTES, 301: "日".encode()}, {"<a b>": 300})
 
 
-def test_a_special_token_that_looks_like_bytes(tmp_path: Path) -> None:
-    # As it stands, since nothing else can be meant ...
+def test_special_token_that_looks_like_bytes(tmp_path: Path) -> None:
+    # It is read literally, since there is no other interpretation ...
     model = read_gpt2_pair(*files(tmp_path, {"<é>": 300}, ""), ["<é>"])
     assert (model.tokens, model.special_tokens) == (BYTES, {"<é>": 300})
-    # ... but not if a merge makes those bytes, or they are there in their own form, or it is not said to be special.
+    # ... unless a merge makes these bytes, or the vocabulary has their usual form, or the token is not declared special.
     model = read_gpt2_pair(*files(tmp_path, {"<é": 256, "<é>": 300}, "< é\n<é >"), ["<é>"])
     assert (model.tokens[300], model.special_tokens) == (b"<\xe9>", {"<é>": 301})
     model = read_gpt2_pair(*files(tmp_path, {"<é>": 300, "<Ã©>": 301}, ""), ["<é>"])
@@ -256,9 +258,9 @@ def test_a_special_token_that_looks_like_bytes(tmp_path: Path) -> None:
         ('{"a": 1', r"vocab.json` is broken at line 1, column 8"),
         ('{"a": 1,\n"b"}', r"vocab.json` is broken at line 2, column 4"),
         (b'{"\xff": 1}', r"vocab.json` is broken at byte 2 is not UTF-8"),
-        ("[]", r"vocab.json` holds no JSON object"),
-        ('["a"]', r"vocab.json` holds no JSON object"),
-        ("3", r"vocab.json` holds no JSON object"),
+        ("[]", r"vocab.json` is not a JSON object"),
+        ('["a"]', r"vocab.json` is not a JSON object"),
+        ("3", r"vocab.json` is not a JSON object"),
         ({"ab": "256"}, r"'ab' has the id '256'; expected a whole number"),
         ({"ab": 256.0}, r"'ab' has the id 256.0; expected a whole number"),
         ({"ab": True}, r"'ab' has the id True; expected a whole number"),
@@ -266,13 +268,13 @@ def test_a_special_token_that_looks_like_bytes(tmp_path: Path) -> None:
         ({"ab": {"id": 1}}, r"'ab' has the id .*; expected a whole number"),
         ({"ab": -1}, r"vocab.json.*negative token id -1"),
         ({"ab": 300, "ac": 300}, r"'ab' and 'ac' both have the id 300"),
-        ('{"a": 1, "a": 2}', r"'a' and 'a' both mean the bytes b'a'"),
-        ({" ": 300}, r"'Ġ' and ' ' both mean the bytes b' '"),
-        ({"日": 300, "æĹ¥": 301}, r"'日' and 'æĹ¥' both mean the bytes"),
+        ('{"a": 1, "a": 2}', r"'a' and 'a' both represent the bytes b'a'"),
+        ({" ": 300}, r"'Ġ' and ' ' both represent the bytes b' '"),
+        ({"日": 300, "æĹ¥": 301}, r"'日' and 'æĹ¥' both represent the bytes"),
         ('{"a": 97}', r"vocab.json.*lacks 255 of the 256 single bytes"),
     ],
 )
-def test_broken_vocabularies(tmp_path: Path, vocab: Any, message: str) -> None:
+def test_invalid_vocab_json(tmp_path: Path, vocab: Any, message: str) -> None:
     pair = files(tmp_path, vocab, "")
     with pytest.raises(TokenizerFormatError, match=message) as caught:
         read_gpt2_pair(*pair)
@@ -298,7 +300,7 @@ def test_broken_vocabularies(tmp_path: Path, vocab: Any, message: str) -> None:
         ("x" * 1000, r"line 1 is broken: 'x+ \.\.\. x+'"),
     ],
 )
-def test_broken_merges(tmp_path: Path, merges: str | bytes, message: str) -> None:
+def test_invalid_merges_txt(tmp_path: Path, merges: str | bytes, message: str) -> None:
     pair = files(tmp_path, {"ab": 256, "abc": 257}, merges)
     with pytest.raises(TokenizerFormatError, match=message) as caught:
         read_gpt2_pair(*pair)
@@ -313,7 +315,7 @@ def test_missing_files(tmp_path: Path) -> None:
         read_gpt2_pair(vocab, tmp_path / "no.txt")
 
 
-def test_a_write_that_fails_leaves_both_files(tmp_path: Path) -> None:
+def test_failed_write_preserves_both_files(tmp_path: Path) -> None:
     pair = files(tmp_path, "old vocab", "old merges")
     with pytest.raises(OutputError):
         write_gpt2_pair(Model(tokens=BYTES, merges=[]), pair[0], tmp_path / "missing" / "merges.txt", overwrite=True)
@@ -328,7 +330,7 @@ def test_a_write_that_fails_leaves_both_files(tmp_path: Path) -> None:
 # ---- published files
 
 
-def test_gpt2s_own_files(shared_data: Path, tmp_path: Path) -> None:
+def test_published_gpt2_files(shared_data: Path, tmp_path: Path) -> None:
     pair = shared_data / "cs336" / "gpt2_vocab.json", shared_data / "cs336" / "gpt2_merges.txt"
     model = read_gpt2_pair(*pair, [END, "<pad>"])
     assert (len(model.tokens), len(model.merges), model.vocab_size) == (50256, 50000, 50258)
@@ -344,7 +346,7 @@ def test_gpt2s_own_files(shared_data: Path, tmp_path: Path) -> None:
     assert (plain.special_tokens, plain.tokens[50256]) == ({}, END.encode())
 
 
-def test_the_courses_reference_files(shared_data: Path) -> None:
+def test_cs336_reference_files(shared_data: Path) -> None:
     folder = shared_data / "cs336"
     model = read_gpt2_pair(folder / "train-bpe-reference-vocab.json", folder / "train-bpe-reference-merges.txt", [END])
     assert model.special_tokens == {END: 0}

@@ -1,6 +1,6 @@
-"""Hugging Face's `tokenizer.json`, read: the ids of `tokenizers`, and one clear error for all that is not read."""
+"""Tests of reading `tokenizer.json`: ids equal to those of `tokenizers`, and clear errors for unsupported files."""
 
-# ruff: noqa: RUF001 (look-alikes are wanted here)
+# ruff: noqa: RUF001 (look-alike characters are intended)
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from bpejit.arrays import padded_text
 from bpejit.compat.template_rows import apply_template
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
-from bpejit.formats.folder import load_folder, save_folder
+from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
-from bpejit.normalization import Preparer, TokenFlags
+from bpejit.normalization import TextPipeline, TokenFlags
 from bpejit.tokenizer import Tokenizer, load
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -36,7 +37,7 @@ FILES = ["gpt2", "olmo2_dolma2", "olmo_gpt-neox-dolma-v1_5"]
 CORPORA = ["english", "code", "multilingual", "hard"]
 
 CORPUS_BYTES = int(os.environ.get("BPEJIT_PARITY_BYTES", 4_000_000))
-"""How much of each corpus is compared; all of them take `tokenizers` some minutes. `bpejit verify` compares whole files."""
+"""The number of bytes of each corpus to compare; whole corpora take minutes. `bpejit verify` compares whole files."""
 
 SMALL_PIECES = [
     *("a", "b", "A", "B", "1", "2", "12", "1234", " ", " ", "  ", "-", "--", ".", "\n", "<a>", "<b>", "ab", "AB", " a ", "éa"),
@@ -64,7 +65,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-# ---- the same ids ----------------------------------------------------------------------------------------------------
+# ---- equal ids ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -133,23 +134,23 @@ def mixed(request: pytest.FixtureRequest) -> tuple[Encoder, Any]:
 
 
 @given(text=texts | st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
-def test_awkward_text_gives_equal_ids(mixed, text):
+def test_awkward_text_has_equal_ids(mixed, text):
     encoder, theirs = mixed
     assert encoder.encode(text.encode()).tolist() == their_ids(theirs, text)
 
 
-@given(text=texts, places=st.lists(st.integers(0, 60), max_size=4))
-def test_the_ids_of_a_stream_are_those_of_the_whole(mixed, text, places):
+@given(text=texts, cuts=st.lists(st.integers(0, 60), max_size=4))
+def test_stream_matches_whole_text(mixed, text, cuts):
     encoder, theirs = mixed
     data = text.encode()
     stream = encoder.stream(encoder.new_workspace(cache_bytes=1 << 16, text_bytes=16))
-    borders = [0, *sorted(min(place, len(data)) for place in places), len(data)]
-    ids = [stream.feed(data[start:end]) for start, end in itertools.pairwise(borders)]
+    bounds = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    ids = [stream.feed(data[start:end]) for start, end in itertools.pairwise(bounds)]
     assert np.concatenate([*ids, stream.finish()]).tolist() == their_ids(theirs, text)
 
 
 @given(data=awkward_bytes(), repeats=st.integers(1, 3))
-def test_parts_between_cuts_give_the_ids_of_the_whole(mixed, data, repeats):
+def test_chunks_match_whole_text(mixed, data, repeats):
     encoder, _ = mixed
     data = (data + b" ab <a>12. a-") * repeats
     whole = encoder.encode(data).tolist()
@@ -177,9 +178,9 @@ def test_normalized_text_is_cut_into_chunks(published, tmp_path):
     report = tokenizer.encode_files([tmp_path / "text"], tmp_path / "out", chunk_bytes=small(5_000, 300), workers=1)
     ids = np.fromfile(report.path, dtype="<u2").tolist()
     assert ids == tokenizer.encode(text)
-    preparer = tokenizer._encoder.splitter
-    assert isinstance(preparer, Preparer)
-    assert preparer.find_cut(padded_text(text)[0], 1, 500, len(text)) > 0
+    pipeline = tokenizer._codec.encoder.splitter
+    assert isinstance(pipeline, TextPipeline)
+    assert pipeline.find_cut(padded_text(text)[0], 1, 500, len(text)) > 0
     assert tokenizer.decode_bytes(ids).decode() == tokenizers.normalizers.NFC().normalize_str(text.decode())
 
 
@@ -191,21 +192,21 @@ def test_bytes_that_are_not_utf8_pass_through(published):
     assert encoder.decode(encoder.encode(b"A\xff\xc3 b")) == b"a\xff\xc3 b"
 
 
-def test_plain_tokenizers_run_at_full_speed(published):
+def test_tokenizers_without_pipeline_use_fast_path(published):
     model = read_tokenizer_json(published["gpt2"])
-    assert (model.pattern, model.preparation) == ("gpt2", None)
+    assert (model.pattern, model.pipeline) == ("gpt2", None)
     model = read_tokenizer_json(published["olmo2_dolma2"])
-    assert (model.pattern, model.preparation) == ("llama3", None)
+    assert (model.pattern, model.pipeline) == ("llama3", None)
     assert model.token_flags["<|extra_id_0|>"] == TokenFlags(special=False)
     model = read_tokenizer_json(published["olmo_gpt-neox-dolma-v1_5"])
-    preparer = Encoder(model).splitter
-    assert isinstance(preparer, Preparer)
+    pipeline = Encoder(model).splitter
+    assert isinstance(pipeline, TextPipeline)
     for text, left in (("English    text", True), ("中文", True), ("e\u0301", False)):
-        assert preparer.leaves(text.encode()) == left
+        assert pipeline.is_noop(text.encode()) == left
     assert read_tokenizer_json(published["gpt2"]).sha256 == read_tokenizer_json(published["gpt2"]).sha256 != model.sha256
 
 
-def test_flags_and_preparation_are_part_of_the_hash():
+def test_hash_covers_flags_and_pipeline():
     contents = [
         hf.tokenizer_json(normalizer=hf.NORMALIZERS[normalizer], added=(hf.added_token("<a>", lstrip=lstrip),))
         for normalizer in ("NFC", "NFD")
@@ -217,7 +218,7 @@ def test_flags_and_preparation_are_part_of_the_hash():
 # ---- the model -------------------------------------------------------------------------------------------------------
 
 
-def test_both_spellings_of_merges_and_old_files():
+def test_old_and_new_forms_of_merges():
     content = hf.tokenizer_json()
     old = copy.deepcopy(content)
     old["model"] = {
@@ -233,7 +234,7 @@ def test_both_spellings_of_merges_and_old_files():
     )
 
 
-def test_of_a_repeated_merge_the_last_place_counts():
+def test_last_occurrence_of_a_repeated_merge_wins():
     content = hf.tokenizer_json()
     content["model"]["merges"] += content["model"]["merges"][:40]
     encoder, theirs = pair(content)
@@ -242,7 +243,7 @@ def test_of_a_repeated_merge_the_last_place_counts():
 
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
-def test_whole_tokens_go_before_merges(ignore_merges):
+def test_whole_tokens_take_precedence_over_merges(ignore_merges):
     content = hf.tokenizer_json(pre_tokenizer=hf.BYTE_LEVEL, ignore_merges=ignore_merges, added=(hf.added_token("<ab>"),))
     content["model"]["vocab"]["abab1"] = 900
     content["model"]["vocab"]["<ab>"] = content["added_tokens"][0]["id"] = 901
@@ -283,7 +284,7 @@ def test_template():
     assert model_from_json(hf.tokenizer_json(post_processor=hf.GPT2_LEVEL)).template is None
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------
+# ---- refused files -------------------------------------------------------------------------------------------------
 
 REFUSED = [
     *(
@@ -301,7 +302,7 @@ REFUSED = [
         "ByteLevel",
     ),
     ({"normalizer": {"type": "ByteLevel"}}, "`pre_tokenizer`", "second ByteLevel"),
-    ({"normalizer": {"type": "NFC", "x": 1}}, "`normalizer.x`", "does not know"),
+    ({"normalizer": {"type": "NFC", "x": 1}}, "`normalizer.x`", "unknown key"),
     *(
         ({"pre_tokenizer": hf.sequence(hf.split("a"), {"type": kind}, hf.BYTE_LEVEL)}, "`pre_tokenizer.pretokenizers[1]`", kind)
         for kind in ("Metaspace", "Whitespace", "WhitespaceSplit", "BertPreTokenizer", "CharDelimiterSplit", "UnicodeScripts")
@@ -311,7 +312,7 @@ REFUSED = [
     ({"pre_tokenizer": hf.sequence(hf.split("a", "Random"), hf.BYTE_LEVEL)}, "pretokenizers[0].behavior", "Random"),
     ({"pre_tokenizer": hf.sequence(hf.split("\\X"), hf.BYTE_LEVEL)}, "pretokenizers[0].pattern", "\\X"),
     ({"pre_tokenizer": hf.sequence(hf.split(""), hf.BYTE_LEVEL)}, "pretokenizers[0].pattern", "empty"),
-    ({"pre_tokenizer": hf.sequence({**hf.split("a"), "more": 1}, hf.BYTE_LEVEL)}, "pretokenizers[0].more", "does not know"),
+    ({"pre_tokenizer": hf.sequence({**hf.split("a"), "more": 1}, hf.BYTE_LEVEL)}, "pretokenizers[0].more", "unknown key"),
     *(({"post_processor": {"type": kind}}, "`post_processor`", kind) for kind in ("Other",)),
     *(
         ({"decoder": {"type": kind}}, "`decoder`", kind)
@@ -323,7 +324,7 @@ REFUSED = [
     ({"model.dropout": 0.1}, "`model.dropout`", "0.1"),
     ({"model.continuing_subword_prefix": "##"}, "`model.continuing_subword_prefix`", "##"),
     ({"model.end_of_word_suffix": "</w>"}, "`model.end_of_word_suffix`", "</w>"),
-    ({"model.cache": 1}, "`model.cache`", "does not know"),
+    ({"model.cache": 1}, "`model.cache`", "unknown key"),
     ({"model.merges": [["a"]]}, "`model.merges[0]`", "two tokens"),
     ({"model.merges": ["a b c"]}, "`model.merges[0]`", "two tokens"),
     ({"model.merges": [1]}, "`model.merges[0]`", "two tokens"),
@@ -337,18 +338,18 @@ REFUSED = [
     ({"model.vocab.": 9000}, "`model.vocab`", "empty token"),
     ({"model.vocab": {"a": 0}, "model.merges": []}, "lacks 255", "single bytes"),
     ({"version": "2.0"}, "`version`", "2.0"),
-    ({"more": 1}, "`more`", "does not know"),
+    ({"more": 1}, "`more`", "unknown key"),
     ({"added_tokens": [{"id": 3}]}, "`added_tokens[0]`", "no 'content'"),
     ({"added_tokens": [{**hf.added_token("<a>"), "id": 77_777}]}, "`added_tokens[0].id`", "tokenizers"),
     ({"added_tokens": [{**hf.added_token("a"), "id": 77_777}]}, "`added_tokens[0].id`", "tokenizers"),
     ({"added_tokens": [hf.added_token("")]}, "`added_tokens[0].content`", "''"),
-    ({"added_tokens": [{**hf.added_token("<a>"), "extra": 1}]}, "`added_tokens[0].extra`", "does not know"),
+    ({"added_tokens": [{**hf.added_token("<a>"), "extra": 1}]}, "`added_tokens[0].extra`", "unknown key"),
     ({"added_tokens": [{**hf.added_token("<a>"), "lstrip": 1}]}, "`added_tokens[0].lstrip`", "true or false"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "place", "named"), REFUSED)
-def test_what_cannot_be_done_exactly_is_refused_by_name(changes, place, named, tmp_path):
+@pytest.mark.parametrize(("changes", "field", "named"), REFUSED)
+def test_unsupported_settings_are_refused(changes, field, named, tmp_path):
     content = hf.tokenizer_json()
     for path, value in changes.items():
         *keys, last = path.split(".")
@@ -362,16 +363,16 @@ def test_what_cannot_be_done_exactly_is_refused_by_name(changes, place, named, t
         read_tokenizer_json(tmp_path)
     message = str(caught.value)
     assert message.startswith(f"`{file}`: ")
-    assert place in message
+    assert field in message
     assert named in message
 
 
-def test_added_tokens_that_cannot_be_told_apart_are_refused():
+def test_indistinguishable_added_tokens_are_refused():
     added = (hf.added_token("AB", normalized=True), hf.added_token("ab", normalized=True))
     with pytest.raises(TokenizerFormatError, match="the same when normalized"):
         model_from_json(hf.tokenizer_json(normalizer={"type": "Lowercase"}, added=added))
     blank = (hf.added_token("  ", normalized=True),)
-    with pytest.raises(TokenizerFormatError, match="leaves nothing"):
+    with pytest.raises(TokenizerFormatError, match="is empty after normalization"):
         model_from_json(hf.tokenizer_json(normalizer=hf.NORMALIZERS["strip"], added=blank))
     content = hf.tokenizer_json(added=(hf.added_token("<x>"), hf.added_token("<x>")))
     with pytest.raises(TokenizerFormatError, match=r"added_tokens\[1\]\.content"):
@@ -386,7 +387,7 @@ WRONG_TYPES: list[Any] = [None, 5, "x", [1], {"type": 5}, {"a": 1}, True]
 @pytest.mark.parametrize(
     "key", ["added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model", "version"]
 )
-def test_wrong_types_are_named(key):
+def test_wrong_types_are_reported(key):
     allowed = {"normalizer": (None,), "post_processor": (None,)}
     for value in WRONG_TYPES:
         if key in allowed and value in allowed[key]:
@@ -406,15 +407,15 @@ BROKEN = [
     (b"null", "expected an object"),
     (b"\xff\xfe{}", "broken at"),
     (b"\xef\xbb\xbf{}", "byte order mark"),
-    (b'{"model": {}, "model": {}}', "'model' is there twice"),
-    (b'{"model": {"vocab": {"a": 0, "a": 1}, "merges": []}}', "'a' is there twice"),
+    (b'{"model": {}, "model": {}}', "'model' occurs twice"),
+    (b'{"model": {"vocab": {"a": 0, "a": 1}, "merges": []}}', "'a' occurs twice"),
     (b"[" * 200_000, "nested too deep"),
     (b'{"x": "' + b"a" * 10_000_000 + b'"}', "has no 'model'"),
 ]
 
 
 @pytest.mark.parametrize(("data", "found"), BROKEN)
-def test_broken_files_give_one_clear_error(data, found, tmp_path):
+def test_invalid_files(data, found, tmp_path):
     file = tmp_path / "tokenizer.json"
     file.write_bytes(data)
     with pytest.raises(TokenizerFormatError) as caught:
@@ -424,7 +425,7 @@ def test_broken_files_give_one_clear_error(data, found, tmp_path):
     assert len(str(caught.value)) < 1000
 
 
-def test_cut_files_give_one_clear_error(tmp_path):
+def test_truncated_files(tmp_path):
     data = hf.dumped(hf.tokenizer_json(added=hf.ADDED["normalized"], normalizer=hf.NORMALIZERS["sequence"])).encode()
     file = tmp_path / "tokenizer.json"
     for size in range(0, len(data) - 1, len(data) // 60):
@@ -436,8 +437,8 @@ def test_cut_files_give_one_clear_error(tmp_path):
 
 
 @given(seed=st.integers(0, 10**6))
-def test_a_changed_value_gives_an_error_or_a_tokenizer(seed):
-    """Whatever stands in one place of the file: no other exception comes out."""
+def test_changed_value_is_an_error_or_a_valid_tokenizer(seed):
+    """Replace one value by any other: no other exception may be raised."""
     generator = random.Random(seed)
     content = hf.tokenizer_json(
         added=hf.ADDED["normalized"],
@@ -464,12 +465,12 @@ def test_a_changed_value_gives_an_error_or_a_tokenizer(seed):
         model_from_json(content)
 
 
-# ---- what a preparation rules out ------------------------------------------------------------------------------------
+# ---- features unavailable with a pipeline ------------------------------------------------------------------------------------
 
 
-def test_completions_need_text_that_stays_as_it_is():
+def test_completions_need_unnormalized_text():
     tokenizer = Tokenizer.from_model(model_from_json(hf.tokenizer_json(normalizer=hf.NORMALIZERS["NFC"])))
-    with pytest.raises(UnsupportedError, match=r"changes text .* which none of tiktoken's does"):
+    with pytest.raises(UnsupportedError, match="normalizes text before it splits it"):
         tokenizer.as_tiktoken().encode_with_unstable("a")
 
 
@@ -487,7 +488,7 @@ def test_some_special_tokens_only():
 
 
 @pytest.mark.parametrize(("normalizer", "pre_tokenizer", "added"), [*MIXED, ("none", "llama3", "plain")])
-def test_saved_folders_give_the_model_back_and_equal_ids_elsewhere(normalizer, pre_tokenizer, added, tmp_path):
+def test_saved_folders_restore_model_and_have_equal_ids(normalizer, pre_tokenizer, added, tmp_path):
     content = hf.tokenizer_json(
         added=hf.ADDED[added],
         normalizer=hf.NORMALIZERS[normalizer],
@@ -524,7 +525,7 @@ def test_published_tokenizers_are_loaded_and_saved(published, tmp_path, name):
     ("key", "value"),
     [("preparation", {"normaliser": None}), ("token_flags", {"<a>": {"x": 1}}), ("token_flags", 5)],
 )
-def test_a_broken_preparation_in_a_folder(tmp_path, key, value):
+def test_invalid_pipeline_in_folder(tmp_path, key, value):
     content = hf.tokenizer_json(added=hf.ADDED["normalized"], normalizer=hf.NORMALIZERS["NFC"])
     save_folder(model_from_json(content), tmp_path)
     own = json.loads((tmp_path / "bpejit.json").read_text())
@@ -533,7 +534,7 @@ def test_a_broken_preparation_in_a_folder(tmp_path, key, value):
         load_folder(tmp_path)
 
 
-def test_a_single_word_that_a_folder_cannot_say(tmp_path):
+def test_single_word_token_unsupported_by_folder(tmp_path):
     content = hf.tokenizer_json(added=(hf.added_token("<x>", single_word=True),), ignore_merges=True)
     model = model_from_json(content)
     obstacle = save_folder(model, tmp_path)

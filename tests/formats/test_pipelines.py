@@ -1,4 +1,4 @@
-"""Pre-tokenizers that are written for patterns: equal to the pattern, and spelled as readers know them."""
+"""Tests of the pre-tokenizers written for patterns: equivalent to the pattern, in a form that readers support."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from strategies import awkward_text
 
 import bpejit
 from bpejit.errors import PatternError
-from bpejit.formats.folder import load_folder, save_folder
+from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.formats.pipelines import pre_tokenizer_for
 from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter
-from bpejit.splitting.pattern import compile_pattern
+from bpejit.splitting.split_pattern import compile_pattern
 from bpejit.splitting.unicode_versions import VERSIONS, installed_unicode
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
@@ -33,7 +34,7 @@ FOLLOWED = VERSIONS[: VERSIONS.index(installed_unicode()) + 1]
 
 
 def written_patterns(pattern: Pattern, unicode: str | None) -> tuple[str, ...]:
-    """The patterns that reading gives for what is written for a pattern."""
+    """Return the patterns read back from the pre-tokenizer that is written for a pattern."""
     found = make_pretokenizer(pre_tokenizer_for(pattern, unicode=unicode), mapped=False, unicode=unicode).patterns
     assert found is not None
     return found
@@ -41,7 +42,7 @@ def written_patterns(pattern: Pattern, unicode: str | None) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("unicode", [version for version in ("16.0", "17.0", None) if version in (*FOLLOWED, None)])
 @pytest.mark.parametrize("name", PRESETS)
-def test_what_is_written_for_a_preset_splits_every_text_alike(name: str, unicode: str | None) -> None:
+def test_written_preset_is_equivalent_to_pattern(name: str, unicode: str | None) -> None:
     assert find_difference(PRESETS[name], written_patterns(PRESETS[name], unicode), unicode=unicode) is None
 
 
@@ -58,7 +59,7 @@ def test_what_is_written_for_a_preset_splits_every_text_alike(name: str, unicode
         (r"ab|[\s\S]", r"a|[\s\S]"),
     ],
 )
-def test_a_difference_is_a_text_that_is_split_differently(first: Pattern, second: Pattern) -> None:
+def test_difference_is_a_text_that_is_split_differently(first: Pattern, second: Pattern) -> None:
     text = find_difference(first, second)
     assert text
     assert cuts(first, text) != cuts(second, text)
@@ -71,24 +72,24 @@ def test_equal_patterns_have_no_difference() -> None:
 
 
 def cuts(pattern: Pattern, text: str) -> list[int]:
-    """Where a pattern or sequence cuts a text, through the `regex` package."""
+    """Return the boundaries of a pattern or sequence in a text, according to the `regex` package."""
     ends = {0, len(text)}
     for stage in compile_pattern(pattern).stages:
-        borders = sorted(ends)
-        for start, end in pairwise(borders):
+        bounds = sorted(ends)
+        for start, end in pairwise(bounds):
             for found in stage.finditer(text[start:end]):
                 ends |= {start + found.start(), start + found.end()}
     return sorted(ends)
 
 
-def test_presets_are_written_as_their_published_files_have_them() -> None:
+def test_presets_are_written_in_their_published_form() -> None:
     assert pre_tokenizer_for(PRESETS["gpt2"]) == pre_tokenizer_for(PRESETS["p50k"]) == hf.GPT2_LEVEL
     digits = {"type": "Digits", "individual_digits": True}
     assert pre_tokenizer_for(PRESETS["starcoder"]) == hf.sequence(digits, hf.GPT2_LEVEL)
-    # In tokenizers 0.23, `Digits` has digits that Unicode 16 lacks.
+    # In tokenizers 0.23, `Digits` includes digits that Unicode 16 lacks.
     assert pre_tokenizer_for(PRESETS["starcoder"], unicode="16.0") == hf.sequence(hf.split(r"\p{N}"), hf.GPT2_LEVEL)
     assert pre_tokenizer_for(PRESETS["cl100k-legacy"]) == hf.sequence(hf.split(hf.LLAMA3), hf.BYTE_LEVEL)
-    # tokenizers 1.0.0rc3 takes digits by threes in Llama 3's pattern with `{1,2}`; what it refuses cannot be wrong.
+    # tokenizers 1.0.0rc3 groups digits by threes in Llama 3's pattern even with `{1,2}`; a file that it refuses is harmless.
     assert hf.LLAMA3.replace("1,3", "1,2") not in str(pre_tokenizer_for(PRESETS["nanochat"]))
     deepseek = pre_tokenizer_for(PRESETS["deepseek-v3"])["pretokenizers"]
     assert deepseek[2]["pattern"]["Regex"] == hf.DEEPSEEK.replace("\\r", "\r").replace("\\n", "\n")
@@ -97,7 +98,7 @@ def test_presets_are_written_as_their_published_files_have_them() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_tokenizers_splits_alike(name: str) -> None:
+def test_tokenizers_splits_equally(name: str) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     content = hf.tokenizer_json(pre_tokenizer=pre_tokenizer_for(PRESETS[name], unicode="16.0"))
     theirs = tokenizers.Tokenizer.from_str(hf.dumped(content)).pre_tokenizer
@@ -107,19 +108,19 @@ def test_tokenizers_splits_alike(name: str) -> None:
     @given(awkward_text())
     def check(text: str) -> None:
         pieces = [end for _, (_, end) in theirs.pre_tokenize_str(text)]
-        places = {len(text[:end].encode()) for end in pieces}
-        assert split_whole(splitter, text.encode()) == sorted(places)
+        boundaries = {len(text[:end].encode()) for end in pieces}
+        assert split_whole(splitter, text.encode()) == sorted(boundaries)
 
     check()
 
 
-# ---- a file that was read is written with its own sections ---------------------------------------------------------------
+# ---- sections of a file are preserved ---------------------------------------------------------------
 
 SECTIONS = ("truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 
 def published_file() -> dict[str, Any]:
-    """A file in which each section is unlike what bpejit writes by itself."""
+    """Return a file in which no section has the form that bpejit writes by default."""
     content = hf.tokenizer_json(
         added=(hf.added_token("<|endoftext|>", special=False), hf.added_token("<x>", normalized=True)),
         pre_tokenizer=hf.sequence(hf.split(hf.LLAMA3, "Removed", invert=True), {**hf.BYTE_LEVEL, "trim_offsets": False}),
@@ -153,13 +154,13 @@ def sections_of(path: Path) -> dict[str, Any]:
         *(pytest.param(hf.tokenizer_json(pre_tokenizer=steps), id=name) for name, steps in hf.PRE_TOKENIZERS.items()),
     ],
 )
-def test_sections_are_written_as_they_were_read(tmp_path: Path, content: dict[str, Any]) -> None:
+def test_sections_are_preserved(tmp_path: Path, content: dict[str, Any]) -> None:
     expected = {**{name: content[name] for name in SECTIONS}, "model": {**content["model"]}}
     del expected["model"]["vocab"], expected["model"]["merges"]
     model = model_from_json(content)
     assert save_folder(model, tmp_path / "first", must_be_public=True) is None
     assert sections_of(tmp_path / "first") == expected
-    # The folder remembers them.
+    # The folder stores them, too.
     again = load_folder(tmp_path / "first")
     assert again == model
     assert again.sha256 == model.sha256
@@ -167,7 +168,7 @@ def test_sections_are_written_as_they_were_read(tmp_path: Path, content: dict[st
     assert (tmp_path / "second" / "tokenizer.json").read_bytes() == (tmp_path / "first" / "tokenizer.json").read_bytes()
 
 
-def test_sections_of_another_model_are_not_written(tmp_path: Path) -> None:
+def test_sections_of_another_model_are_discarded(tmp_path: Path) -> None:
     model = model_from_json(published_file())
     for number, other in enumerate(
         [
@@ -186,7 +187,7 @@ def test_sections_of_another_model_are_not_written(tmp_path: Path) -> None:
         ) == written.encode("Hello  12345\n <y> ")
 
 
-def test_a_folder_of_an_earlier_version_gets_the_present_spelling(tmp_path: Path) -> None:
+def test_folder_of_earlier_version_gets_current_form(tmp_path: Path) -> None:
     save_folder(Model(BYTES, [], pattern="gpt2"), tmp_path)
     own = json.loads((tmp_path / "bpejit.json").read_bytes())
     assert "sections_of_source" not in own

@@ -1,4 +1,4 @@
-"""Through every format and back, ids stay the same; what a format cannot say is refused, never changed."""
+"""Tests of round trips through every format: ids are preserved, and unsupported models are refused, never changed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from strategies import awkward_bytes
 import bpejit
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import BpejitError, TokenizerFormatError
-from bpejit.formats.export import FORMATS, save_model
-from bpejit.formats.recognise import load_model
+from bpejit.formats.export import save_model
+from bpejit.formats.recognize import load_model
+from bpejit.formats.registry import writable_names
 from bpejit.model import Model
-from bpejit.normalization import Preparation, TokenFlags
+from bpejit.normalization import PipelineConfig, TokenFlags
 from bpejit.normalization.json_fields import canonical
 
+FORMATS = writable_names()
 
-def place(folder: Path, form: str) -> Path:
+
+def path_in(folder: Path, form: str) -> Path:
     return folder / ("mine.tiktoken" if form == "tiktoken" else form)
 
 
@@ -43,7 +46,7 @@ any_models = st.one_of(models(), models(pattern="gpt2", reachable=True), ranked_
 @settings(max_examples=small(120, 15))
 @given(any_models, st.lists(st.one_of(TEXT.map(str.encode), awkward_bytes(6)), max_size=3), st.sampled_from(FORMATS))
 def test_random_models(tmp_path_factory: pytest.TempPathFactory, model: Model, texts: list[bytes], form: str) -> None:
-    path = place(tmp_path_factory.mktemp("model"), form)
+    path = path_in(tmp_path_factory.mktemp("model"), form)
     try:
         save_model(model, path, format=form)
     except TokenizerFormatError as error:
@@ -62,8 +65,8 @@ def test_random_models(tmp_path_factory: pytest.TempPathFactory, model: Model, t
         assert loaded == model
 
 
-def test_some_random_models_can_be_written_everywhere(tmp_path: Path) -> None:
-    """The test above is not one of refusals only."""
+def test_some_random_models_are_supported_by_every_format(tmp_path: Path) -> None:
+    """Check that the test above does not consist of refusals only."""
     written = dict.fromkeys(FORMATS, 0)
 
     @settings(max_examples=small(60, 30), database=None, derandomize=True)
@@ -73,7 +76,7 @@ def test_some_random_models_can_be_written_everywhere(tmp_path: Path) -> None:
         folder.mkdir()
         for form in FORMATS:
             with suppress(TokenizerFormatError):
-                save_model(model, place(folder, form), format=form)
+                save_model(model, path_in(folder, form), format=form)
                 written[form] += 1
 
     count()
@@ -89,7 +92,7 @@ LARGE = pytest.param("o200k_base", marks=pytest.mark.slow)
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", [*list(PUBLISHED)[:3], LARGE])
 def test_published_vocabularies(tmp_path: Path, name: str) -> None:
-    """From format to format in a chain, with pieces of every corpus after each step."""
+    """Convert from format to format in a chain, and compare ids of samples after each step."""
     source = tmp_path / f"{name}.tiktoken"
     source.write_bytes(read_shared(f"vocabs/{name}.tiktoken"))
     original = bpejit.load(source)
@@ -98,7 +101,7 @@ def test_published_vocabularies(tmp_path: Path, name: str) -> None:
     expected = [original.encode_array(text).tolist() for text in texts]
     tokenizer = original
     for form in PUBLISHED[name]:
-        path = place(tmp_path, form)
+        path = path_in(tmp_path, form)
         assert tokenizer.save(path, format=form) is None
         tokenizer = bpejit.load(path)
         assert [tokenizer.encode_array(text).tolist() for text in texts] == expected, form
@@ -118,14 +121,14 @@ def test_trained_tokenizers(tmp_path: Path, pattern: str) -> None:
     texts = [data_text(name)[:60_000] + "<|end|>é<x>".encode() for name in (*names, "awkward.bin")]
     expected = [original.encode_array(text).tolist() for text in texts]
     for form in FORMATS:
-        path = place(tmp_path, form)
+        path = path_in(tmp_path, form)
         if form == "gpt2" and pattern != "gpt2":
             continue
         assert original.save(path, format=form) is None
         assert [bpejit.load(path).encode_array(text).tolist() for text in texts] == expected, form
 
 
-# ---- tokenizers of Hugging Face, with what they do to text first
+# ---- tokenizers of Hugging Face with pipelines
 
 
 @pytest.mark.compiled
@@ -144,27 +147,27 @@ def test_tokenizers_of_hugging_face(tmp_path: Path, name: str) -> None:
         assert again.model == original.model
         assert again.sha256 == original.sha256
         assert [again.encode(text) for text in texts] == expected
-    # What was written is read alike by the package, and by us without our own file.
+    # The package reads the written file alike, and so does bpejit without its own file.
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "hf" / "tokenizer.json"))
     assert [theirs.encode(text, add_special_tokens=False).ids for text in texts] == expected
     (tmp_path / "hf" / "bpejit.json").unlink()
     assert bpejit.load(tmp_path / "hf").sha256 == original.sha256
-    if original.model.preparation is not None:
-        with pytest.raises(TokenizerFormatError, match="cannot be written for tiktoken: it changes text before"):
+    if original.model.pipeline is not None:
+        with pytest.raises(TokenizerFormatError, match="cannot be written for tiktoken: it normalizes text"):
             original.save(tmp_path / "mine.tiktoken", format="tiktoken")
     elif name == "olmo2_dolma2":
         original.save(tmp_path / "mine.tiktoken", format="tiktoken")
         assert [bpejit.load(tmp_path / "mine.tiktoken").encode(text) for text in texts] == expected
 
 
-def test_preparation_flags_and_template_are_kept(tmp_path: Path) -> None:
+def test_pipeline_flags_and_template_are_preserved(tmp_path: Path) -> None:
     flags = {"<a>": TokenFlags(special=False, lstrip=True), "<b>": TokenFlags(normalized=True, single_word=True)}
     byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
     model = Model(
         {byte: bytes([byte]) for byte in range(256)},
         [],
         {"<a>": 256, "<b>": 257, "<c>": 258},
-        preparation=Preparation(canonical({"type": "NFC"}), canonical(byte_level)),
+        pipeline=PipelineConfig(canonical({"type": "NFC"}), canonical(byte_level)),
         token_flags=flags,
         post_processor=canonical({**byte_level, "add_prefix_space": False}),
     )
@@ -184,7 +187,7 @@ def test_preparation_flags_and_template_are_kept(tmp_path: Path) -> None:
         (("token_flags",), [], "token_flags is []; expected an object"),
         (("token_flags", "<a>"), {}, "token_flags of '<a>' is {}"),
         (("token_flags", "<a>", "lstrip"), 1, "token_flags of '<a>' is"),
-        (("token_flags", "<z>"), flags["<a>"].as_dict, "which is no special token"),
+        (("token_flags", "<z>"), flags["<a>"].as_dict, "which is not a special token"),
         (("preparation", "normalizer"), {"type": "NFD"}, "was changed after bpejit wrote it"),
     ):
         (tmp_path / "own" / "bpejit.json").write_text(json.dumps(changed(own, path, new)))

@@ -1,4 +1,4 @@
-"""tiktoken's rank files, tekken.json and GPT-2's pair: read, written, and compared with the package they belong to."""
+"""Tests of rank files, tekken.json and GPT-2's pair: reading, writing, and comparison with the original packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import bpejit
 from bpejit.errors import BpejitError, OutputError, TokenizerFormatError
 from bpejit.formats import published
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.tiktoken import read_tiktoken, write_tiktoken
+from bpejit.formats.tiktoken_ranks import read_tiktoken, write_tiktoken
 from bpejit.model import Model
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
@@ -32,13 +32,13 @@ def tiktoken():
 
 
 def write_ranks(path: Path) -> None:
-    """A rank file as its owner writes it, without a sidecar."""
+    """Write a rank file without a sidecar, as other tools do."""
     write_tiktoken(MODEL, path)
     path.with_name(path.name + ".bpejit.json").unlink()
     path.with_name(path.stem + "_encoding.py").unlink()
 
 
-def test_what_is_written(tmp_path: Path) -> None:
+def test_written_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.tiktoken"
     write_tiktoken(MODEL, path)
     lines = path.read_bytes().split(b"\n")
@@ -51,14 +51,14 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert bpejit.load(path).sha256 == MODEL.sha256
 
 
-def test_the_lines_of_python_run(tmp_path: Path, tiktoken) -> None:
+def test_printed_code_runs(tmp_path: Path, tiktoken) -> None:
     path = tmp_path / "a'b\\c.tiktoken"
     write_tiktoken(MODEL, path)
     encoding = runpy.run_path(str(tmp_path / "a_b_c_encoding.py"))["encoding"]
     assert isinstance(encoding, tiktoken.Encoding)
     assert encoding.name == "a'b\\c"
     ours = bpejit.Tokenizer.from_model(MODEL)
-    # Digits and punctuation are gaps of this pattern.
+    # This pattern does not match digits and punctuation.
     for text in (
         "the  the, 12 the.",
         f"x{END}<é> \n.",
@@ -71,7 +71,7 @@ def test_the_lines_of_python_run(tmp_path: Path, tiktoken) -> None:
 
 
 @pytest.mark.compiled
-def test_a_trained_tokenizer_for_tiktoken_and_gpt2(tmp_path: Path, tiktoken) -> None:
+def test_trained_tokenizer_in_tiktoken_and_gpt2_formats(tmp_path: Path, tiktoken) -> None:
     ours = bpejit.train([ROOT / "tests" / "data" / "prose.txt"], vocab_size=small(1500, 300), special_tokens=[END], workers=1)
     text = data_text("prose.txt")[: small(100_000, 2_000)].decode("utf-8", "ignore") + END + "don't  \n 123"
     ids = ours.encode(text)
@@ -89,16 +89,16 @@ def test_a_trained_tokenizer_for_tiktoken_and_gpt2(tmp_path: Path, tiktoken) -> 
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (Model(BYTES | {256: b"ab", 257: b"bc"}, [(b"b", b"c"), (b"a", b"b")]), "merge 2 makes the token b'ab'"),
-        (Model(BYTES | {256: b"abc"}, []), "no merges of tokens with lower ids make b'abc'"),
+        (Model(BYTES | {256: b"ab", 257: b"bc"}, [(b"b", b"c"), (b"a", b"b")]), "merge 2 forms the token b'ab'"),
+        (Model(BYTES | {256: b"abc"}, []), "the token b'abc' (id 256) cannot be formed"),
         (Model(BYTES, [], {"<a>": 300, "<a><b>": 301}), "the special token '<a><b>' begins with '<a>'"),
         (Model(BYTES, [], {"<\udc80>": 300}), "is not valid UTF-8"),
         (Model(BYTES, [], pattern=r"(?<=a)b|\w+|\W"), "cannot be translated because"),
-        (Model(BYTES, [], pattern=(r"\p{N}", r"\p{L}+")), "splits by 2 patterns one after the other"),
-        (Model(BYTES, [], pattern="deepseek-v3"), "splits by 3 patterns one after the other"),
+        (Model(BYTES, [], pattern=(r"\p{N}", r"\p{L}+")), "splits by 2 patterns in sequence"),
+        (Model(BYTES, [], pattern="deepseek-v3"), "splits by 3 patterns in sequence"),
     ],
 )
-def test_what_tiktoken_would_read_differently_is_refused(tmp_path: Path, model: Model, reason: str) -> None:
+def test_models_unsupported_by_tiktoken_are_refused(tmp_path: Path, model: Model, reason: str) -> None:
     with pytest.raises(TokenizerFormatError, match="cannot be written for tiktoken: ") as caught:
         write_tiktoken(model, tmp_path / "mine.tiktoken")
     assert reason in str(caught.value)
@@ -109,18 +109,18 @@ def test_what_tiktoken_would_read_differently_is_refused(tmp_path: Path, model: 
     ("model", "reason"),
     [
         (Model(BYTES, [], pattern="cl100k"), "does not split by the pattern `gpt2`"),
-        (Model(BYTES | {256: b"abc"}, [], ranked=True), "leaves whole tokens whole, such as b'abc'"),
-        (Model(BYTES | {256: b"abc"}, [], ignore_merges=True), "leaves whole tokens whole, such as b'abc'"),
+        (Model(BYTES | {256: b"abc"}, [], ranked=True), "keeps whole tokens that no merges form, such as b'abc'"),
+        (Model(BYTES | {256: b"abc"}, [], ignore_merges=True), "keeps whole tokens that no merges form, such as b'abc'"),
     ],
 )
-def test_what_gpt2s_pair_cannot_say_is_refused(tmp_path: Path, model: Model, reason: str) -> None:
+def test_models_unsupported_by_gpt2_pair_are_refused(tmp_path: Path, model: Model, reason: str) -> None:
     with pytest.raises(TokenizerFormatError, match="cannot be written as GPT-2's pair of files") as caught:
         bpejit.Tokenizer.from_model(model).save(tmp_path / "new", format="gpt2")
     assert reason in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_others_stay(tmp_path: Path) -> None:
+def test_unrelated_files_are_preserved(tmp_path: Path) -> None:
     for name in ("mine.tiktoken", "mine_encoding.py"):
         folder = tmp_path / name.replace(".", "")
         folder.mkdir()
@@ -144,9 +144,9 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert read_tiktoken(folder / "mine.tiktoken") == MODEL
 
 
-def test_names_and_formats_that_do_not_fit(tmp_path: Path) -> None:
+def test_mismatched_names_and_formats(tmp_path: Path) -> None:
     tokenizer = bpejit.Tokenizer.from_model(MODEL)
-    with pytest.raises(TokenizerFormatError, match=r"is no name for a rank file; expected one that ends in \.tiktoken"):
+    with pytest.raises(TokenizerFormatError, match=r"is not the name of a rank file; expected a name that ends in \.tiktoken"):
         tokenizer.save(tmp_path / "mine", format="tiktoken")
     with pytest.raises(BpejitError, match=r"format is 'gguf'; expected one of 'bpejit', 'hf', 'tiktoken', 'gpt2'"):
         tokenizer.save(tmp_path / "mine", format="gguf")
@@ -155,17 +155,17 @@ def test_names_and_formats_that_do_not_fit(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == {}
 
 
-# ---- what the files do not say
+# ---- options for what a file lacks
 
 
-def test_pattern_and_special_tokens_are_asked_for(tmp_path: Path) -> None:
+def test_missing_pattern_and_special_tokens(tmp_path: Path) -> None:
     path = tmp_path / "other.tiktoken"
     write_ranks(path)
-    with pytest.raises(TokenizerFormatError, match=r"does not say how text is split.* say `pattern=`"):
+    with pytest.raises(TokenizerFormatError, match=r"does not contain a split pattern.* pass `pattern=`"):
         bpejit.load(path)
-    with pytest.raises(TokenizerFormatError, match="does not say how text is split"):
+    with pytest.raises(TokenizerFormatError, match="does not contain a split pattern"):
         bpejit.load(path, special_tokens={END: 400})
-    with pytest.raises(TokenizerFormatError, match="expected `special_tokens=` with them: give a dict"):
+    with pytest.raises(TokenizerFormatError, match="expected `special_tokens=` with their ids: pass a dict"):
         bpejit.load(path, pattern="gpt2", special_tokens=[END])
     assert bpejit.load(path, pattern="gpt2").special_tokens == {}
     loaded = bpejit.load(path, pattern="cl100k", special_tokens={END: 400})
@@ -174,7 +174,7 @@ def test_pattern_and_special_tokens_are_asked_for(tmp_path: Path) -> None:
         bpejit.load(path, pattern="cl100k", special_tokens={"<x>": 97})
 
 
-def test_what_is_said_goes_before_the_sidecar(tmp_path: Path) -> None:
+def test_options_take_precedence_over_sidecar(tmp_path: Path) -> None:
     path = tmp_path / "mine.tiktoken"
     write_tiktoken(MODEL, path)
     assert read_tiktoken(path, pattern="gpt2").special_tokens == MODEL.special_tokens
@@ -185,11 +185,11 @@ def test_what_is_said_goes_before_the_sidecar(tmp_path: Path) -> None:
     assert read_tiktoken(path, pattern="gpt2", special_tokens={}).tokens[999] == b"ab"
 
 
-def test_a_known_name_with_another_content(tmp_path: Path) -> None:
+def test_known_name_with_other_content(tmp_path: Path) -> None:
     path = tmp_path / "cl100k_base.tiktoken"
     write_ranks(path)
     with pytest.raises(
-        TokenizerFormatError, match=r"has the name of the published cl100k_base, but another content: its SHA-256"
+        TokenizerFormatError, match=r"has the name of the published cl100k_base, but different content: its SHA-256"
     ):
         read_tiktoken(path)
     assert read_tiktoken(path, pattern="cl100k").special_tokens == {}
@@ -201,7 +201,7 @@ PUBLISHED = ["r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base",
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_files(tmp_path: Path, tiktoken, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Pattern, special tokens and ids are those of the package's own constructor, given the same ranks."""
+    """Compare pattern, special tokens and ids with the constructor of the package, given the same ranks."""
     public = pytest.importorskip("tiktoken_ext.openai_public")
     data = read_shared(f"vocabs/{name.replace('edit', 'base').replace('harmony', 'base')}.tiktoken")
     path = tmp_path / f"{name}.tiktoken"
@@ -217,7 +217,7 @@ def test_published_files(tmp_path: Path, tiktoken, monkeypatch: pytest.MonkeyPat
     model = read_tiktoken(path)
     assert asked == [published.RANK_FILES[name].sha256]
     if name == "o200k_harmony":
-        # A second name of the id of `<|endofprompt|>`.
+        # A second name for the id of `<|endofprompt|>`.
         assert theirs["special_tokens"].pop("<|reserved_200018|>") == theirs["special_tokens"]["<|endofprompt|>"]
     assert model.special_tokens == theirs["special_tokens"]
     assert bpejit.model.pattern_source(model.pattern) == theirs["pat_str"]
@@ -228,7 +228,7 @@ def test_published_files(tmp_path: Path, tiktoken, monkeypatch: pytest.MonkeyPat
     assert ours.vocab_size == encoding.n_vocab
 
 
-def test_a_published_content_of_another_name(tmp_path: Path) -> None:
+def test_known_content_with_other_name(tmp_path: Path) -> None:
     path = tmp_path / "ranks.tiktoken"
     path.write_bytes(read_shared("vocabs/o200k_base.tiktoken"))
     with pytest.raises(
@@ -238,7 +238,7 @@ def test_a_published_content_of_another_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-def test_gpt2s_own_pair(shared_data: Path, tmp_path: Path) -> None:
+def test_published_gpt2_pair(shared_data: Path, tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_bytes(read_shared(f"cs336/gpt2_{name}"))
     loaded = bpejit.load(tmp_path)
@@ -247,10 +247,10 @@ def test_gpt2s_own_pair(shared_data: Path, tmp_path: Path) -> None:
     assert bpejit.load(tmp_path, pattern="o200k", special_tokens=[]).special_tokens == {}
 
 
-def test_another_pair_asks_for_its_pattern(tmp_path: Path) -> None:
+def test_unknown_pair_needs_a_pattern(tmp_path: Path) -> None:
     save_gpt2_pair(Model(BYTES, [], {"<x>": 256}), tmp_path)
     (tmp_path / "vocab.json.bpejit.json").unlink()
-    with pytest.raises(TokenizerFormatError, match=r"vocab.json` does not say how text is split.* say `pattern=`"):
+    with pytest.raises(TokenizerFormatError, match=r"vocab.json` does not contain a split pattern.* pass `pattern=`"):
         bpejit.load(tmp_path)
     assert bpejit.load(tmp_path, pattern="gpt2", special_tokens=["<x>"]).special_tokens == {"<x>": 256}
     assert bpejit.load(tmp_path, pattern="gpt2", special_tokens={"<x>": 256, "<y>": 900}).special_tokens == {

@@ -1,4 +1,4 @@
-"""Special tokens with a part to play, the longest text and the chat template, as `transformers` reads them."""
+"""Tests of the settings for `transformers`: named special tokens, maximum length and chat template."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def config_of(folder: str) -> dict[str, Any]:
     return json.loads(Path(folder, "tokenizer_config.json").read_text(encoding="utf-8"))
 
 
-def test_training_adds_the_tokens_and_writes_all_settings(corpus: Path) -> None:
+def test_train_adds_tokens_and_writes_settings(corpus: Path) -> None:
     found = bpejit.train(corpus, vocab_size=270, special_tokens=["<|endoftext|>", "<pad>"], **ALL)
     assert found.special_tokens == {"<|endoftext|>": 266, "<pad>": 267, "<s>": 268, "</s>": 269}
     found.save("t")
@@ -42,7 +42,7 @@ def test_training_adds_the_tokens_and_writes_all_settings(corpus: Path) -> None:
     assert (face.bos_token, face.eos_token, face.pad_token, face.model_max_length) == ("<s>", "</s>", "<pad>", 2048)
 
 
-def test_no_id_depends_on_the_settings(corpus: Path) -> None:
+def test_settings_do_not_change_ids(corpus: Path) -> None:
     plain = bpejit.train(corpus, vocab_size=265, special_tokens=["<s>"])
     assert (
         bpejit.train(corpus, vocab_size=265, special_tokens=["<s>"], bos_token="<s>", model_max_length=9).sha256 == plain.sha256
@@ -52,7 +52,7 @@ def test_no_id_depends_on_the_settings(corpus: Path) -> None:
     assert "config" not in json.loads(Path("t", "bpejit.json").read_bytes())
 
 
-def test_save_takes_them_too(corpus: Path) -> None:
+def test_save_accepts_settings(corpus: Path) -> None:
     tokenizer = bpejit.train(corpus, vocab_size=265, special_tokens=["<|endoftext|>", "<pad>"], model_max_length=5)
     tokenizer.save("t", pad_token="<pad>", chat_template=TEMPLATE)
     assert config_of("t")["pad_token"] == "<pad>"
@@ -61,9 +61,9 @@ def test_save_takes_them_too(corpus: Path) -> None:
     assert tokenizer.model.config.pad_token is None
     tokenizer.save("pair", format="gpt2", pad_token="<pad>")
     assert config_of("pair")["pad_token"] == "<pad>"
-    with pytest.raises(bpejit.SpecialTokenError, match=re.escape("bos_token is '<s>', which is no special token")):
+    with pytest.raises(bpejit.SpecialTokenError, match=re.escape("bos_token is '<s>', which is not a special token")):
         tokenizer.save("u", bos_token="<s>")
-    with pytest.raises(bpejit.OptionError, match="pad_token is given, and the format 'tiktoken' has no place for it"):
+    with pytest.raises(bpejit.OptionError, match="pad_token is given, which the format 'tiktoken' cannot store"):
         tokenizer.save("u.tiktoken", format="tiktoken", pad_token="<pad>")
     with pytest.raises(bpejit.ArgumentTypeError, match="pad_token is 5, an int; expected a str"):
         tokenizer.save("u", pad_token=5)
@@ -71,7 +71,7 @@ def test_save_takes_them_too(corpus: Path) -> None:
         bpejit.train(corpus, vocab_size=265, model_max_length=0)
 
 
-def test_the_command(corpus: Path) -> None:
+def test_command_accepts_settings(corpus: Path) -> None:
     Path("chat.jinja").write_text(TEMPLATE, encoding="utf-8")
     options = ["--bos-token", "<s>", "--eos-token", "</s>", "--pad-token", "<pad>", "--model-max-length", "2048"]
     result = invoke("train", corpus, "--vocab-size", "270", "--out", "t", *options, "--chat-template", "chat.jinja")
@@ -84,10 +84,10 @@ def test_the_command(corpus: Path) -> None:
     assert "`chat.jinja` is not UTF-8 at byte 0" in result.stderr
 
 
-def test_a_folder_whose_settings_were_broken(corpus: Path) -> None:
+def test_folder_with_invalid_settings(corpus: Path) -> None:
     bpejit.train(corpus, vocab_size=265, special_tokens=["<s>"], bos_token="<s>").save("t")
     own = Path("t", "bpejit.json")
-    for config, said in (({"bos_token": 5}, "bos_token is 5"), ({"bos_token": "x"}, "bos_token is 'x'"), ([], "config")):
+    for config, message in (({"bos_token": 5}, "bos_token is 5"), ({"bos_token": "x"}, "bos_token is 'x'"), ([], "config")):
         own.write_text(json.dumps({**json.loads(own.read_bytes()), "config": config}), encoding="utf-8")
-        with pytest.raises(bpejit.BpejitError, match=said):
+        with pytest.raises(bpejit.BpejitError, match=message):
             bpejit.load("t")

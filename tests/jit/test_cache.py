@@ -1,4 +1,4 @@
-"""The cache on disk: what is damaged, foreign or old is never used, and whatever goes wrong, nothing is left or lost."""
+"""Tests of the disk cache: damaged, foreign and outdated files are never used, and errors leave no files behind."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CODE = cache.Code(b"\x00\n\xff" * 100, ("uint", "bool"))
 
 @dispatch.inline
 def first(number):
-    """A kernel that is never compiled."""
+    """Do nothing; this kernel is never compiled."""
     return number
 
 
 @dispatch.inline
 def second(number):
-    """Another one."""
+    """Do nothing, like `first`."""
     return number + 1
 
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch):
-    """The folder of the cache, which does not exist yet; as in a new process."""
+    """Return the cache folder, which does not exist yet, and reset the state of the process."""
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
     monkeypatch.setattr(cache, "_state", cache._State())
@@ -54,9 +54,9 @@ def store_both(root: Path) -> tuple[Path, Path]:
     return one, other
 
 
-def test_what_is_stored_is_found_again(root):
+def test_stored_code_is_loaded(root):
     assert cache.load(first, "types") is None
-    assert not root.exists()  # reading makes no folders
+    assert not root.exists()  # reading creates no folders
     assert cache.is_empty()
     cache.save(first, "types", CODE)
     assert cache.load(first, "types") == CODE
@@ -69,7 +69,7 @@ def test_what_is_stored_is_found_again(root):
     assert [path.suffix for path in root.rglob("*") if path.is_file()] == [".o"]
 
 
-def test_the_switch(monkeypatch):
+def test_cache_can_be_disabled(monkeypatch):
     cache.save(first, "types", CODE)
     monkeypatch.setenv("BPEJIT_CACHE", "0")
     assert cache.load(first, "types") is None
@@ -78,7 +78,7 @@ def test_the_switch(monkeypatch):
     with pytest.raises(folders.FolderError, match="BPEJIT_CACHE=0"):
         cache.make_numba_folder()
     monkeypatch.setenv("BPEJIT_CACHE", "2")
-    with pytest.raises(OptionError, match="BPEJIT_CACHE is '2', expected 0 or 1"):
+    with pytest.raises(OptionError, match="BPEJIT_CACHE is '2'; expected 0 or 1"):
         cache.load(first, "types")
 
 
@@ -93,7 +93,7 @@ def test_swapped_files_are_not_used(root):
     assert cache.load(first, "types") == CODE
 
 
-def test_a_file_from_the_folder_of_another_version_is_not_used(root, monkeypatch):
+def test_file_of_another_version_is_not_used(root, monkeypatch):
     one, _ = store_both(root)
     monkeypatch.setattr(fingerprint, "of_machine", lambda: "0" * 24)
     (root / f"kernels-{'0' * 24}").mkdir()
@@ -103,9 +103,11 @@ def test_a_file_from_the_folder_of_another_version_is_not_used(root, monkeypatch
 
 def test_damaged_files_are_not_used(root):
     one, _ = store_both(root)
-    whole = one.read_bytes()
-    damaged = [b"", whole[:10], whole[:-1], whole + b"\0", bytes(len(whole)), whole[::-1]]
-    damaged += [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(0, len(whole), 7)]
+    content = one.read_bytes()
+    damaged = [b"", content[:10], content[:-1], content + b"\0", bytes(len(content)), content[::-1]]
+    damaged += [
+        content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :] for position in range(0, len(content), 7)
+    ]
     for data in damaged:
         one.write_bytes(data)
         assert cache.load(first, "types") is None
@@ -113,10 +115,10 @@ def test_damaged_files_are_not_used(root):
     one.mkdir()
     assert cache.load(first, "types") is None
     one.rmdir()
-    os.mkfifo(one)  # opening it to read would wait for a writer
+    os.mkfifo(one)  # opening it for reading would wait for a writer
     assert cache.load(first, "types") is None
     one.unlink()
-    one.write_bytes(whole)
+    one.write_bytes(content)
     assert cache.load(first, "types") == CODE
 
 
@@ -134,13 +136,13 @@ def test_damaged_files_are_not_used(root):
         b"[" * 99_999 + b"\nx",
     ],
 )
-def test_a_header_that_cannot_be_parsed(content):
+def test_invalid_header(content):
     assert cache.Code.from_bytes(content) is None
     assert cache.unpack("key", cache.pack("key", content)) == content
     assert cache.unpack("other key", cache.pack("key", content)) is None
 
 
-def test_folders_and_files_are_private_whatever_the_umask(root, monkeypatch):
+def test_files_are_private_for_any_umask(root, monkeypatch):
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(root / "a" / "b"))
     before = os.umask(0)
     try:
@@ -165,7 +167,7 @@ def test_planted_links_are_not_followed(root, tmp_path, monkeypatch):
     assert not one.is_symlink()
     assert cache.load(first, "types") == cache.Code(b"new", "int")
     before = precious.read_bytes()
-    monkeypatch.setattr(os, "urandom", lambda size: bytes(size))  # if somebody guesses the temporary name
+    monkeypatch.setattr(os, "urandom", lambda size: bytes(size))  # as if an attacker had guessed the temporary name
     (one.parent / f".{'00' * 8}.tmp").symlink_to(precious)
     with pytest.warns(cache.CacheWarning, match="File exists"):
         cache.save(first, "types", CODE)
@@ -174,23 +176,21 @@ def test_planted_links_are_not_followed(root, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", [0o777, 0o707, 0o1777])
 @pytest.mark.parametrize("which", ["folder", "root"])
-def test_a_folder_that_others_can_write_to_is_not_used(which, mode, root):
+def test_folder_writable_by_others_is_not_used(which, mode, root):
     one, _ = store_both(root)
     folder = one.parent if which == "folder" else root
     folder.chmod(mode)
     cache._state.checked.clear()
     assert cache.load(first, "types") is None
-    with pytest.warns(
-        cache.CacheWarning, match=rf"`{folder}` can be written to by every user \(mode {mode:04o}\).*BPEJIT_CACHE_DIR"
-    ):
+    with pytest.warns(cache.CacheWarning, match=rf"`{folder}` is writable by every user \(mode {mode:04o}\).*BPEJIT_CACHE_DIR"):
         cache.save(first, "types", CODE)
     assert not cache.is_empty()
-    assert "can be written to by every user" in cache.find_problem()
+    assert "is writable by every user" in cache.find_problem()
     folder.chmod(0o755)
     assert cache.load(first, "types") == CODE
 
 
-def test_a_folder_above_needs_the_sticky_bit(root, tmp_path):
+def test_parent_folder_needs_sticky_bit(root, tmp_path):
     store_both(root)
     for mode, found in ((0o777, None), (0o1777, CODE), (0o702, None), (0o755, CODE)):
         tmp_path.chmod(mode)
@@ -198,7 +198,7 @@ def test_a_folder_above_needs_the_sticky_bit(root, tmp_path):
         assert cache.load(first, "types") == found
 
 
-def test_a_file_that_others_can_write_to_is_not_used(root):
+def test_file_writable_by_others_is_not_used(root):
     one, _ = store_both(root)
     one.chmod(0o646)
     assert cache.load(first, "types") is None
@@ -206,7 +206,7 @@ def test_a_file_that_others_can_write_to_is_not_used(root):
     assert cache.load(first, "types") == CODE
 
 
-def test_a_group_may_write_if_it_is_the_user_s_own(root, monkeypatch):
+def test_group_write_is_allowed_for_private_group(root, monkeypatch):
     import grp
     import pwd
 
@@ -230,7 +230,7 @@ def test_a_group_may_write_if_it_is_the_user_s_own(root, monkeypatch):
     ):
         monkeypatch.setattr(grp, "getgrgid", lambda number, other=other: other)
         assert found() is None
-    assert "can be written to by its group (mode 0770)" in cache.find_problem()
+    assert "is writable by its group (mode 0770)" in cache.find_problem()
 
 
 def test_links_and_dots_in_the_path(root, tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_links_and_dots_in_the_path(root, tmp_path, monkeypatch):
         folders.resolve(tmp_path / "file" / "cache")
 
 
-def test_where_the_cache_is(tmp_path, monkeypatch):
+def test_location_of_cache(tmp_path, monkeypatch):
     platformdirs = pytest.importorskip("platformdirs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BPEJIT_CACHE_DIR", "here")
@@ -269,7 +269,7 @@ def test_where_the_cache_is(tmp_path, monkeypatch):
     assert cache.find_problem() == "the user has no home directory"
 
 
-def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
+def test_deleted_working_directory(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -277,11 +277,11 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
     assert cache.load(first, "types") == CODE
     monkeypatch.setenv("BPEJIT_CACHE_DIR", "relative")
     assert cache.load(first, "types") is None
-    with pytest.warns(cache.CacheWarning, match="BPEJIT_CACHE_DIR is 'relative', and there is no working directory"):
+    with pytest.warns(cache.CacheWarning, match="BPEJIT_CACHE_DIR is 'relative', but there is no working directory"):
         cache.save(first, "types", CODE)
 
 
-def test_a_full_disk_leaves_nothing(root):
+def test_full_disk_leaves_no_files(root):
     cache.save(second, "types", CODE)
     before = sorted(root.rglob("*"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -291,7 +291,7 @@ def test_a_full_disk_leaves_nothing(root):
             cache.save(first, "types", CODE._replace(machine_code=bytes(100_000)))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            cache.save(first, "types", CODE._replace(machine_code=bytes(100_000)))  # said once
+            cache.save(first, "types", CODE._replace(machine_code=bytes(100_000)))  # warns once
         cache.write("pattern", bytes(100_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -299,7 +299,7 @@ def test_a_full_disk_leaves_nothing(root):
     assert "File too large" in cache.find_problem()
 
 
-def test_an_interrupt_leaves_nothing(root, monkeypatch):
+def test_interrupt_leaves_no_files(root, monkeypatch):
     store_both(root)
     before = sorted(root.rglob("*"))
 
@@ -331,7 +331,7 @@ print(found)
 """
 
 
-def test_processes_at_once(root):
+def test_concurrent_processes(root):
     roles = ("write", "write", "clear")
     environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(root), "BPEJIT_CACHE": "1"}
     running = [
@@ -350,19 +350,19 @@ def age(path: Path, days: float) -> None:
     os.utime(path, (stamp, stamp))
 
 
-def test_reading_tells_that_a_file_is_used(root):
+def test_reading_updates_modification_time(root):
     one, other = store_both(root)
     for days, is_touched in ((0.5, False), (1.5, True), (80, True)):
         age(one, days)
         before = one.stat().st_mtime
         assert cache.load(first, "types") == CODE
         assert (one.stat().st_mtime > before) == is_touched
-    os.utime(other, (0, 2**33))  # in the future: a clock was wrong
+    os.utime(other, (0, 2**33))  # in the future, because of a wrong clock
     assert cache.load(second, "types") is not None
     assert other.stat().st_mtime < time.time() + 1
 
 
-def test_what_is_old_is_removed_when_something_is_written(root):
+def test_unused_files_are_removed_on_write(root):
     one, other = store_both(root)
     stays = {one}
     for name, days, is_kept in (
@@ -387,7 +387,7 @@ def test_what_is_old_is_removed_when_something_is_written(root):
         (one.parent / name).touch()
         age(one.parent / name, days)
     stays.add(one.parent / ".written.tmp")
-    cache.save(first, "more", CODE)  # not the first that this process writes
+    cache.save(first, "more", CODE)  # not the first write of this process
     assert other.exists()
     cache._state.pruned = False
     cache.save(first, "more", CODE)
@@ -397,9 +397,9 @@ def test_what_is_old_is_removed_when_something_is_written(root):
     assert left == stays | {more}
 
 
-def test_of_many_versions_the_last_ones_stay(root):
+def test_only_recent_versions_are_retained(root):
     one, _ = store_both(root)
-    for number in range(2 * upkeep.MOST_FOLDERS):
+    for number in range(2 * upkeep.MAX_FOLDERS):
         folder = root / f"kernels-{number:024}"
         folder.mkdir()
         (folder / "file").touch()
@@ -408,7 +408,7 @@ def test_of_many_versions_the_last_ones_stay(root):
     upkeep.prune(root, one.parent.name)
     assert {folder.name for folder in upkeep.list_folders(root)} == {
         one.parent.name,
-        *(f"kernels-{number:024}" for number in range(upkeep.MOST_FOLDERS - 1)),
+        *(f"kernels-{number:024}" for number in range(upkeep.MAX_FOLDERS - 1)),
     }
     for folder in upkeep.list_folders(root):
         for path in (root / folder.name, *(root / folder.name).iterdir()):
@@ -416,4 +416,4 @@ def test_of_many_versions_the_last_ones_stay(root):
     for number in range(100, 110):
         (root / f"kernels-{number:024}").mkdir()
     upkeep.prune(root, one.parent.name)
-    assert len(upkeep.list_folders(root)) == upkeep.MOST_FOLDERS + 10  # all were used this week
+    assert len(upkeep.list_folders(root)) == upkeep.MAX_FOLDERS + 10  # all of them were used this week

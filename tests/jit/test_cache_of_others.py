@@ -1,6 +1,6 @@
-"""The cache on a machine with several users: what another user may have written is never executed.
+"""Tests of the cache on a machine with several users: code that another user may have written is never executed.
 
-The tests take on the identities of other users, which only root can do.
+The tests act as other users, which only root can do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CODE = cache.Code(b"machine code", "int")
 
 @dispatch.inline
 def first(number):
-    """A kernel that is never compiled."""
+    """Do nothing; this kernel is never compiled."""
     return number
 
 
@@ -39,7 +39,7 @@ pytestmark = [
 
 @contextmanager
 def acting_as(user: int) -> Iterator[None]:
-    """Run the block as a new process of another user would."""
+    """Run the block as a new process of another user."""
     before = cache._state
     groups = os.getgroups()
     cache._state = cache._State()
@@ -56,23 +56,23 @@ def acting_as(user: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def place(monkeypatch):
-    """A folder such as `/tmp`: every user may write to it, and it has the sticky bit."""
+def shared_folder(monkeypatch):
+    """Return a folder like `/tmp`: writable by every user, with the sticky bit."""
     monkeypatch.setenv("BPEJIT_CACHE", "1")
     monkeypatch.delenv("BPEJIT_CACHE_DIR", raising=False)
-    for module in ("grp", "pwd"):  # other users may have no access to what is read for it
+    for module in ("grp", "pwd"):  # other users may lack access to the files that it is computed from
         importlib.import_module(module)
     fingerprint.of_machine()
     folders._nobody()
-    place = Path(tempfile.mkdtemp())  # that of pytest is closed to others
-    place.chmod(0o1777)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(place))
+    shared_folder = Path(tempfile.mkdtemp())  # other users cannot access the folder of pytest
+    shared_folder.chmod(0o1777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared_folder))
     try:
-        folders.resolve(place / "test")
+        folders.resolve(shared_folder / "test")
     except folders.FolderError as error:
         pytest.skip(f"the folder for temporary files is not safe: {error}")
-    yield place
-    shutil.rmtree(place)
+    yield shared_folder
+    shutil.rmtree(shared_folder)
 
 
 def find(user: int) -> cache.Code | None:
@@ -89,7 +89,7 @@ def save(user: int) -> Path:
 
 @pytest.mark.parametrize("victim", [ALICE, ROOT])
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o777, 0o1777])
-def test_files_of_another_user_are_not_executed(victim, mode, place):
+def test_files_of_another_user_are_not_executed(victim, mode, shared_folder):
     file = save(MALLORY)
     for folder in (file.parent, file.parent.parent):
         folder.chmod(mode)
@@ -97,17 +97,17 @@ def test_files_of_another_user_are_not_executed(victim, mode, place):
     assert find(MALLORY) == (CODE if mode < 0o777 else None)
     assert find(victim) is None
     with acting_as(victim):
-        with pytest.warns(cache.CacheWarning, match=f"`{place}/bpejit` belongs to user {MALLORY}, expected .*root"):
+        with pytest.warns(cache.CacheWarning, match=f"`{shared_folder}/bpejit` belongs to user {MALLORY}; expected .*root"):
             cache.save(first, "types", CODE)
         assert not cache.is_empty()
         with pytest.raises(folders.FolderError, match="belongs to"):
             cache.make_numba_folder()
 
 
-def test_a_file_that_another_user_put_into_a_folder_of_ours(place):
+def test_planted_file_in_own_folder(shared_folder):
     file = save(ALICE)
     assert find(ALICE) == CODE
-    os.chown(file, MALLORY, MALLORY)  # as if the folder had been open for a while
+    os.chown(file, MALLORY, MALLORY)  # as if the folder had been writable for a while
     file.chmod(0o644)
     assert find(ALICE) is None
     save(ALICE)
@@ -115,14 +115,14 @@ def test_a_file_that_another_user_put_into_a_folder_of_ours(place):
     assert file.stat().st_uid == ALICE
 
 
-def test_a_folder_that_another_user_put_into_a_folder_of_ours(place):
+def test_planted_folder_in_own_folder(shared_folder):
     file = save(ALICE)
     os.chown(file.parent, MALLORY, MALLORY)
     file.parent.chmod(0o755)
     assert find(ALICE) is None
 
 
-def test_root_s_cache_is_read_by_all(place):
+def test_cache_of_root_is_read_by_all_users(shared_folder):
     file = save(ROOT)
     assert find(ALICE) is None  # it is private
     for path in (file, file.parent, file.parent.parent):
@@ -131,27 +131,27 @@ def test_root_s_cache_is_read_by_all(place):
     with acting_as(ALICE), pytest.warns(cache.CacheWarning, match="Permission denied"):
         cache.save(first, "others", CODE)
     with acting_as(ALICE):
-        assert "cannot be written to" in cache.find_problem()
+        assert "is not writable" in cache.find_problem()
 
 
-def test_a_link_of_another_user_is_not_followed(place):
-    own = place / "own"
+def test_link_of_another_user_is_not_followed(shared_folder):
+    own = shared_folder / "own"
     with acting_as(ALICE):
         own.mkdir(mode=0o700)
     with acting_as(MALLORY):
-        (place / "bpejit").symlink_to(own)
-    with acting_as(ALICE), pytest.warns(cache.CacheWarning, match=f"`{place}/bpejit` belongs to user {MALLORY}"):
+        (shared_folder / "bpejit").symlink_to(own)
+    with acting_as(ALICE), pytest.warns(cache.CacheWarning, match=f"`{shared_folder}/bpejit` belongs to user {MALLORY}"):
         cache.save(first, "types", CODE)
     assert not list(own.iterdir())
     with acting_as(MALLORY):
-        (place / "bpejit").unlink()
+        (shared_folder / "bpejit").unlink()
     with acting_as(ALICE):
-        (place / "bpejit").symlink_to(own)
+        (shared_folder / "bpejit").symlink_to(own)
         cache.save(first, "types", CODE)
     assert find(ALICE) == CODE
 
 
-def test_each_user_of_a_shared_place_is_on_his_own(place, monkeypatch):
+def test_users_of_shared_folder_are_isolated(shared_folder, monkeypatch):
     with acting_as(ALICE):
         cache.save(first, "types", CODE)
     with acting_as(MALLORY), pytest.warns(cache.CacheWarning, match=f"belongs to user {ALICE}"):
@@ -159,7 +159,7 @@ def test_each_user_of_a_shared_place_is_on_his_own(place, monkeypatch):
     assert find(ALICE) == CODE
 
 
-def test_nobody_clears_the_cache_of_another(place):
+def test_clear_preserves_caches_of_other_users(shared_folder):
     file = save(ALICE)
     with acting_as(MALLORY), pytest.raises(folders.FolderError):
         folders.resolve(folders.find_place().path)
@@ -168,8 +168,8 @@ def test_nobody_clears_the_cache_of_another(place):
     assert not file.exists()
 
 
-def test_in_a_container_nobody_may_be_root(place, monkeypatch):
-    above, own = place / "above", place / "above" / "own"
+def test_root_may_appear_as_nobody_in_container(shared_folder, monkeypatch):
+    above, own = shared_folder / "above", shared_folder / "above" / "own"
     own.mkdir(parents=True)
     own.chmod(0o700)
     os.chown(above, NOBODY, NOBODY)
@@ -204,8 +204,8 @@ def test_in_a_container_nobody_may_be_root(place, monkeypatch):
         ("0 1001 1\n1 100000 65533\n", False),
     ],
 )
-def test_who_is_known_in_a_container(known, expected):
-    assert folders._is_known(NOBODY, known) == expected
+def test_unmapped_users_in_container(known, expected):
+    assert folders._is_mapped(NOBODY, known) == expected
 
 
 PROCESS = """
@@ -222,13 +222,13 @@ print(len(compiled) // 2, hashes[0])
 
 
 @pytest.mark.compiled
-def test_planted_code_is_not_run_by_root(place):
+def test_root_does_not_run_planted_code(shared_folder):
     """Code with a valid checksum that another user has stored for a real kernel."""
 
     def run() -> tuple[int, int, str]:
         done = subprocess.run(
             [sys.executable, "-c", PROCESS],
-            env={**ENVIRONMENT, "NUMBA_CACHE_DIR": str(place), "BPEJIT_CACHE": "1"},
+            env={**ENVIRONMENT, "NUMBA_CACHE_DIR": str(shared_folder), "BPEJIT_CACHE": "1"},
             capture_output=True,
             text=True,
             timeout=300,
@@ -237,12 +237,12 @@ def test_planted_code_is_not_run_by_root(place):
         compiled, value = map(int, done.stdout.split())
         return compiled, value, done.stderr
 
-    compiled, value, said = run()
-    assert (compiled, said) == (1, "")
+    compiled, value, stderr = run()
+    assert (compiled, stderr) == (1, "")
     assert run() == (0, value, "")
-    for path in (place / "bpejit", *(place / "bpejit").rglob("*")):
+    for path in (shared_folder / "bpejit", *(shared_folder / "bpejit").rglob("*")):
         os.chown(path, MALLORY, MALLORY)
-    compiled, same, said = run()
+    compiled, same, stderr = run()
     assert (compiled, same) == (1, value)
-    assert said.count("compiled kernels cannot be stored") == 1
-    assert f"belongs to user {MALLORY}, expected root" in said
+    assert stderr.count("compiled kernels cannot be stored") == 1
+    assert f"belongs to user {MALLORY}; expected root" in stderr

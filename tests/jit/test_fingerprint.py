@@ -1,4 +1,4 @@
-"""What compiled kernels are found by: an edit that changes what is compiled changes it, and no other edit does."""
+"""Tests of the fingerprints of kernels: they change if and only if an edit changes the machine code."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def total(words, number):
 
 
 def of(source: str, name: str = "total") -> bytes:
-    """Return the hash of a function of a module with some source."""
+    """Return the hash of a function in a module with the given source."""
     module: dict[str, object] = {"__name__": "example"}
     exec(compile(source, "example.py", "exec"), module)
     return fingerprint.of_kernel(module[name])
 
 
-def test_the_same_source_has_the_same_hash():
+def test_equal_sources_have_equal_hashes():
     assert of(SOURCE) == of(SOURCE)
     assert len({of(SOURCE, name) for name in ("deepest", "helper", "unused", "total")}) == 4
 
@@ -82,7 +82,7 @@ def test_the_same_source_has_the_same_hash():
         ("\nLIMIT", "\nUNUSED = 5\nLIMIT"),
     ],
 )
-def test_edits_that_change_nothing(old, new):
+def test_edits_without_effect(old, new):
     assert old in SOURCE
     assert of(SOURCE.replace(old, new)) == of(SOURCE)
 
@@ -129,7 +129,7 @@ def odd(n):
     assert of(source, "even") != of(source.replace("n != 0", "n != 2"), "even")
 
 
-def test_what_is_not_known_depends_on_all_sources(monkeypatch):
+def test_unknown_names_depend_on_all_sources(monkeypatch):
     source = SOURCE.replace("LIMIT = np.uint64(3)", "LIMIT = frozenset({3})")
     before = of(source)
     monkeypatch.setattr(fingerprint, "of_sources", lambda: "other")
@@ -137,7 +137,7 @@ def test_what_is_not_known_depends_on_all_sources(monkeypatch):
     assert of(SOURCE) == of(SOURCE)
 
 
-def test_no_kernel_of_ours_uses_what_is_not_known(monkeypatch):
+def test_kernels_have_no_unknown_names(monkeypatch):
     import importlib
     import pkgutil
 
@@ -157,7 +157,7 @@ def test_no_kernel_of_ours_uses_what_is_not_known(monkeypatch):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A copy of the sources."""
+    """Return a copy of the sources."""
     for name in ("jit", "kernels"):
         shutil.copytree(fingerprint._FOLDER.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fingerprint, "_FOLDER", tmp_path / "jit")
@@ -176,7 +176,7 @@ def package(tmp_path, monkeypatch):
         ("kernels/common/keys.py", False, True),
     ],
 )
-def test_what_the_sources_are_a_part_of(edited, machine, sources, package):
+def test_keys_that_depend_on_sources(edited, machine, sources, package):
     def hashes() -> tuple[str, str]:
         return fingerprint.of_machine.__wrapped__(), fingerprint.of_sources.__wrapped__()
 
@@ -189,7 +189,7 @@ def test_what_the_sources_are_a_part_of(edited, machine, sources, package):
 
 
 @pytest.mark.parametrize("changed", ["sys.version", "numpy.__version__", "bpejit.jit.fingerprint._version_of"])
-def test_versions_are_told_apart(changed, monkeypatch):
+def test_fingerprint_depends_on_versions(changed, monkeypatch):
     before = fingerprint.of_machine()
     monkeypatch.setattr(changed, (lambda package: b"1.0") if changed.endswith("_of") else "1.0")
     assert fingerprint.of_machine.__wrapped__() != before
@@ -197,13 +197,13 @@ def test_versions_are_told_apart(changed, monkeypatch):
     assert fingerprint.of_machine.__wrapped__() == before
 
 
-def test_processors_are_told_apart(monkeypatch):
+def test_fingerprint_depends_on_processor(monkeypatch):
     before = fingerprint.of_machine()
     monkeypatch.setattr(target, "current", lambda: target.Target("other", "+avx2", False))
     assert fingerprint.of_machine.__wrapped__() != before
 
 
-def test_every_process_finds_the_same():
+def test_fingerprint_is_equal_in_every_process():
     code = """
 from bpejit.jit import fingerprint
 from bpejit.kernels.encoding import text_encoding
@@ -233,8 +233,8 @@ class Backward(NamedTuple):
     left: np.ndarray
 
 
-def test_the_order_of_fields_is_a_part_of_the_types():
-    """A kernel reads the fields of a record by name; machine code reads them by place."""
+def test_types_depend_on_order_of_fields():
+    """Source code accesses the fields of a record by name, and machine code by offset."""
     array = np.zeros(1, np.uint8)
     assert dispatch._describe([Forward(array, array)]) == dispatch._describe([Forward(array, array)])
     assert dispatch._describe([Forward(array, array)]) != dispatch._describe([Backward(array, array)])

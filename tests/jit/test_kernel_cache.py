@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: used again, and never after the code of any kernel has changed."""
+"""Tests of compiled kernels on disk: they are reused, and never after the code of a kernel has changed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ print(len(compiled), hashes[0])
 
 
 class Run(NamedTuple):
-    """What a process did: whether it compiled, and what the kernel returned."""
+    """The outcome of a process: whether it compiled, and the result of the kernel."""
 
     compiled: bool
     value: int
 
 
 @pytest.mark.compiled
-def test_an_edit_in_another_file_is_noticed(tmp_path):
+def test_edit_in_another_file_is_detected(tmp_path):
     shutil.copytree(Path(bpejit.__file__).parent, tmp_path / "bpejit", ignore=shutil.ignore_patterns("__pycache__"))
-    # Without byte code on disk: Python itself takes a file of the same size and time for the same.
+    # Without bytecode on disk: Python considers files of equal size and time unchanged.
     environment = {
         **os.environ,
         "BPEJIT_CACHE_DIR": str(tmp_path / "cache"),
@@ -68,19 +68,19 @@ def test_an_edit_in_another_file_is_noticed(tmp_path):
     assert edited[0]
     assert edited[1] != first[1]
     if not BY_NUMBA:
-        # What the machine code does not depend on, it is not compiled again for.
+        # Edits without effect on the machine code do not cause a new compilation.
         edit("\nimport numpy", "\n# a comment\n\nimport numpy")
         assert run() == (False, edited[1])
     edit("0xD6E8FEB86659FD95", "0xD6E8FEB86659FD93")
     assert run() == first._replace(compiled=False)
-    # A package that is uninstalled leaves nothing, and the cache is not in it.
+    # Uninstalling the package leaves no files, since the cache is outside of it.
     assert not [path for path in (tmp_path / "bpejit").rglob("*") if path.is_file() and path.suffix not in (".py", ".typed")]
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(BY_NUMBA, reason="Numba itself runs the kernels")
-def test_a_first_training_compiles_what_encoding_needs(tmp_path):
+def test_first_training_compiles_encoding_kernels(tmp_path):
     environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(tmp_path / "cache"), "BPEJIT_CACHE": "1"}
     (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
 

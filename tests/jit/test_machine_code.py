@@ -1,4 +1,4 @@
-"""How kernels are called: as machine code that is compiled once, kept on disk, and loaded without Numba."""
+"""Tests of calling kernels: machine code is compiled once, stored on disk, and loaded without Numba."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Pair(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _nothing_on_disk(monkeypatch):
-    # The functions below are no kernels of the package, so no hash tells when one was edited.
+    # The functions below are not kernels of the package, so the cache would not notice an edit.
     monkeypatch.setenv("BPEJIT_CACHE", "0")
 
 
 def make_total():
     @dispatch.kernel
     def total(numbers, start, backwards):
-        """Sum of some numbers and another, with its sign changed if wanted."""
+        """Return the sum of the numbers and `start`, negated if `backwards` is true."""
         result = np.int64(start)
         for i in range(numbers.size):
             result += np.int64(numbers[i])
@@ -53,7 +53,7 @@ def test_each_combination_of_types_is_compiled_once():
     assert total(np.zeros(0, np.uint8), -(1 << 62), False) == -(1 << 62)
     assert len(total.signatures) == 1
     assert total(small.astype(np.int32) * -1, 10, False) == 4
-    assert total(small, 10, False) == 16  # not read as the type of the call before
+    assert total(small, 10, False) == 16  # not interpreted as the type of the previous call
     assert len(total.signatures) == 2
     read_only = small.copy()
     read_only.flags.writeable = False
@@ -64,7 +64,7 @@ def test_each_combination_of_types_is_compiled_once():
     assert len(total.signatures) == 4
 
 
-def test_a_subclass_of_array_is_an_array(tmp_path):
+def test_array_subclass(tmp_path):
     total = make_total()
     (tmp_path / "numbers").write_bytes(bytes([1, 2, 3]))
     mapped = np.memmap(tmp_path / "numbers", np.uint8, "r")
@@ -75,7 +75,7 @@ def test_a_subclass_of_array_is_an_array(tmp_path):
     "wrong",
     [[1, 2], "text", 1.5, None, np.zeros((2, 2), np.uint8), np.zeros(8, np.uint8)[::2], np.uint8(1) + np.zeros((), np.uint8)],
 )
-def test_what_is_no_array_is_refused(wrong):
+def test_non_arrays_are_refused(wrong):
     total = make_total()
     with pytest.raises(Exception, match=r"expected|cannot|No implementation|attribute|Invalid") as found:
         total(wrong, 0, False)
@@ -98,12 +98,12 @@ def test_results_of_every_kind():
 
     @dispatch.kernel
     def negative(number):
-        """Return a truth value."""
+        """Return True if the number is negative."""
         return number < 0
 
     @dispatch.kernel
     def clear(numbers):
-        """Return nothing."""
+        """Return None."""
         for i in range(numbers.size):
             numbers[i] = 0
 
@@ -119,7 +119,7 @@ def test_results_of_every_kind():
         assert not numbers.any()
 
 
-def test_a_result_that_looks_like_a_mismatch():
+def test_result_equal_to_mismatch_code():
     @dispatch.kernel
     def same(number):
         """Return the number."""
@@ -132,7 +132,7 @@ def test_a_result_that_looks_like_a_mismatch():
 def test_records():
     @dispatch.kernel
     def count(pair, both):
-        """Size of the fields, or of the left alone."""
+        """Return the size of both fields, or of the left one."""
         return pair.left.size + (pair.right.size if both else 0)
 
     dispatch.KERNELS.remove(count)
@@ -145,7 +145,7 @@ def test_records():
     assert len(count.signatures) == 2
 
 
-def test_threads_may_call_at_once():
+def test_concurrent_calls():
     total = make_total()
     arrays = [np.arange(100, dtype=dtype) for dtype in (np.uint8, np.int16, np.uint32, np.int64)] * 25
     with ThreadPoolExecutor(8) as pool:
@@ -160,13 +160,13 @@ def compiled_total(symbol):
 
 
 def call(address, numbers):
-    """Call a total that was compiled for bytes."""
+    """Call `total`, compiled for bytes."""
     entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)
     _, expected, _ = dispatch._flatten((np.zeros(1, np.uint8),))
     return entry(struct.pack("3q", id(numbers), 1, False) + expected)
 
 
-def test_an_object_file_is_loaded_once():
+def test_object_file_is_loaded_once():
     code = compiled_total("total")
     numbers = np.arange(200, dtype=np.uint8)
     address = loader.load(code.machine_code, "total")
@@ -175,10 +175,10 @@ def test_an_object_file_is_loaded_once():
     assert loader.load(code.machine_code, "total") == address
 
 
-def test_other_code_of_the_same_name_is_loaded_too():
+def test_other_code_of_same_name_is_loaded():
     @dispatch.kernel
     def product(numbers, start, backwards):
-        """Product of some numbers and another."""
+        """Return the product of the numbers and `start`."""
         for i in range(numbers.size):
             start *= np.int64(numbers[i])
         return start
@@ -191,7 +191,7 @@ def test_other_code_of_the_same_name_is_loaded_too():
     assert [call(address, np.arange(1, 5, dtype=np.uint8)) for address in addresses] == [11, 24]
 
 
-def test_an_object_file_without_the_symbol_is_refused():
+def test_object_file_without_symbol_is_refused():
     with pytest.raises(ValueError, match="does not define others"):
         loader.load(compiled_total("total").machine_code, "others")
 
@@ -229,8 +229,8 @@ if sys.argv[1] == "clear":
 
 
 @pytest.mark.parametrize("way", ["exit", "clear"])
-def test_a_daemon_thread_may_be_in_a_kernel_when_the_interpreter_exits(way):
-    # How long the interpreter takes to exit after it has cleared the modules varies: `clear` makes sure that it is enough.
+def test_interpreter_exits_while_daemon_thread_runs_kernel(way):
+    # The time from clearing the modules to the exit varies; `clear` ensures that it is long enough.
     done = subprocess.run([sys.executable, "-c", EXIT_CODE, way], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -256,7 +256,7 @@ print(hashes[0], events, *(warning.message for warning in found), sep="\\n")
 
 
 @pytest.mark.slow
-def test_a_numba_that_is_built_otherwise_runs_the_kernels_itself(tmp_path):
+def test_numba_with_other_abi_runs_kernels_itself(tmp_path):
     environment = {**os.environ, "BPEJIT_CACHE": "1", "BPEJIT_CACHE_DIR": str(tmp_path)}
 
     def run(**others):
@@ -273,11 +273,11 @@ def test_a_numba_that_is_built_otherwise_runs_the_kernels_itself(tmp_path):
     first = run()
     assert first[1] == "['start', 'end']"
     assert len(first) == 3
-    assert "differs inside" in first[2]
+    assert "the internals of numba" in first[2]
     assert "AOTCodeLibrary.emit_bitcode is missing and 1 more" in first[2]
     second = run()
     assert second[0] == first[0]
-    assert second[1] == "[]"  # Numba's own cache, in our folder
+    assert second[1] == "[]"  # the cache of Numba itself, in our folder
     assert list(tmp_path.glob("numba-*"))
     uncached = run(BPEJIT_CACHE="0")
     assert uncached[:2] == first[:2]
@@ -286,7 +286,7 @@ def test_a_numba_that_is_built_otherwise_runs_the_kernels_itself(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variables", [{"BPEJIT_JIT": "numba"}, {"NUMBA_DEBUGINFO": "1"}])
-def test_numba_runs_the_kernels_where_that_is_asked_for(tmp_path, variables):
+def test_numba_runs_kernels_on_request(tmp_path, variables):
     code = """
 import numpy as np
 from bpejit.kernels.encoding import span_encoding as encoding
@@ -304,19 +304,19 @@ print(type(encoding.hash_strings).__name__, hashes[0])
     name, expected = run()
     assert name == "Kernel"
     assert run(**variables) == ["CPUDispatcher", expected]
-    # Information for debuggers is not stored: Numba would not tell such code from other code.
+    # Code with debug information is not stored, since Numba would not distinguish it from other code.
     assert bool(list(tmp_path.glob("numba-*/**/*.nbc"))) == ("BPEJIT_JIT" in variables)
 
 
-def test_a_wrong_value_of_the_switch_is_refused():
+def test_invalid_value_of_environment_variable():
     environment = {**os.environ, "BPEJIT_JIT": "yes"}
     done = subprocess.run(
         [sys.executable, "-c", "import bpejit.jit.dispatch"], env=environment, capture_output=True, text=True, timeout=300
     )
-    assert "BPEJIT_JIT is 'yes', expected numba" in done.stderr
+    assert "BPEJIT_JIT is 'yes'; expected numba" in done.stderr
 
 
-def test_an_exception_in_a_helper_of_the_compiler_is_not_hidden(monkeypatch):
+def test_exception_in_compiler_helper_is_propagated(monkeypatch):
     from bpejit.jit import compiler
 
     def broken(module, symbol):
@@ -327,13 +327,13 @@ def test_an_exception_in_a_helper_of_the_compiler_is_not_hidden(monkeypatch):
         make_total()(np.uint8([1, 2]), 3, True)
 
 
-def test_the_numba_at_hand_is_known():
+def test_installed_numba_is_supported():
     from bpejit.jit import lowering
 
     assert lowering.find_differences() == []
 
 
-def test_a_long_compilation_is_reported_once(monkeypatch, capsys, caplog):
+def test_long_compilation_is_reported_once(monkeypatch, capsys, caplog):
     def compile_for(seconds):
         with listening.compiling("total"):
             listening._state.seconds += seconds
@@ -349,7 +349,7 @@ def test_a_long_compilation_is_reported_once(monkeypatch, capsys, caplog):
     assert sum("may take a minute" in record.message for record in caplog.records) == 1
 
 
-def test_a_long_compilation_is_not_reported_twice(monkeypatch, capsys):
+def test_long_compilation_is_not_reported_twice(monkeypatch, capsys):
     monkeypatch.setattr(listening, "_state", listening._State())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     events = []
@@ -361,7 +361,7 @@ def test_a_long_compilation_is_not_reported_twice(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_loaded_kernel_needs_no_numba():
+def test_loaded_kernel_needs_no_numba():
     code = "import sys, bpejit; bpejit.warmup(); print('numba' in sys.modules)"
     environment = {**os.environ, "BPEJIT_CACHE": "1"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)

@@ -1,4 +1,4 @@
-"""Kernels that came with the package: used where they fit, and else passed over."""
+"""Tests of kernels shipped with the package: used if they match the host, and ignored otherwise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ needs_x86 = pytest.mark.skipif(
 def make_total():
     @dispatch.kernel
     def total(numbers):
-        """Sum of some numbers."""
+        """Return the sum of the numbers."""
         result = np.int64(0)
         for i in range(numbers.size):
             result += np.int64(numbers[i])
@@ -37,7 +37,7 @@ def make_total():
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """A folder with a library for the host in which one kernel is, and its index."""
+    """Return a folder with a library for the host, which contains one kernel, and its index."""
     import make_wheel
 
     from bpejit.jit import compiler
@@ -62,7 +62,7 @@ def library(tmp_path, monkeypatch):
 
 
 def compiles(monkeypatch):
-    """Call the kernel of the library; return whether it had to be compiled."""
+    """Call the kernel; return True if it had to be compiled."""
     from bpejit.jit import compiler
 
     compiled = []
@@ -85,7 +85,7 @@ needs_linker = pytest.mark.skipif(shutil.which("ld") is None, reason="libraries 
 @needs_linker
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba itself runs the kernels")
-def test_a_kernel_of_the_library_is_not_compiled(library, monkeypatch):
+def test_kernel_of_library_is_not_compiled(library, monkeypatch):
     assert shipped.is_available()
     assert not dispatch.is_first_run()
     assert not compiles(monkeypatch)
@@ -96,7 +96,7 @@ def test_a_kernel_of_the_library_is_not_compiled(library, monkeypatch):
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba itself runs the kernels")
 @pytest.mark.parametrize("change", ["sources", "head", "platform", "index", "no library", "types", "processor"])
-def test_what_does_not_fit_is_compiled(library, monkeypatch, change):
+def test_mismatched_kernel_is_compiled(library, monkeypatch, change):
     path = library / shipped.INDEX
     index = json.loads(path.read_text())
     if change == "index":
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_compiled(library, monkeypatch, change):
         ({"NUMBA_ENABLE_AVX": "0"}, None),
     ],
 )
-def test_the_environment_chooses_the_level(monkeypatch, variables, expected):
+def test_environment_variable_sets_level(monkeypatch, variables, expected):
     for name in ("BPEJIT_CPU", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -136,7 +136,7 @@ def test_the_environment_chooses_the_level(monkeypatch, variables, expected):
     assert shipped._choose_level() == expected
 
 
-def test_the_processor_chooses_the_level(monkeypatch):
+def test_processor_determines_level(monkeypatch):
     for name in ("BPEJIT_CPU", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
         monkeypatch.delenv(name, raising=False)
     levels = {"x86-64-v4-vbmi": "x86-64-v4-vbmi", "x86-64-v4": "x86-64-v3", "x86-64-v3": "x86-64-v3", "x86-64-v2": None}
@@ -148,14 +148,14 @@ def test_the_processor_chooses_the_level(monkeypatch):
 
 
 @needs_x86
-def test_linux_and_llvm_agree_on_the_processor():
+def test_linux_and_llvm_agree_on_processor():
     pytest.importorskip("llvmlite")
     available = target._host_features()
     known = frozenset().union(*target.LEVELS.values())
     assert shipped._read_features() == {name for name in known if available.get(name)}
 
 
-def test_a_checkout_has_no_library():
+def test_checkout_has_no_library():
     assert not (ROOT / "bpejit" / "jit" / "compiled").exists()
     code = "from bpejit.jit import shipped; print(shipped.is_available())"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Operations on many numbers at once: LLVM's forms against those in plain Python."""
+"""Comparison of SIMD operations in LLVM IR with plain Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.compiled
 
 @pytest.fixture(autouse=True)
 def _nothing_on_disk(monkeypatch):
-    # The functions below are no kernels of the package, so no hash tells when one was edited.
+    # The wrappers below are not kernels of the package, so the cache would not notice an edit.
     monkeypatch.setenv("BPEJIT_CACHE", "0")
 
 
@@ -31,8 +31,8 @@ def match_contexts(text, position, rules, number):
 
 
 @dispatch.kernel
-def find_wide(text, position):
-    return simd.find_wide(text, position)
+def find_non_ascii(text, position):
+    return simd.find_non_ascii(text, position)
 
 
 @dispatch.kernel
@@ -41,13 +41,13 @@ def read_characters(text, position, class_of, scratch, places, classes):
 
 
 @dispatch.kernel
-def write_chosen(scratch, index, places, bits):
-    return simd.write_chosen(scratch, index, places, bits)
+def write_selected(scratch, index, places, bits):
+    return simd.write_selected(scratch, index, places, bits)
 
 
 @dispatch.kernel
-def write_places(ends, index, position, bits):
-    return simd.write_places(ends, index, position, bits)
+def write_bit_positions(ends, index, position, bits):
+    return simd.write_bit_positions(ends, index, position, bits)
 
 
 @dispatch.kernel
@@ -61,8 +61,8 @@ def lowest_rank(words, first):
 
 
 @dispatch.kernel
-def merge_lane(words, first, lane, token, before, behind):
-    simd.merge_lane(words, first, lane, token, before, behind)
+def merge_lane(words, first, lane, token, before, after):
+    simd.merge_lane(words, first, lane, token, before, after)
 
 
 @dispatch.kernel
@@ -93,13 +93,13 @@ def u64(*numbers: int) -> list[np.uint64]:
 
 @pytest.fixture(scope="module")
 def wide():
-    """Skip where the processor, or the one that Numba is told to compile for, lacks the instructions."""
+    """Skip the test if the processor, or the target set for Numba, lacks the instructions."""
     if not has_avx512_vbmi():
         pytest.skip("needs a processor with AVX-512 VBMI and VBMI2: without it, these operations are never called")
 
 
 def both(compiled, plain, arrays, numbers, out):
-    """Call both forms with copies of the array that they write to, which is `arrays[out]`; return results and arrays."""
+    """Call both forms with copies of `arrays[out]`, to which they write; return results and arrays."""
     results = []
     for function in (compiled, plain.function):
         given_arrays = list(arrays)
@@ -117,7 +117,7 @@ def both(compiled, plain, arrays, numbers, out):
     st.sampled_from([0.02, 0.3, 0.8]),
 )
 def test_match_contexts(wide, data, position, sets, number, seed, share):
-    """Up to the first and the last byte of the text; tables at the very end of their array."""
+    """Include the first and the last byte of the text, and tables at the very end of their array."""
     generator = np.random.default_rng(seed)
     rules = (generator.random(sets * CONTEXT_SIZE * 128) < share).astype(np.uint8) * generator.integers(
         1, 256, sets * CONTEXT_SIZE * 128, dtype=np.uint8
@@ -130,7 +130,7 @@ def test_match_contexts(wide, data, position, sets, number, seed, share):
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(1, 4))
 def test_match_contexts__of_words(wide, seed, index):
-    """In an array of words a place is that of a word; of the word before it three bytes are read."""
+    """In an array of words, positions count words; three bytes of the preceding word are read."""
     generator = np.random.default_rng(seed)
     rules = generator.integers(0, 256, 2 * CONTEXT_SIZE * 128, dtype=np.uint8) * (
         generator.random(2 * CONTEXT_SIZE * 128) < 0.4
@@ -145,26 +145,26 @@ def test_match_contexts__of_words(wide, seed, index):
 def test_find_wide(wide, data, position):
     text = np.frombuffer(data, dtype=np.uint8)
     place = np.uint64(CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE))
-    assert find_wide(text, place) == simd.find_wide.function(text, place)
+    assert find_non_ascii(text, place) == simd.find_non_ascii.function(text, place)
 
 
 def test_find_wide__one_byte(wide):
-    """A byte beyond ASCII is seen from just those places whose contexts it is in."""
+    """A byte above 127 is found exactly from the positions whose contexts include it."""
     for at in range(63 + CONTEXT_SIZE):
         text = np.full(63 + CONTEXT_SIZE, 0x7F, dtype=np.uint8)
         text[at] = 0x80
         first = np.uint64(CONTEXT_BEFORE)
         expected = sum(1 << place for place in range(64) if place <= at < place + CONTEXT_SIZE)
-        assert find_wide(text, first) == expected == simd.find_wide.function(text, first)
+        assert find_non_ascii(text, first) == expected == simd.find_non_ascii.function(text, first)
 
 
 @given(bits, st.integers(0, (1 << 32) - 65), st.integers(0, 20))
-def test_write_places(wide, chosen, position, index):
-    """The same count and the same places; what is overwritten lies within the 64 entries behind `index`."""
+def test_write_bit_positions(wide, chosen, position, index):
+    """Counts and positions are equal, and only the 64 entries from `index` on are overwritten."""
     ends = np.full(index + 64 + 5, GUARD, dtype=np.uint32)
     expected = ends.copy()
-    count = write_places(ends, *u64(index, position, chosen))
-    assert count == simd.write_places.function(expected, *u64(index, position, chosen)) == chosen.bit_count()
+    count = write_bit_positions(ends, *u64(index, position, chosen))
+    assert count == simd.write_bit_positions.function(expected, *u64(index, position, chosen)) == chosen.bit_count()
     assert ends[index : index + count].tolist() == expected[index : index + count].tolist()
     assert (ends[:index] == GUARD).all()
     assert (ends[index + 64 :] == GUARD).all()
@@ -172,13 +172,13 @@ def test_write_places(wide, chosen, position, index):
 
 @given(bits, st.integers(0, 20), st.integers(0, 20), st.integers(0, (1 << 32) - 1))
 def test_write_chosen(wide, chosen, index, gap, seed):
-    """As above; the places are not changed, though they may be close behind what is overwritten."""
+    """As above; the positions are not changed, though they may follow the overwritten entries directly."""
     places = index + 64 + gap
     scratch = np.random.default_rng(seed).integers(0, 1 << 32, places + 64, dtype=np.uint32)
     scratch[:places] = GUARD
     expected = scratch.copy()
-    count = write_chosen(scratch, *u64(index, places, chosen))
-    assert count == simd.write_chosen.function(expected, *u64(index, places, chosen)) == chosen.bit_count()
+    count = write_selected(scratch, *u64(index, places, chosen))
+    assert count == simd.write_selected.function(expected, *u64(index, places, chosen)) == chosen.bit_count()
     assert scratch[index : index + count].tolist() == expected[index : index + count].tolist()
     assert (scratch[:index] == GUARD).all()
     assert (scratch[index + 64 : places] == GUARD).all()
@@ -189,7 +189,7 @@ CLASS_OF = np.random.default_rng(1).integers(0, 256, 0x110000, dtype=np.uint8)
 
 
 def read(data: bytes, position: int) -> int:
-    """Read characters in both forms, at the very end of an array; return the size, which must be the same."""
+    """Read characters in both forms, at the very end of an array; return the size, which must be equal."""
     text = np.frombuffer(data[: position + 67], dtype=np.uint8)
     assert text.size == position + 67
     places, classes = 3, 20
@@ -215,7 +215,7 @@ def test_read_characters(wide, data, rest, position):
 
 @given(st.lists(st.characters(exclude_categories=["Cs"]), min_size=16, max_size=16), st.integers(0, 5))
 def test_read_characters__of_any_width(wide, characters, position):
-    """Whatever well-formed text there is, its characters are those of Python, if they have at most 63 bytes."""
+    """In valid text, characters of at most 63 bytes equal those of Python."""
     text = "".join(characters).encode()
     data = b"x" * position + text + b"y" * 70
     assert read(data, position) == (len(text) if len(text) < 64 else 0)
@@ -239,7 +239,7 @@ def test_read_characters__of_each_width(wide):
         text = character.encode()
         size = 16 * len(text)
         assert read(text * 16 + b"y" * 70, 0) == (size if size < 64 else 0)
-        # One byte short of what fits at once.
+        # One byte less than the capacity.
         assert read(text * 15 + b"y" * 70, 0) == 15 * len(text) + 1
 
 
@@ -260,19 +260,19 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("around", ["a", "é", "中", "a中", "é中a"])
-def test_read_characters__broken_ones_at_every_place(wide, around):
+def test_read_characters__invalid_at_every_position(wide, around):
     good = (around * 16)[:16]
     for broken in BROKEN:
         for place in range(17):
             data = good[:place].encode() + broken + good[place:].encode() + b"y" * 70
             size = read(data, 0)
-            # What is broken, or goes on behind the sixteenth, is never taken for text.
+            # An invalid or incomplete character is never read as text.
             assert size == 0 or (place == 16 and size == len(good.encode()) and broken[0] & 0xC0 != 0x80)
 
 
 @given(st.lists(words, min_size=64, max_size=64), st.binary(min_size=17, max_size=40), st.integers(1, 16), st.data())
 def test_begin_merge(ranks, data, length, draw):
-    """A few pairs have ranks; the text ends just where it may, and the words behind the lanes are not touched."""
+    """Give ranks to a few pairs; the text has the least padding, and the words after the lanes are preserved."""
     start = draw.draw(st.integers(0, len(data) - 17))
     text = np.frombuffer(data[: start + 17], dtype=np.uint8)
     byte_pairs = np.full(1 << 16, 0xFFFFFFFF, dtype=np.uint32)
@@ -301,25 +301,25 @@ def test_lowest_rank(ranks, tokens, first):
 
 
 @given(some_ranks, st.lists(words, min_size=16, max_size=16), st.integers(0, 9), st.integers(0, 14), words, words, words)
-def test_merge_lane(ranks, tokens, first, lane, token, before, behind):
+def test_merge_lane(ranks, tokens, first, lane, token, before, after):
     results = []
     for function in (merge_lane, simd.merge_lane.function):
         scratch = np.array([GUARD] * first + tokens + ranks + [GUARD] * 3, dtype=np.uint32)
-        function(scratch, *u64(first, lane, token, before, behind))
+        function(scratch, *u64(first, lane, token, before, after))
         results.append(scratch.tolist())
     compiled, plain = (result[first : first + 32] for result in results)
-    # What is behind the tokens does not matter: the last lane of the tokens.
+    # The last lane of the tokens: the lanes after it do not matter.
     assert compiled[:15] + compiled[16:] == plain[:15] + plain[16:]
     assert all(result[:first] + result[-3:] == [GUARD] * (first + 3) for result in results)
     merged = [*tokens[:lane], token, *tokens[lane + 2 :]]
     assert compiled[:15] == merged
     left = [before] if lane else []
-    assert compiled[16:] == [*ranks[: max(lane - 1, 0)], *left, behind, *ranks[lane + 2 :], 0xFFFFFFFF]
+    assert compiled[16:] == [*ranks[: max(lane - 1, 0)], *left, after, *ranks[lane + 2 :], 0xFFFFFFFF]
 
 
 @given(st.lists(st.integers(0, 99), min_size=16, max_size=16), st.integers(1, 16), st.integers(0, 5), st.integers(0, 5))
 def test_write_tokens(tokens, n, first, index):
-    """Only the lanes that count are looked up: the others may hold anything."""
+    """Only the used lanes are read: the others may contain anything."""
     tokens = tokens[:n] + [GUARD] * (16 - n)
     scratch = np.array([GUARD] * first + tokens + [GUARD] * 16, dtype=np.uint32)
     ids = np.random.default_rng(n).integers(0, 1 << 32, 100, dtype=np.uint32)

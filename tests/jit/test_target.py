@@ -1,4 +1,4 @@
-"""The processor that code is made for, and that nothing is compiled that it lacks."""
+"""Tests of the compilation target: its choice, and that the code uses no instructions that the processor lacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def choose(*machine, **environment):
     return target.choose(environment, *(machine or ("znver5", LARGE, True)))
 
 
-def test_without_settings_it_is_this_machine():
+def test_default_target_is_host():
     found = choose()
     assert found.cpu == "znver5"
     assert set(found.features.split(",")) == {("+" if has else "-") + name for name, has in LARGE.items()}
@@ -32,12 +32,12 @@ def test_without_settings_it_is_this_machine():
     assert (narrow.cpu, narrow.has_avx512_vbmi) == ("x86-64", False)
     assert choose("haswell", SMALL, True, NUMBA_CPU_NAME="haswell") == narrow._replace(cpu="haswell")
     assert choose(BPEJIT_CPU="native") == choose(BPEJIT_CPU="") == found
-    # Older versions of LLVM know the instructions of a new processor, and call it generic.
+    # Older versions of LLVM detect the instructions of a new processor, but name it "generic".
     assert choose("generic", LARGE, True) == found._replace(cpu="generic")
 
 
 @pytest.mark.parametrize("level", target.LEVELS)
-def test_a_level_is_the_same_on_every_machine(level):
+def test_level_is_independent_of_machine(level):
     found = choose(BPEJIT_CPU=level)
     assert {word[1:] for word in found.features.split(",") if word[0] == "+"} == target.LEVELS[level]
     assert found.has_avx512_vbmi == (level == "x86-64-v4-vbmi")
@@ -54,7 +54,7 @@ def test_levels_contain_the_lower_ones():
     assert all(lower < higher for lower, higher in itertools.pairwise(levels))
 
 
-def test_what_is_off_comes_after_what_is_on():
+def test_disabled_features_follow_enabled_ones():
     for found in (
         choose(),
         choose(BPEJIT_CPU="x86-64-v3"),
@@ -65,7 +65,7 @@ def test_what_is_off_comes_after_what_is_on():
         assert signs == sorted(signs), found  # "+" sorts before "-"
 
 
-def test_variables_of_numba():
+def test_numba_variables():
     assert choose(NUMBA_CPU_NAME="skylake") == choose()._replace(cpu="skylake")
     generic = choose(NUMBA_CPU_NAME="generic")
     assert generic.cpu == "generic"
@@ -74,12 +74,12 @@ def test_variables_of_numba():
     some = choose("haswell", SMALL, True, NUMBA_CPU_FEATURES=" +avx2, -bmi,")
     assert some.cpu == "haswell"
     assert some.features.startswith("+avx2,-")
-    # What this machine lacks is never used, whatever the name of the processor implies.
+    # Features that the host lacks are disabled, even if the processor name implies them.
     assert {"-bmi", "-avx512f", "-avx512vbmi"} <= set(some.features.split(","))
-    assert not choose(NUMBA_CPU_FEATURES="+avx512vbmi").has_avx512_vbmi  # the others are not certain
+    assert not choose(NUMBA_CPU_FEATURES="+avx512vbmi").has_avx512_vbmi  # the other features depend on the processor
 
 
-def test_avx_can_be_turned_off():
+def test_avx_can_be_disabled():
     for found in (choose(NUMBA_ENABLE_AVX="0"), choose("nocona", LARGE, True)):
         on = {word for word in found.features.split(",") if word[0] == "+"}
         assert "+sse4.2" in on
@@ -92,15 +92,15 @@ def test_avx_can_be_turned_off():
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({"BPEJIT_CPU": "haswel"}, r"BPEJIT_CPU is 'haswel', expected native or x86-64 or .* on this machine"),
+        ({"BPEJIT_CPU": "haswel"}, r"BPEJIT_CPU is 'haswel'; expected native or x86-64 or .* on this machine"),
         ({"BPEJIT_CPU": "x86-64-v3", "NUMBA_CPU_NAME": "generic"}, "NUMBA_CPU_NAME is set too: unset one"),
         ({"NUMBA_CPU_FEATURES": "+avx2,+avx512fp16"}, r"'avx512fp16', which this processor \(znver5\) lacks"),
-        ({"NUMBA_CPU_FEATURES": "avx2"}, r"NUMBA_CPU_FEATURES has 'avx2', expected names after \+ or -"),
-        ({"NUMBA_CPU_FEATURES": "+"}, "expected names after"),
-        ({"NUMBA_ENABLE_AVX": "yes"}, "NUMBA_ENABLE_AVX is 'yes', expected 0 or 1"),
+        ({"NUMBA_CPU_FEATURES": "avx2"}, "NUMBA_CPU_FEATURES contains 'avx2'; expected a comma-separated list"),
+        ({"NUMBA_CPU_FEATURES": "+"}, "expected a comma-separated list"),
+        ({"NUMBA_ENABLE_AVX": "yes"}, "NUMBA_ENABLE_AVX is 'yes'; expected 0 or 1"),
     ],
 )
-def test_what_cannot_be_is_refused(environment, message):
+def test_invalid_settings_are_refused(environment, message):
     with pytest.raises(OptionError, match=message):
         choose(**environment)
 
@@ -127,7 +127,7 @@ from bpejit.jit import dispatch, simd, target
 @dispatch.kernel
 def write(ends, bits):
     if simd.has_avx512_vbmi():
-        return np.int64(simd.write_places(ends, np.uint64(0), np.uint64(0), bits))
+        return np.int64(simd.write_bit_positions(ends, np.uint64(0), np.uint64(0), bits))
     return -1
 ends = np.zeros(64, np.uint32)
 found = write(ends, np.uint64(0b1011))
@@ -151,7 +151,7 @@ def run(code, **environment):
 @pytest.mark.skipif(not IS_X86, reason="levels are those of x86-64")
 def test_each_target_has_its_own_folder():
     settings = [{}, {"BPEJIT_CPU": "x86-64"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_CPU_FEATURES": "-avx"}]
-    settings.append({"NUMBA_CPU_NAME": "nehalem"})  # which says how instructions are scheduled, as for Numba
+    settings.append({"NUMBA_CPU_NAME": "nehalem"})  # the name determines scheduling, as in Numba
     found = [run(FINGERPRINT, **setting) for setting in settings]
     assert len({fingerprint for fingerprint, _ in found}) == len(settings)
     assert [wide for _, wide in found] == [found[0][1], "False", "False", "False", found[0][1]]
@@ -163,7 +163,7 @@ def test_each_target_has_its_own_folder():
 @pytest.mark.parametrize(
     "setting", [{}, {"NUMBA_ENABLE_AVX": "0"}, {"NUMBA_CPU_FEATURES": "-avx512vbmi"}, {"NUMBA_CPU_NAME": "generic"}]
 )
-def test_wide_instructions_are_used_only_where_they_may_be(path, setting):
+def test_wide_instructions_are_used_only_if_enabled(path, setting):
     found, *ends, wide = run(COUNT, **path, **setting)
     if setting:
         assert wide == "False"

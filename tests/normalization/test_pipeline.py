@@ -1,4 +1,4 @@
-"""The parts of a preparation, against those of `tokenizers`."""
+"""Comparison of the components of pipelines with those of `tokenizers`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_normal_forms_of_every_character(form):
 
 @pytest.fixture(scope="module")
 def combining() -> list[str]:
-    """Characters that move, combine or decompose, in Python's Unicode or a later one."""
+    """Return characters that are reordered, combine or decompose, in Python's version of Unicode or a later one."""
     found = [chr(point) for point in EVERY if unicodedata.combining(chr(point)) or unicodedata.decomposition(chr(point))]
     later = "\u0898\u1ac1\u0c3c\u1df9\U00011935\U00011930\U00011938\U000105d2\U000113c2\U0001611e\U00016d67\U0001e030\ua7f2"
     return [*found, *later, *("".join(found[::50]) * 3), *map(chr, range(0x1100, 0x1200))]
@@ -51,7 +51,7 @@ def test_normal_forms_of_sequences(combining):
 
 @pytest.fixture(scope="module")
 def their_sources():
-    """For each normal form a function that gives the character that each byte of the normalized text stands for."""
+    """Return, for each normal form, a function that returns the source character of each byte of the normalized text."""
     vocab = {character: number for number, character in enumerate(tokenizers.pre_tokenizers.ByteLevel.alphabet())}
     made = {}
     for form in FORMS:
@@ -74,7 +74,7 @@ def test_sources_of_normal_forms(combining, their_sources):
 
 
 def test_sources_of_normal_forms_of_every_character(their_sources):
-    """Each that changes or combines, between two letters, so that nothing combines across them."""
+    """Put each affected character between two letters, so that nothing combines across them."""
     for form, theirs in their_sources.items():
         changing = [
             chr(point)
@@ -87,15 +87,15 @@ def test_sources_of_normal_forms_of_every_character(their_sources):
             assert np.repeat(sources.of, widths(normalized(FORMS[form], text))).tolist() == theirs(text)
 
 
-@given(text=st.text(st.sampled_from("ab\u0301\u0323e\u0338ﬁ각\u1100\u1161\u11a8é\u0344"), max_size=8), place=st.integers(0, 8))
-def test_what_had_a_part_in_a_character(text, place):
-    """Where the text is cut at a place that nothing reaches over, each side is normalized by itself."""
+@given(text=st.text(st.sampled_from("ab\u0301\u0323e\u0338ﬁ각\u1100\u1161\u11a8é\u0344"), max_size=8), index=st.integers(0, 8))
+def test_sources_cover_all_contributing_characters(text, index):
+    """If no source range spans an index, both sides of it are normalized independently."""
     for form in FORMS.values():
         sources = form_sources(form, text)
-        before = int((sources.high < place).sum())
-        if (sources.low[before:] >= place).all():
-            assert normalized(form, text)[:before] == normalized(form, text[:place])
-            assert normalized(form, text)[before:] == normalized(form, text[place:])
+        before = int((sources.high < index).sum())
+        if (sources.low[before:] >= index).all():
+            assert normalized(form, text)[:before] == normalized(form, text[:index])
+            assert normalized(form, text)[before:] == normalized(form, text[index:])
 
 
 def test_lower_case_of_every_character():
@@ -105,14 +105,14 @@ def test_lower_case_of_every_character():
     assert lowered("ΑΣ ΑΣ\u0130") == theirs.normalize_str("ΑΣ ΑΣ\u0130")
 
 
-def test_white_space():
+def test_whitespace():
     theirs = tokenizers.normalizers.Strip()
     assert {chr(point) for point in SOME if not theirs.normalize_str(chr(point))} == {chr(point) for point in SOME} & set(
         WHITE_SPACE
     )
 
 
-def test_characters_that_start_anew():
+def test_boundary_characters():
     seconds = {
         unicodedata.normalize("NFD", chr(point))[1:2]
         for point in EVERY

@@ -1,4 +1,4 @@
-"""The documentation says what is so: its examples run, its lists are complete, its links lead somewhere."""
+"""Tests of the documentation: examples run, lists are complete, and links are valid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_helpers import ENVIRONMENT, MODULE, program
+from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, program
 from conftest import DATA, ROOT, data_text
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 @pytest.fixture
 def shell(tmp_path):
-    """A folder as the examples expect it, and a way to run lines of shell there."""
+    """Return a function that runs shell lines in a folder with the files that the examples expect."""
     work, tools = tmp_path / "work", tmp_path / "tools"
     work.mkdir()
     tools.mkdir()
@@ -80,30 +80,34 @@ def test_readme_in_python(shell, monkeypatch):
 
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
-@pytest.mark.parametrize("name", ["", *program.commands])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_examples_of_the_help(shell, name):
-    command = program.commands[name] if name else program
+    command = COMMANDS[name] if name else program
     lines = command.help.partition("Example:\n")[2].strip().splitlines()
     assert lines
-    if name in ("encode", "decode", "export", "info", "split", "verify"):
+    if name.startswith(("encode", "decode", "export", "info", "split", "verify", "tokens")):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":
             shell("bpejit encode corpus.txt --out tokens.bin --quiet")
+    if name in ("subword encode", "subword decode"):
+        shell("bpejit subword train corpus.txt --vocab-size 300 --out vocab.subwords --quiet")
+    if name == "subword decode":
+        shell("bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos --quiet")
     for line in lines:
         assert re.search(rf"\bbpejit {name}", line)
         shell(line.strip())
 
 
 def test_readme_shows_every_command():
-    for name in program.commands:
-        assert f"bpejit {name}" in README
+    for name in COMMANDS:
+        assert f"bpejit {name}" in README, name
 
 
-def test_readme_leaves_room_for_the_benchmarks():
+def test_readme_has_benchmark_section():
     assert len(re.findall(r"<!-- benchmarks: begin -->\n.*?<!-- benchmarks: end -->", README, re.DOTALL)) == 1
 
 
-def test_make_targets_are_explained():
+def test_make_targets_are_documented():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
@@ -115,7 +119,7 @@ def test_make_targets_are_explained():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_are_valid(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
@@ -124,11 +128,11 @@ def test_links_lead_somewhere(page):
 def test_prose_is_plain(page):
     text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert not re.findall(r"\b(?:simply|just)\b", text, re.IGNORECASE)
-    apart = re.compile(r"\||<|\d+\. ")  # tables, marks and numbered steps may hold several sentences
+    apart = re.compile(r"\||<|\d+\. ")  # tables, markers and numbered steps may have several sentences
     assert not [line for line in text.splitlines() if re.search(r"[a-z)]\. [A-Z]", line) and not apart.match(line)]
 
 
-def test_data_is_what_its_readme_says():
+def test_data_matches_its_readme():
     page = (DATA / "README.md").read_text(encoding="utf-8")
     hashes = dict(reversed(line.split("  ")) for line in blocks(page, "")[0].splitlines())
     rows = re.findall(r"^\| (\S+\.\w+) \| ([\d,]+) \| (\S+) \|", page, re.MULTILINE)
@@ -144,7 +148,7 @@ def test_data_is_what_its_readme_says():
     assert {path.name for path in DATA.iterdir() if not path.name.startswith(".")} >= listed
 
 
-def test_awkward_bytes_are_made_by_the_lines_in_the_readme(tmp_path, monkeypatch):
+def test_readme_code_generates_awkward_bytes(tmp_path, monkeypatch):
     (code,) = blocks((DATA / "README.md").read_text(encoding="utf-8"), "python")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
@@ -153,7 +157,7 @@ def test_awkward_bytes_are_made_by_the_lines_in_the_readme(tmp_path, monkeypatch
         data_text("awkward.bin").decode("utf-8")
 
 
-def test_the_import_order_is_stated_once():
+def test_import_order_is_documented_once():
     contract = re.search(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
     assert contract is not None
     layers = re.findall(r'"([^"]+)"', contract[1])
@@ -162,7 +166,7 @@ def test_the_import_order_is_stated_once():
     assert f"```\n{expected}\n```" in (ROOT / "ARCHITECTURE.md").read_text()
 
 
-def test_files_that_the_architecture_names_exist():
+def test_files_in_architecture_exist():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     named = set(re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text))
     assert len(named) > 50

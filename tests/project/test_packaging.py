@@ -1,4 +1,4 @@
-"""What is installed and distributed: complete, readable on a package index, and without traces in the checkout."""
+"""Tests of distributions: complete, readable on a package index, and built without files left in the checkout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_source_distribution_carries_everything(checkout: Path, tmp_path: Path) -> None:
+def test_source_distribution_is_complete(checkout: Path, tmp_path: Path) -> None:
     before = all_files(checkout)
     with tarfile.open(build(checkout, "sdist", tmp_path / "dist")) as archive:
         found = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
@@ -51,7 +51,7 @@ def test_source_distribution_carries_everything(checkout: Path, tmp_path: Path) 
     assert all_files(checkout) == before
 
 
-def test_wheel_carries_the_package_alone(checkout: Path, tmp_path: Path) -> None:
+def test_wheel_contains_only_the_package(checkout: Path, tmp_path: Path) -> None:
     before = all_files(checkout)
     with zipfile.ZipFile(build(checkout, "wheel", tmp_path / "dist")) as wheel:
         names = wheel.namelist()
@@ -62,13 +62,13 @@ def test_wheel_carries_the_package_alone(checkout: Path, tmp_path: Path) -> None
         name for name in expected if name.startswith(("bpejit/", "bpejit_cli/"))
     }
     assert all_files(checkout) == before
-    # An address that is relative leads nowhere on a package index.
+    # Relative links do not work on a package index.
     description = metadata.get_payload()
     assert "# bpejit" in description
     assert not re.findall(r"\]\((?!https?://)[^)]*\)", description)
 
 
-def test_links_of_the_readme_follow_the_address_of_the_project() -> None:
+def test_readme_links_use_project_url() -> None:
     spec = importlib.util.spec_from_file_location("project_setup", ROOT / "setup.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

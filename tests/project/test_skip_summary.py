@@ -1,4 +1,4 @@
-"""The end of a test run: one line for each cause for which tests were skipped."""
+"""Test of the summary of a test run: one line for each cause of skipped tests."""
 
 from __future__ import annotations
 

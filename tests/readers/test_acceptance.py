@@ -1,4 +1,4 @@
-"""Other tools read what bpejit writes, and give equal ids; run by `make readers`, not by `make test`.
+"""Tests that other tools read the files of bpejit and return equal ids; run by `make readers`, not by `make test`.
 
 Each file `NAME.txt` beside this one lists pinned packages, and `make readers` installs them into `.readers/NAME`, an
 environment of its own: the readers exclude each other's versions. `BPEJIT_READERS` names another folder of environments.
@@ -36,7 +36,7 @@ READERS = [
 CORPORA = ("english", "code", "multilingual", "hard")
 
 UNICODE = "16.0"
-"""What these readers split by; bpejit's own default is the version of the installed `regex` package."""
+"""The version of Unicode of these readers; the default of bpejit is that of the installed `regex` package."""
 
 
 def python_of(environment: str) -> Path:
@@ -48,7 +48,7 @@ def python_of(environment: str) -> Path:
 
 @cache
 def texts() -> tuple[str, ...]:
-    """The samples, the texts of tests/data, and the beginnings of the larger corpora where these are present."""
+    """Return the samples, the texts of tests/data, and prefixes of the larger corpora if these are available."""
     found = [*SAMPLES]
     documents = [data_text(name).decode() for name in ("prose.txt", "code.txt", "cjk.txt")]
     with suppress(pytest.skip.Exception):
@@ -60,7 +60,7 @@ def texts() -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory):
-    """Make a tokenizer for a preset, saved for Hugging Face."""
+    """Return a function that makes a tokenizer for a preset, saved for Hugging Face."""
     folder = tmp_path_factory.mktemp("trained")
 
     @cache
@@ -93,11 +93,11 @@ def test_presets(trained, name: str, environment: str, reader: str) -> None:
     elif refusing == [BYTE_LEVEL_MISREAD]:
         assert found.status == "different"
     else:
-        # Never other ids.
+        # The ids must never differ.
         assert found.status == "refused", found.detail
 
 
-def test_the_versions_that_are_named_are_those_that_are_tried() -> None:
+def test_documented_versions_match_environments() -> None:
     listed = {
         line.strip().replace("==", " ")
         for file in Path(__file__).parent.glob("*.txt")
@@ -108,7 +108,7 @@ def test_the_versions_that_are_named_are_those_that_are_tried() -> None:
 
 
 @pytest.mark.parametrize(("environment", "reader"), READERS)
-def test_a_published_file_that_is_written_again(tmp_path: Path, environment: str, reader: str) -> None:
+def test_published_file_is_rewritten(tmp_path: Path, environment: str, reader: str) -> None:
     source = tmp_path / "tokenizer.json"
     source.write_bytes(read_shared("vocabs/gpt2.tokenizer.json"))
     tokenizer = bpejit.load(source)
@@ -135,7 +135,7 @@ def test_gpt2s_pair_with_llama_cpp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tekken_240718.json", "tekken_240911.json"])
-def test_the_published_files_of_mistral_common(name: str) -> None:
+def test_published_files_of_mistral_common(name: str) -> None:
     python = python_of("transformers5")
     command = [python, "-c", "import mistral_common; print(mistral_common.__path__[0])"]
     folder = Path(subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()) / "data"

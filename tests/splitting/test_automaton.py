@@ -1,4 +1,4 @@
-"""The stages of the pattern compiler, each by itself."""
+"""Tests of the stages of the pattern compiler, each on its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from conftest import data_text, small
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import PAIR_SHIFT
 from bpejit.splitting import PRESETS, Splitter, compile_pattern
-from bpejit.splitting.automaton import DEAD, make_dfa, safe_pairs
-from bpejit.splitting.character_classes import CODE_POINTS, END_CLASS, partition, set_borders
+from bpejit.splitting.character_classes import CODE_POINTS, END_CLASS, partition, set_boundaries
+from bpejit.splitting.dfa import DEAD, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.gaps import UndecidedGapError, fill_gaps
-from bpejit.splitting.pattern import compile_anew
 from bpejit.splitting.regex_syntax import Chars, Choice, End, Look, OutsideDialectError, Repeat, Sequence, find_ends, parse
-from bpejit.splitting.transducer import border_pairs, is_gate, make_transducer
+from bpejit.splitting.split_pattern import compile_uncached
+from bpejit.splitting.transducer import emits_immediately, make_transducer, safe_pairs_of_transducer
 
 
 def test_parse() -> None:
@@ -58,8 +58,8 @@ def test_parse() -> None:
 )
 def test_sets_within_sets(source: str, chars: str) -> None:
     assert {one for one in "abcdefg-&" if regex.fullmatch(f"(?V1){source}", one)} == set(chars)
-    borders = set_borders(parse(source))
-    assert {one for one in "abcdefg-&" if np.searchsorted(borders, ord(one), side="right") & 1} == set(chars)
+    bounds = set_boundaries(parse(source))
+    assert {one for one in "abcdefg-&" if np.searchsorted(bounds, ord(one), side="right") & 1} == set(chars)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_sets_within_sets(source: str, chars: str) -> None:
         ("[a||b]", "`||` within a set at character 2"),
         ("[a~~b]", "`~~` within a set"),
         ("[&&a]", "`&&` with nothing before it"),
-        ("[+--]", "`--` with nothing behind it"),
-        ("[a&&]", "`&&` with nothing behind it"),
-        ("[a-z&&b--c]", "two kinds of operations on sets at character 7"),
-        ("[a-[b]]", "a set behind a `-`"),
-        ("(?i:[a-z&&[^b]])", "an operation on sets that ignores case at character 4"),
+        ("[+--]", "`--` with nothing after it"),
+        ("[a&&]", "`&&` with nothing after it"),
+        ("[a-z&&b--c]", "two kinds of set operations at character 7"),
+        ("[a-[b]]", "a set after a `-`"),
+        ("(?i:[a-z&&[^b]])", "a set operation that ignores case at character 4"),
         ("[a[b]", "a missing `]`"),
     ],
 )
-def test_operations_on_sets_that_engines_read_differently(source: str, reason: str) -> None:
+def test_ambiguous_set_operations(source: str, reason: str) -> None:
     with pytest.raises(OutsideDialectError) as error:
         parse(source)
     assert reason in str(error.value)
@@ -89,12 +89,12 @@ def test_find_ends() -> None:
 
 
 @pytest.mark.parametrize("source", [r"\p{L}", r"[^\s\p{L}\p{N}]", r"\s", "a", r"\n", r"(?i:k)", ".", r"[\ud800-\udfff]"])
-def test_set_borders(source: str) -> None:
+def test_set_boundaries(source: str) -> None:
     chars = Chars(source[4:-1], ignore_case=True) if source.startswith("(?i:") else Chars(source)
     inside = np.zeros(CODE_POINTS + 1, dtype=np.int64)
-    borders = set_borders(chars)
-    inside[borders[::2]] += 1
-    inside[borders[1::2]] -= 1
+    bounds = set_boundaries(chars)
+    inside[bounds[::2]] += 1
+    inside[bounds[1::2]] -= 1
     inside = np.cumsum(inside)
     pattern = regex.compile(source)
     for point in [*range(0x3000), *range(0x3000, CODE_POINTS, small(257, 4099)), 0xD800, 0xDC80, 0xDFFF, 0x10FFFF]:
@@ -107,15 +107,15 @@ def test_partition() -> None:
     assert sorted(set(classes.class_of.tolist())) == list(range(1, classes.n + 1))
     for point in [*range(0x500), 0x4E2D, 0xDC80, 0x10FFFF]:
         for chars in sets:
-            borders = set_borders(chars)
-            inside = bool(np.searchsorted(borders, point, side="right") & 1)
+            bounds = set_boundaries(chars)
+            inside = bool(np.searchsorted(bounds, point, side="right") & 1)
             assert inside == bool(classes.masks[chars] >> int(classes.class_of[point]) & 1)
-    # White space, capitals, a to f, x, other letters, the rest: no two of them could be one class.
+    # Whitespace, capitals, a to f, x, other letters, the rest: no two of them can share a class.
     assert classes.n == 6
     assert partition([]).n == 1
 
 
-def test_no_transition_leads_back_to_the_start() -> None:
+def test_no_transition_to_the_start_state() -> None:
     for pattern in ("(?:ab)+", "a+", *PRESETS.values()):
         for source in (pattern,) if isinstance(pattern, str) else pattern:
             dfa = make_dfa(parse(source))
@@ -125,7 +125,7 @@ def test_no_transition_leads_back_to_the_start() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_tables_of_presets_are_small(name: str) -> None:
-    # A row has 128 bytes: with these the table stays in the first-level cache.
+    # A row has 128 bytes: tables of this size fit into the L1 cache.
     tables = compile_pattern(name).tables
     assert tables is not None
     assert tables.stride == 32
@@ -146,17 +146,19 @@ def test_safe_pairs(source: str) -> None:
                 border_always[text[i - 1], text[i]] &= i in ends
     class_of = {character: int(dfa.classes.class_of[ord(character)]) for character in alphabet}
     # The last of the patterns has no transducer.
-    found = [safe_pairs(dfa)] if "=c" in source else [safe_pairs(dfa), border_pairs(make_transducer(dfa))]
+    found = (
+        [safe_pairs_of_dfa(dfa)] if "=c" in source else [safe_pairs_of_dfa(dfa), safe_pairs_of_transducer(make_transducer(dfa))]
+    )
     for safe in found:
         assert {pair: bool(safe[class_of[pair[0]], class_of[pair[1]]]) for pair in border_always} == border_always
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_pairs_of_the_transducer_are_those_of_the_dfa_and_more(name: str) -> None:
+def test_transducer_has_all_safe_pairs_of_the_dfa(name: str) -> None:
     pattern = PRESETS[name]
     if isinstance(pattern, str):
         dfa = make_dfa(parse(pattern))
-        assert (border_pairs(make_transducer(dfa)) >= safe_pairs(dfa)).all()
+        assert (safe_pairs_of_transducer(make_transducer(dfa)) >= safe_pairs_of_dfa(dfa)).all()
 
 
 @pytest.mark.parametrize(
@@ -174,18 +176,18 @@ def test_fill_gaps(source: str) -> None:
             ends = []
             while begin < length:
                 state, end = 0, -1
-                for place in range(begin, length + 1):
-                    end = place if whole.accepts[state, classes[place]] else end
-                    state = int(whole.moves[state, classes[place]])
+                for index in range(begin, length + 1):
+                    end = index if whole.accepts[state, classes[index]] else end
+                    state = int(whole.moves[state, classes[index]])
                     if state == DEAD:
                         break
                 assert end > begin, (text, begin)
                 ends.append(end)
                 begin = end
-            assert ends == sorted({place for match in compiled.finditer(text) for place in match.span()} - {0} | {length}), text
+            assert ends == sorted({index for match in compiled.finditer(text) for index in match.span()} - {0} | {length}), text
 
 
-def test_a_gap_that_two_characters_do_not_decide() -> None:
+def test_gap_undecided_by_two_characters() -> None:
     with pytest.raises(UndecidedGapError):
         fill_gaps(make_dfa(parse("a+b")))
     dfa = make_dfa(parse(r"\s+|\S"))
@@ -193,9 +195,9 @@ def test_a_gap_that_two_characters_do_not_decide() -> None:
 
 
 def test_gates() -> None:
-    # What knows each border at the character behind it.
+    # The end of each match is known at the next character.
     for source, expected in ((r"\p{N}{1,3}", True), (r"[ab]+|c", True), (r"a(?=b)", False), (r"a+ ?", True), (r" ?a+", False)):
-        assert is_gate(make_transducer(fill_gaps(make_dfa(parse(source))))) == expected, source
+        assert emits_immediately(make_transducer(fill_gaps(make_dfa(parse(source))))) == expected, source
 
 
 def test_dead_states_have_no_row() -> None:
@@ -205,13 +207,13 @@ def test_dead_states_have_no_row() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_steps_over_two_characters_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_character_steps_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, n_bytes = padded_text(data_text("code.txt")[: small(200_000, 2_000)])
     by_pairs = Splitter(name)
     assert by_pairs.automaton is not None
     assert by_pairs.automaton.settings[PAIR_SHIFT] >= 0
-    monkeypatch.setattr("bpejit.splitting.pattern._MOST_PAIR_ENTRIES", 0)
-    by_ones = Splitter(compile_anew(name))
+    monkeypatch.setattr("bpejit.splitting.split_tables._MAX_PAIR_ENTRIES", 0)
+    by_ones = Splitter(compile_uncached(name))
     assert by_ones.automaton is not None
     assert by_ones.automaton.settings[PAIR_SHIFT] == -1
     assert by_pairs.split(text, n_bytes).tolist() == by_ones.split(text, n_bytes).tolist()

@@ -1,4 +1,4 @@
-"""Real text: equal to the `regex` package on every byte offset, whole, in pieces, and cut at safe cuts."""
+"""Comparison with the `regex` package on real text: whole, in pieces, and divided at safe cuts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bpejit.splitting import PRESETS, Splitter, compile_pattern
 SPECIAL_TOKENS = (b"<|endoftext|>",)
 
 DISTINCT = [name for name in PRESETS if compile_pattern(name).name == name]
-"""Without further names of the same pattern."""
+"""Presets without aliases of the same pattern."""
 
 LONG = ("gpt2", "cl100k", "o200k", "deepseek-v3")
-"""One of each family: these go through more text than the others, to keep the time in check."""
+"""One preset of each family: these split more text than the others, to limit the time."""
 
 
 def sparse_cuts(splitter: Splitter, data: bytes, distance: int) -> list[int]:
-    """Safe cuts at least about `distance` bytes apart."""
+    """Return safe cuts that are about `distance` bytes apart."""
     text, n = padded_text(data)
     cuts: list[int] = []
     wished = distance
@@ -56,7 +56,7 @@ def check(pattern: str, data: bytes, distance: int = 4096) -> None:
     for way, ends in ways.items():
         got = np.array(ends, dtype=np.uint32)
         if way == "stream" and len(data) > 64 * distance:
-            # The part that was streamed ends elsewhere: compare all but its last span.
+            # The streamed prefix may end within a span: compare all but its last span.
             got = got[: max(got.size - 3, 0)]
             assert np.array_equal(got, expected[: got.size]), (pattern, way)
         else:
@@ -65,7 +65,7 @@ def check(pattern: str, data: bytes, distance: int = 4096) -> None:
 
 @pytest.mark.parametrize("pattern", DISTINCT)
 @pytest.mark.parametrize("name", ["prose.txt", "code.txt", "cjk.txt"])
-def test_the_repository_s_texts(pattern: str, name: str) -> None:
+def test_repository_texts(pattern: str, name: str) -> None:
     n_bytes = 400_000 if pattern in LONG else 150_000
     check(pattern, data_text(name)[: small(n_bytes, 5_000)], distance=small(4096, 300))
 

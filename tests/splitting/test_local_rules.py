@@ -1,4 +1,4 @@
-"""Local rules: what they say for certain is what the `regex` package does, and they say it of most places."""
+"""Tests of local rules: known boundaries equal those of the `regex` package, and most boundaries are known."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bpejit.arrays import padded_text
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 from bpejit.kernels.constants import CUT_RULES
 from bpejit.splitting import PRESETS, Splitter
-from bpejit.splitting.automaton import make_dfa
 from bpejit.splitting.character_classes import END_CLASS
+from bpejit.splitting.dfa import make_dfa
 from bpejit.splitting.gaps import fill_gaps
 from bpejit.splitting.local_rules import _CUT, _INSIDE, _UNKNOWN, judge_contexts, make_rules
 from bpejit.splitting.regex_syntax import parse
 from bpejit.splitting.transducer import make_transducer
 
-# Words, lines, numbers in groups, ends that are found late, gaps, sequences, and some that the start of a text changes.
+# Words, lines, groups of digits, ends that are found late, gaps, sequences, and patterns that depend on the start of a text.
 PATTERNS = [
     r"\p{L}+|\p{N}{1,3}|[\s\S]",
     r"\s+(?!\S)|\s+|a+|b{1,2}|[^\sab]",
@@ -56,14 +56,14 @@ def fast(pattern) -> Splitter:
 
 
 def verdicts(splitter: Splitter, characters: np.ndarray, *, classes: bool) -> np.ndarray:
-    """What the tables say of each place of some characters that has a whole context, beginning with place CONTEXT_BEFORE."""
+    """Return the verdict of the tables for each position with a complete context, from CONTEXT_BEFORE on."""
     automaton = splitter.automaton
     assert automaton is not None
     tables = automaton.local_rules.reshape(2, -1, CONTEXT_SIZE, 128)[int(classes)]
     n = characters.size - CONTEXT_SIZE + 1
     boxes = np.full((len(tables), max(n, 0)), 0xFF, dtype=np.uint8)
-    for place in range(CONTEXT_SIZE):
-        boxes &= tables[:, place, characters[place : place + n] if n > 0 else slice(0)]
+    for position in range(CONTEXT_SIZE):
+        boxes &= tables[:, position, characters[position : position + n] if n > 0 else slice(0)]
     n_cut = int(automaton.settings[CUT_RULES])
     cut = (boxes[:n_cut] != 0).any(axis=0)
     unknown = (boxes[n_cut:] != 0).any(axis=0)
@@ -71,14 +71,14 @@ def verdicts(splitter: Splitter, characters: np.ndarray, *, classes: bool) -> np
 
 
 def at_characters(splitter: Splitter, text: str) -> set[int]:
-    """Where pre-tokens end, by the `regex` package, in characters."""
+    """Return the ends of pre-tokens in characters, according to the `regex` package."""
     ends = splitter.split_by_regex(*padded_text(text.encode("utf-8", "surrogateescape")))
     at_byte = np.cumsum([0, *(len(character.encode("utf-8", "surrogateescape")) for character in text)])
     return set(np.searchsorted(at_byte, ends).tolist())
 
 
 def check(splitter: Splitter, text: str, n_cuts: int = 4) -> None:
-    """Compare all that is certain of a text; behind some of the cuts, the text is split on its own as well."""
+    """Compare all known boundaries of a text; after some of the cuts, the text is also split on its own."""
     ends = at_characters(splitter, text)
     assert splitter.automaton is not None
     points = np.array([ord(character) for character in text], dtype=np.int64)
@@ -87,29 +87,29 @@ def check(splitter: Splitter, text: str, n_cuts: int = 4) -> None:
     if text.isascii():
         found.append((verdicts(splitter, points, classes=False), CONTEXT_BEFORE))
     for verdict, first in found:
-        # Place 0 is the beginning, which is no border.
-        for place in np.flatnonzero(verdict != _UNKNOWN).tolist():
-            if place + first > 0:
-                assert (place + first in ends) == (verdict[place] == _CUT), (place + first, text)
-        for place in (np.flatnonzero(verdict == _CUT) + first).tolist()[-n_cuts:]:
-            if place > 0:
-                behind = {place + end for end in at_characters(splitter, text[place:])}
-                assert behind == {end for end in ends if end > place}, (place, text)
+        # Position 0 is the start of the text, not a boundary.
+        for position in np.flatnonzero(verdict != _UNKNOWN).tolist():
+            if position + first > 0:
+                assert (position + first in ends) == (verdict[position] == _CUT), (position + first, text)
+        for position in (np.flatnonzero(verdict == _CUT) + first).tolist()[-n_cuts:]:
+            if position > 0:
+                rest = {position + end for end in at_characters(splitter, text[position:])}
+                assert rest == {end for end in ends if end > position}, (position, text)
     if len(found) == 2:
-        # What is known of ASCII characters is what is known of their classes.
+        # The verdicts for ASCII characters equal those for their classes.
         assert (found[0][0][CONTEXT_BEFORE:] == found[1][0]).all()
 
 
 @pytest.mark.parametrize("pattern", [*PRESETS, *PATTERNS], ids=str)
-def test_what_is_certain_is_true(pattern) -> None:
-    """Long texts of few characters: every context of them, with many beginnings and ends."""
+def test_known_boundaries(pattern) -> None:
+    """Long texts of few characters have every context of these, with many prefixes and suffixes."""
     generator = np.random.default_rng(5)
     splitter = fast(pattern)
     for alphabet in ALPHABETS:
         letters = list(alphabet)
         for size, times in ((small(700, 300), small(4, 1)), (9, small(15, 5))):
             for _ in range(times):
-                # Runs of a character, as well as characters that change.
+                # Runs of one character as well as changing characters.
                 order = np.repeat(generator.integers(0, len(letters), size), generator.choice([1, 1, 1, 2, 4], size))
                 check(splitter, "".join(letters[i] for i in order.tolist()))
 
@@ -117,13 +117,13 @@ def test_what_is_certain_is_true(pattern) -> None:
 @given(
     st.sampled_from([*PRESETS, *PATTERNS]), st.sampled_from(ALPHABETS).flatmap(lambda letters: st.text(letters, max_size=40))
 )
-def test_what_is_certain_is_true__awkward_texts(pattern, text: str) -> None:
+def test_known_boundaries__awkward_texts(pattern, text: str) -> None:
     check(fast(pattern), text, 100)
 
 
 @given(split_patterns(), st.integers(0, 1 << 32))
-def test_what_is_certain_is_true__any_pattern(pattern: str, seed: int) -> None:
-    # A word alone would be taken for the name of a preset.
+def test_known_boundaries__any_pattern(pattern: str, seed: int) -> None:
+    # A single word would be read as the name of a preset.
     splitter = cached_splitter(f"(?:{pattern})")
     if splitter.pattern.kind != "transducer":
         return
@@ -135,7 +135,7 @@ def test_what_is_certain_is_true__any_pattern(pattern: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_most_places_are_certain(name: str) -> None:
+def test_most_boundaries_are_known(name: str) -> None:
     splitter = fast(name)
     for file in ("prose.txt", "code.txt"):
         text = data_text(file)[:200_000].decode("utf-8", "ignore")
@@ -160,7 +160,7 @@ def test_too_many_classes_have_no_rules() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        # Words of any three letters: too many contexts. Long runs of many letters: too many states.
+        # Words of any three letters have too many contexts, and long runs of many letters too many states.
         "|".join(sorted({chr(97 + i % 26) + chr(97 + i * i % 26) + chr(97 + i * 7 % 23) for i in range(150)})) + r"|[\s\S]",
         "|".join(f"{chr(97 + i)}{{1,40}}" for i in range(26)) + r"|[\s\S]",
     ],
@@ -180,20 +180,20 @@ def short_texts(alphabet: str, longest: int) -> list[str]:
 
 
 def brute_force(pattern: str, alphabet: str, longest: int) -> dict[tuple[str, ...], set[tuple[bool, bool]]]:
-    """For each context, whether there is a border and whether what is behind is split as on its own, in all short texts.
+    """Return for each context, over all short texts, if there is a boundary, and if the rest is split as on its own.
 
-    An empty string stands for what is before the beginning.
+    An empty string represents a position before the start of the text.
     """
     compiled = regex.compile(pattern)
     ends = {text: frozenset(naive.split_spans(text.encode(), compiled, [])) for text in short_texts(alphabet, longest)}
     facts: dict[tuple[str, ...], set[tuple[bool, bool]]] = {}
-    for text, borders in ends.items():
+    for text, text_ends in ends.items():
         padded = [""] * CONTEXT_BEFORE + list(text)
-        for place in range(1, len(text) - 1):
-            alone = {place + end for end in ends[text[place:]]}
-            behind = {end for end in borders if end > place}
-            context = tuple(padded[place : place + CONTEXT_SIZE])
-            facts.setdefault(context, set()).add((place in borders, place in borders and alone == behind))
+        for position in range(1, len(text) - 1):
+            alone = {position + end for end in ends[text[position:]]}
+            rest = {end for end in text_ends if end > position}
+            context = tuple(padded[position : position + CONTEXT_SIZE])
+            facts.setdefault(context, set()).add((position in text_ends, position in text_ends and alone == rest))
     return facts
 
 
@@ -214,7 +214,7 @@ def brute_force(pattern: str, alphabet: str, longest: int) -> dict[tuple[str, ..
     ],
 )
 def test_judge_contexts(pattern: str, alphabet: str) -> None:
-    """What is said to be certain is so in all short texts, and what is so in all of them is said."""
+    """A verdict is given if and only if it holds in all short texts."""
     dfa = make_dfa(parse(pattern))
     judged = judge_contexts(make_transducer(fill_gaps(dfa)))
     assert judged is not None

@@ -1,4 +1,4 @@
-"""Presets: equal to what is published, as far as that can be had here, and known by stable names."""
+"""Tests of presets: equivalent to the published patterns, if these are available, and with stable names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strategies import awkward_text
 
 from bpejit.arrays import padded_text
 from bpejit.splitting import PRESETS, Splitter, compile_pattern
-from bpejit.splitting.presets import PRESETS_WITH_SOURCE
+from bpejit.splitting.presets import PRESET_TABLE
 
 
 def pieces(pattern: str, text: str) -> list[str]:
@@ -22,8 +22,8 @@ def pieces(pattern: str, text: str) -> list[str]:
     return [data[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def test_each_says_where_it_is_published() -> None:
-    for name, preset in PRESETS_WITH_SOURCE.items():
+def test_each_preset_has_a_source() -> None:
+    for name, preset in PRESET_TABLE.items():
         assert preset.pattern == PRESETS[name]
         assert preset.used_by
         assert ", " in preset.source
@@ -31,7 +31,7 @@ def test_each_says_where_it_is_published() -> None:
 
 
 def test_names_are_stable() -> None:
-    # A tokenizer that was saved names its pattern: no name may go, and a pattern keeps the first of its names.
+    # Saved tokenizers contain the name of their pattern: no name may be removed, and the first name of a pattern is fixed.
     assert list(PRESETS) == [
         *("gpt2", "r50k", "p50k", "cl100k", "cl100k-legacy", "o200k", "llama3", "olmo2", "qwen2", "qwen3.5"),
         *("deepseek-v3", "starcoder", "tekken", "nanochat", "kimi-k2"),
@@ -55,12 +55,12 @@ def test_names_are_stable() -> None:
 )
 def test_tiktoken(name: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     public = pytest.importorskip("tiktoken_ext.openai_public")
-    # The vocabularies would be downloaded; the pattern stands beside them.
+    # Loading the vocabularies would download them; the pattern is available without that.
     monkeypatch.setattr(public, "load_tiktoken_bpe", lambda *_, **__: {})
     monkeypatch.setattr(public, "data_gym_to_mergeable_bpe_ranks", lambda *_, **__: {})
     published = public.ENCODING_CONSTRUCTORS[encoding]()["pat_str"]
     if published != PRESETS[name]:
-        # Another version of tiktoken spells it otherwise: then it must split alike.
+        # Another version of tiktoken may write it differently: then it must be equivalent.
         text, n_bytes = padded_text(data_text("code.txt")[: small(200_000, 2_000)] + b"\n  ")
         assert Splitter(published).split(text, n_bytes).tolist() == Splitter(name).split(text, n_bytes).tolist()
 
@@ -69,7 +69,7 @@ def test_hugging_face() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     step = json.loads(read_shared("vocabs/olmo2_dolma2.tokenizer.json"))["pre_tokenizer"]["pretokenizers"][0]
     assert step["pattern"]["Regex"] == PRESETS["olmo2"]
-    # The pattern within the package, which nothing but its results shows.
+    # The pattern is internal to the package, so only results can be compared.
     byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     digits = tokenizers.pre_tokenizers.Digits(individual_digits=True)
     starcoder = tokenizers.pre_tokenizers.Sequence([digits, byte_level])
@@ -80,14 +80,14 @@ def test_hugging_face() -> None:
 
 @given(awkward_text())
 @example("it's 12  x\n ")
-def test_starcoder_s_digits(text: str) -> None:
+def test_starcoder_digits(text: str) -> None:
     assert pieces("starcoder", text) == [
         piece for part in regex.split(r"(\p{N})", text) for piece in regex.findall(PRESETS["gpt2"], part)
     ]
 
 
 @given(awkward_text())
-def test_spellings_of_one_pattern(text: str) -> None:
+def test_equivalent_forms_of_one_pattern(text: str) -> None:
     assert pieces("gpt2", text) == pieces("r50k", text)
 
 
@@ -95,14 +95,14 @@ def test_spellings_of_one_pattern(text: str) -> None:
 @example("a\n  ")
 @example("a \n")
 @example("!\n ")
-def test_the_older_spelling_of_cl100k_differs_at_the_end(text: str) -> None:
-    # White space at the end is one piece; the older spelling cuts it after the last line break.
+def test_older_form_of_cl100k_differs_at_the_end(text: str) -> None:
+    # Final whitespace is one piece; the older form cuts it after the last line break.
     new, old = pieces("cl100k", text), pieces("cl100k-legacy", text)
     cut = regex.fullmatch(r"(\s*[\r\n])([^\S\r\n]+)", new[-1]) if new else None
     assert old == (new if cut is None else [*new[:-1], *cut.groups()])
 
 
-def test_the_example_of_that() -> None:
+def test_example_of_the_older_form() -> None:
     assert pieces("cl100k", "a\n  ") == ["a", "\n  "]
     assert pieces("cl100k-legacy", "a\n  ") == ["a", "\n", "  "]
 
@@ -111,7 +111,7 @@ def test_the_example_of_that() -> None:
 @example("中文abc中")
 @example(" 漢 漢's")
 def test_kimi_k2_in_the_regex_package(text: str) -> None:
-    # Version 1 of its syntax reads the published pattern as it is.
+    # Version 1 of its syntax supports the published pattern.
     assert pieces("kimi-k2", text) == regex.findall("(?V1)" + str(PRESETS["kimi-k2"]), text)
 
 

@@ -1,6 +1,6 @@
-"""Patterns translated for tiktoken, against tiktoken itself."""
+"""Comparison of patterns translated for tiktoken with tiktoken itself."""
 
-# ruff: noqa: RUF001 (look-alikes are wanted here)
+# ruff: noqa: RUF001 (look-alike characters are intended)
 from __future__ import annotations
 
 from itertools import pairwise
@@ -30,7 +30,7 @@ def split_by_us(source: str, text: str) -> list[bytes]:
 
 
 def assert_equal_pieces(source: str, translated: str, text: str) -> None:
-    """Make each piece a token, and each two neighbours: a piece that is a token becomes it, whatever it could be made of."""
+    """Make each piece and each two adjacent pieces a token: then each piece is encoded as its own token."""
     pieces = split_by_us(source, text)
     ranks = dict(BYTES)
     for piece in [*pieces, *(left + right for left, right in pairwise(pieces))]:
@@ -40,7 +40,7 @@ def assert_equal_pieces(source: str, translated: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_presets_keep_their_text(name: str) -> None:
+def test_presets_are_not_rewritten(name: str) -> None:
     assert to_fancy_regex(PRESETS[name]) == PRESETS[name]
 
 
@@ -86,13 +86,13 @@ def test_random_patterns(source: str, texts: list[str]) -> None:
         (r"\s+$|\S|\s\s", r"\s+$|\S|\s\s|(?:(?!\s+$|\S|\s\s)[\s\S])++"),
     ],
 )
-def test_what_is_written(source: str, translated: str) -> None:
+def test_translations(source: str, translated: str) -> None:
     assert to_fancy_regex(source) == translated
     for text in ("ab  a \n", "DONT dont aabbbcc", "é A é中😀éA中😀 ", "  "):
         assert_equal_pieces(source, to_fancy_regex(source), text)
 
 
 @pytest.mark.parametrize("source", [r"(?<=a)b", r"a++a", r"\p{L}*", "(", "nonsense"])
-def test_what_cannot_be_translated(source: str) -> None:
+def test_untranslatable_patterns(source: str) -> None:
     with pytest.raises(PatternError, match=r"cannot be translated because|does not compile|no split pattern named"):
         to_fancy_regex(source)

@@ -1,4 +1,4 @@
-"""Several patterns one after the other: as one automaton, and through the `regex` package."""
+"""Tests of sequences of patterns: as one automaton, and through the `regex` package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bpejit.arrays import padded_text
 from bpejit.errors import PatternError
 from bpejit.model import Model, pattern_source
 from bpejit.splitting import PRESETS, SplitPattern, Splitter, compile_pattern
-from bpejit.splitting.pattern import compile_anew
+from bpejit.splitting.split_pattern import compile_uncached
 
 EARLIER = [
     *(r"\p{N}", r"\p{N}{1,3}", r"[ab]+", r"\s", "a|b", r"[^\s]+", r"\p{L}+", "a{2}", "[as1]{1,2}", r"[\r\n]+"),
@@ -25,7 +25,7 @@ later = st.one_of(st.sampled_from(EARLIER), st.just(PRESETS["gpt2"]), split_patt
 
 def compiled(sources: list[str]) -> SplitPattern:
     try:
-        return compile_anew(tuple(sources))
+        return compile_uncached(tuple(sources))
     except PatternError:
         assume(False)
         raise
@@ -64,8 +64,8 @@ DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\
     [
         ((r"\p{N}", r"[ab]+", r"\s+(?!\S)|\s+|\S+"), "transducer", ""),
         ((r"\p{N}{1,3}", r"\p{L}"), "transducer", ""),
-        (FALCON, "regex", "expression 2 of 3 knows some of its borders only later"),
-        (DEEPSEEK_CODER, "regex", "expression 2 of 5 knows some of its borders only later"),
+        (FALCON, "regex", "boundaries of expression 2 of 3 depend on more"),
+        (DEEPSEEK_CODER, "regex", "boundaries of expression 2 of 5 depend on more"),
         (
             (r"\p{N}", r"(?<=a)b"),
             "regex",
@@ -80,7 +80,7 @@ DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\
         ((r"\p{N}", r"a*"), "regex", "empty string (in expression 2 of 2)"),
     ],
 )
-def test_how_a_sequence_runs(sources: tuple[str, ...], kind: str, reason: str) -> None:
+def test_kind_of_sequence(sources: tuple[str, ...], kind: str, reason: str) -> None:
     pattern = compile_pattern(sources)
     assert (pattern.kind, pattern.source, pattern.name) == (kind, sources, None)
     assert reason in pattern.reason
@@ -90,13 +90,13 @@ def test_how_a_sequence_runs(sources: tuple[str, ...], kind: str, reason: str) -
     assert split_whole(splitter, text) == split_by_regex(splitter, text)
 
 
-def test_a_border_is_the_end_of_the_text_for_the_next_pattern() -> None:
+def test_boundary_is_end_of_text_for_the_next_pattern() -> None:
     assert split_whole(Splitter((r"\p{N}", r"a+(?!b)|a+$|\s+(?!\S)|\s")), b"aa1a  2  b") == [2, 3, 4, 6, 7, 8, 9, 10]
     assert split_whole(Splitter(("b", r"a{1,2}|\s")), b"aaabaa") == [2, 3, 4, 6]
 
 
-def test_a_border_is_no_cut_where_the_earlier_pattern_counts_on() -> None:
-    # There is a border between a and b in any text, but what follows depends on how far the threes have come.
+def test_boundary_is_not_a_cut_while_earlier_pattern_counts() -> None:
+    # There is a boundary between a and b in any text, but the next ones depend on the count of the first pattern.
     splitter = Splitter((r"[ab]{1,3}", r"a|b+|\s+"))
     assert splitter.pattern.kind == "transducer"
     for text in (b"abbbb", b"abbbb aabbbbb babab", b"abbbbabbbbaabbab " * 200):
@@ -105,7 +105,7 @@ def test_a_border_is_no_cut_where_the_earlier_pattern_counts_on() -> None:
     assert splitter.find_cut(text, 1, n_bytes, n_bytes) == 5
 
 
-def test_a_sequence_of_one_is_that_pattern() -> None:
+def test_sequence_of_one_pattern() -> None:
     assert compile_pattern((PRESETS["gpt2"],)).source == PRESETS["gpt2"]
     assert compile_pattern((PRESETS["gpt2"],)).name == "gpt2"
     assert pattern_source((r"\s",)) == r"\s"
@@ -116,7 +116,7 @@ def test_a_sequence_of_one_is_that_pattern() -> None:
     ("sources", "message"),
     [((), "empty sequence"), ((r"\s", "gpt2"), "gpt2"), (("(", r"\s"), "does not compile")],
 )
-def test_a_broken_sequence_is_named(sources: tuple[str, ...], message: str) -> None:
+def test_invalid_sequences(sources: tuple[str, ...], message: str) -> None:
     with pytest.raises(PatternError, match=message):
         compile_pattern(sources)
 
@@ -130,5 +130,5 @@ def test_hash_of_a_model() -> None:
     assert sha256("starcoder") == sha256(PRESETS["starcoder"])
     assert sha256((r"\s",)) == sha256(r"\s")
     assert len({sha256(pattern) for pattern in ("starcoder", "gpt2", (r"a|b", "c|d"), (r"a|b|c|d",), ("c|d", "a|b"))}) == 5
-    # Of a plain pattern it is what it always was.
+    # The hash of a single pattern must not change.
     assert sha256("gpt2") == "6fc04656433ff5572967a30fbc0f3564704aa2d4fe7b5f5d3b6a7cf0b6876d41"

@@ -1,4 +1,4 @@
-"""Tables of presets on disk: read instead of made, and never after something has changed that they depend on."""
+"""Tests of the tables of presets on disk: they are reused, and never after a change of their dependencies."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bpejit.jit import cache
+from bpejit.jit import folders
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
-from bpejit.splitting.pattern import _compile, compile_anew
+from bpejit.splitting.split_pattern import _compile, compile_uncached
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder in which tables are stored, empty."""
-    folder = tmp_path / "cache" / cache.PATTERNS
+    """Return the empty folder for tables."""
+    folder = tmp_path / "cache" / folders.PATTERNS
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    caches = (_compile, table_cache._makers)
+    caches = (_compile, table_cache._hash_of_code)
     for function in caches:
         function.cache_clear()
     yield folder
@@ -43,7 +43,7 @@ def assert_equal(one: SplitPattern, other: SplitPattern) -> None:
         other.reason,
         other.unicode,
     )
-    # Not by ==, which is identity: the regex package gives one object for one source until it drops that from its own cache.
+    # `==` compares patterns of the regex package by identity, which depends on its own cache.
     assert [(stage.pattern, stage.flags) for stage in one.stages] == [(stage.pattern, stage.flags) for stage in other.stages]
     assert one.tables is not None
     assert other.tables is not None
@@ -52,43 +52,45 @@ def assert_equal(one: SplitPattern, other: SplitPattern) -> None:
         assert np.array_equal(table, expected)
         if isinstance(table, np.ndarray):
             assert table.dtype == expected.dtype
-            assert table.flags.writeable  # a kernel for other tables would be compiled
+            assert table.flags.writeable  # another type would compile another kernel
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_what_is_kept_is_what_was_made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_tables_equal_computed_ones(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = again(name, unicode="16.0")
     assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr("bpejit.splitting.pattern.compile_anew", None)
+    monkeypatch.setattr("bpejit.splitting.split_pattern.compile_uncached", None)
     assert_equal(again(name, unicode="16.0"), made)
 
 
 @pytest.mark.parametrize("translate", [to_oniguruma, to_fancy_regex])
 @pytest.mark.parametrize("name", ["gpt2", "o200k"])
-def test_translations_are_kept(name: str, translate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translations_are_stored(
+    name: str, translate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = PRESETS[name]
     texts = {unicode: translate(source, unicode=unicode) for unicode in ("15.0", "16.0")}
     assert len([file for file in folder.iterdir() if file.suffix != ".tables"]) == 2
-    monkeypatch.setattr("bpejit.splitting.dialects._rewrite", None)
+    monkeypatch.setattr("bpejit.splitting.dialect_writer._rewrite", None)
     for unicode, text in texts.items():
         assert translate(source, unicode=unicode) == text
     with pytest.raises(TypeError):
         translate(r"\w+|\W")
 
 
-def test_what_decides_tables_is_told_apart(folder: Path) -> None:
+def test_tables_depend_on_pattern_and_options(folder: Path) -> None:
     for number, (name, unicode) in enumerate([("gpt2", "16.0"), ("gpt2", "15.0"), ("starcoder", "16.0")], start=1):
-        assert_equal(again(name, unicode=unicode), compile_anew(name, unicode=unicode))
+        assert_equal(again(name, unicode=unicode), compile_uncached(name, unicode=unicode))
         assert len(list(folder.iterdir())) == number
 
 
-def test_only_presets_are_kept(folder: Path) -> None:
+def test_only_presets_are_stored(folder: Path) -> None:
     again(r"\w+|\W")
     assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:50] + b"?" + data[51:]])
-def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
+def test_damaged_files_are_rewritten(damage, folder: Path) -> None:
     made = again("gpt2")
     (file,) = folder.iterdir()
     data = file.read_bytes()
@@ -100,11 +102,11 @@ def test_damaged_files_are_made_anew(damage, folder: Path) -> None:
 def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(tmp_path / "file"))
-    assert_equal(again("gpt2"), compile_anew("gpt2"))
+    assert_equal(again("gpt2"), compile_uncached("gpt2"))
     assert not list(folder.iterdir())
 
 
-def test_an_edit_or_another_regex_package_is_noticed(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, engine = tmp_path / "splitting", tmp_path / "engine"
     shutil.copytree(Path(table_cache.__file__).parent, sources)
     package = Path(table_cache.__file__).parent.parent
@@ -116,7 +118,7 @@ def test_an_edit_or_another_regex_package_is_noticed(tmp_path: Path, folder: Pat
     monkeypatch.setattr("regex._regex.__file__", str(engine))
 
     def files() -> int:
-        table_cache._makers.cache_clear()
+        table_cache._hash_of_code.cache_clear()
         again("gpt2")
         return len(list(folder.iterdir()))
 

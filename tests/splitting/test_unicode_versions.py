@@ -1,4 +1,4 @@
-"""A pattern follows a version of Unicode: the tables, the sets, whole texts against other tools, and where it is kept."""
+"""Tests of patterns that follow a version of Unicode: tables, sets, texts compared with other tools, and storage."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 import bpejit
 from bpejit.arrays import Array, padded_text
 from bpejit.errors import PatternError, TokenizerFormatError
-from bpejit.formats.folder import load_folder, save_folder
+from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter, compile_pattern, to_fancy_regex, to_oniguruma, unicode_versions
-from bpejit.splitting.character_classes import set_borders
-from bpejit.splitting.pattern import _compile, compile_anew
+from bpejit.splitting.character_classes import set_boundaries
 from bpejit.splitting.regex_syntax import Chars
+from bpejit.splitting.split_pattern import _compile, compile_uncached
 from bpejit.splitting.unicode_versions import VERSIONS, as_text, check_unicode, differing, free_points, installed_unicode
 
 tiktoken = pytest.importorskip("tiktoken")
@@ -43,21 +44,21 @@ FOLLOWED = VERSIONS[: VERSIONS.index(installed_unicode()) + 1]
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
 CHARACTERS = as_text(np.concatenate([np.arange(0xD800), np.arange(0xE000, 0x110000)]))
-"""All that text may have."""
+"""The characters of random texts."""
 
 SETS = [
     *(r"\p{L}", r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\p{Cn}"),
     *(r"\s", r"\p{Han}", r"(?i:[a-hj-z])", r"(?i:[\u0277\u00e9])"),
 ]
 
-WHAT_CAME_LATER = [point for points, _ in differing(TOOLS_UNICODE) for point in points.tolist()]
+LATER_CHARACTERS = [point for points, _ in differing(TOOLS_UNICODE) for point in points.tolist()]
 
-later_characters = st.sampled_from(WHAT_CAME_LATER or [0x378]).map(chr)
+later_characters = st.sampled_from(LATER_CHARACTERS or [0x378]).map(chr)
 
 
 @st.composite
 def later_text(draw: st.DrawFn) -> str:
-    """Text with characters that other tools do not know yet between those that they know."""
+    """Draw text that mixes characters known and unknown to other tools."""
     some = st.one_of(
         later_characters, later_characters, st.sampled_from(["a", "B", "1", " ", "\n", "'s", "\u4e2d", "\u0301", "!"])
     )
@@ -72,15 +73,15 @@ def pieces(splitter: Splitter, text: str) -> list[str]:
 
 
 def members(source: str, version: str | None) -> Array:
-    """Whether each code point is in a set."""
+    """Return a mask of the code points in a set."""
     ignoring = source.startswith("(?i:")
     steps = np.zeros(0x110001, dtype=bool)
-    steps[set_borders(Chars(source[4:-1] if ignoring else source, ignoring), version)] = True
+    steps[set_boundaries(Chars(source[4:-1] if ignoring else source, ignoring), version)] = True
     return np.logical_xor.accumulate(steps)[:-1]
 
 
 def mask_of(text: str) -> Array:
-    """Whether each code point is in a text."""
+    """Return a mask of the code points in a text."""
     found = np.zeros(0x110000, dtype=bool)
     found[np.frombuffer(text.encode("utf-32-le"), dtype="<u4")] = True
     return found
@@ -89,7 +90,7 @@ def mask_of(text: str) -> Array:
 # ---- the tables
 
 
-def test_the_tables_fit_together() -> None:
+def test_tables_are_consistent() -> None:
     added = [unicode_versions._points(unicode_versions._ADDED[version]) for version in VERSIONS[1:]]
     every = np.concatenate([unicode_versions._points(unicode_versions._UNASSIGNED), *added])
     assert len(set(every.tolist())) == every.size
@@ -98,18 +99,18 @@ def test_the_tables_fit_together() -> None:
 
 
 @pytest.mark.skipif(installed_unicode() != VERSIONS[-1], reason="needs a `regex` package with the newest version of Unicode")
-def test_the_tables_are_those_of_the_regex_package() -> None:
+def test_tables_match_the_regex_package() -> None:
     assert np.flatnonzero(members(r"\p{Cn}", None)).tolist() == unicode_versions._absent_from(VERSIONS[-1]).tolist()
     assert differing(VERSIONS[-1]) == ()
     for version in VERSIONS:
-        for points, stand_in in differing(version):
+        for points, representative in differing(version):
             assert not regex.search(r"\p{Cn}", as_text(points))
-            assert stand_in not in points
+            assert representative not in points
 
 
 @cache
 def by_tiktoken(source: str) -> Array:
-    # What a pattern does not match is lost.
+    # tiktoken drops text that the pattern does not match.
     encoding = tiktoken.Encoding("test", pat_str=source, mergeable_ranks=BYTES, special_tokens={})
     found = bytearray()
     for start in range(0, len(CHARACTERS), 4096):
@@ -128,7 +129,7 @@ def by_tokenizers(source: str) -> Array:
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("source", SETS)
-def test_the_sets_are_those_of_other_tools(source: str) -> None:
+def test_sets_match_other_tools(source: str) -> None:
     ours = members(source, TOOLS_UNICODE)
     for theirs in (by_tiktoken(source), by_tokenizers(source)):
         assert np.flatnonzero(ours != theirs).tolist() == []
@@ -138,8 +139,8 @@ def test_the_sets_are_those_of_other_tools(source: str) -> None:
 
 
 @pytest.mark.parametrize("version", FOLLOWED)
-def test_a_set_keeps_what_it_names(version: str) -> None:
-    absent = next(iter(WHAT_CAME_LATER), 0x378)
+def test_sets_contain_characters_that_they_list(version: str) -> None:
+    absent = next(iter(LATER_CHARACTERS), 0x378)
     letters = members(r"\p{L}", version)
     named = np.arange(0x110000) == absent
     for source, expected in (
@@ -178,7 +179,7 @@ def splitter_for(pattern: Pattern, version: str) -> Splitter:
 
 
 @given(st.sampled_from(sorted(PRESETS)), st.sampled_from(FOLLOWED), later_text())
-def test_the_automaton_and_the_regex_package_agree(name: str, version: str, text: str) -> None:
+def test_automaton_and_regex_package_agree(name: str, version: str, text: str) -> None:
     splitter = splitter_for(name, version)
     assert splitter.automaton is not None
     assert split_whole(splitter, text.encode()) == by_regex(splitter, text)
@@ -188,7 +189,7 @@ def test_the_automaton_and_the_regex_package_agree(name: str, version: str, text
 @given(split_patterns(), st.sampled_from(FOLLOWED), st.text(alphabet=PATTERN_ALPHABET + "\u0295\u058b\ua7dd\u0277\U000323b0"))
 def test_random_patterns(source: str, version: str, text: str) -> None:
     try:
-        splitter = Splitter(compile_anew(source, unicode=version))
+        splitter = Splitter(compile_uncached(source, unicode=version))
     except PatternError as error:
         assert "no split pattern named" in str(error)  # noqa: PT017
         return
@@ -209,7 +210,7 @@ def by_split(pattern: Pattern, text: str) -> list[str]:
 
 
 def assert_tiktoken_splits_into(translated: str, found: list[str]) -> None:
-    """Make each piece a token, and each two neighbours: a piece that is a token becomes it, whatever it could be made of."""
+    """Make each piece and each two adjacent pieces a token: then each piece is encoded as its own token."""
     parts = [piece.encode() for piece in found]
     ranks = dict(BYTES)
     for piece in [*parts, *(left + right for left, right in pairwise(parts))]:
@@ -231,7 +232,7 @@ def test_other_tools_agree(name: str, text: str) -> None:
 
 
 def contexts(points: list[int]) -> str:
-    """Each character between letters, behind a digit, between spaces, alone in a line, in a word of both cases, and twice."""
+    """Return each character between letters, after a digit, between spaces, alone in a line, in mixed case, and doubled."""
     return "".join(
         f"a{chr(point)}b 1{chr(point)}2 {chr(point)} \n{chr(point)}\nA{chr(point)}Bc{chr(point) * 2}.\n" for point in points
     )
@@ -239,10 +240,10 @@ def contexts(points: list[int]) -> str:
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek-v3", "kimi-k2"])
-def test_other_tools_agree_on_all_that_came_later(name: str) -> None:
-    # Where ranges begin and end, and some within.
-    steps = np.flatnonzero(np.diff(WHAT_CAME_LATER) > 1).tolist()
-    some = {*WHAT_CAME_LATER[::11], *(WHAT_CAME_LATER[place + side] for place in steps for side in (0, 1))}
+def test_other_tools_agree_on_later_characters(name: str) -> None:
+    # The limits of ranges, and some code points within.
+    steps = np.flatnonzero(np.diff(LATER_CHARACTERS) > 1).tolist()
+    some = {*LATER_CHARACTERS[::11], *(LATER_CHARACTERS[index + side] for index in steps for side in (0, 1))}
     text = contexts(sorted(some))
     assert pieces(splitter_for(name, TOOLS_UNICODE), text) == by_split(PRESETS[name], text)
 
@@ -252,7 +253,7 @@ def test_other_tools_agree_on_all_that_came_later(name: str) -> None:
 
 @given(later_text())
 @example("\u058b\u058b\u058c\u058b aa")
-def test_back_references_tell_characters_apart(text: str) -> None:
+def test_back_references_distinguish_characters(text: str) -> None:
     # Without a version nothing is replaced.
     plain = Splitter(r"(.)\1+|[\s\S]")
     assert plain.automaton is None
@@ -268,11 +269,11 @@ def test_look_behind(text: str) -> None:
     assert pieces(splitter, text) == [piece for piece, _ in split.pre_tokenize_str(text)]
 
 
-@pytest.mark.skipif(not WHAT_CAME_LATER, reason="needs a `regex` package with a newer version of Unicode")
-def test_a_slow_pattern_that_names_what_a_version_has_not() -> None:
-    absent = chr(WHAT_CAME_LATER[0])
+@pytest.mark.skipif(not LATER_CHARACTERS, reason="needs a `regex` package with a newer version of Unicode")
+def test_slow_pattern_that_lists_missing_characters() -> None:
+    absent = chr(LATER_CHARACTERS[0])
     assert pieces(Splitter(rf"[{absent}\p{{L}}]+|[\s\S]", unicode=TOOLS_UNICODE), f"a{absent}b") == [f"a{absent}b"]
-    with pytest.raises(PatternError, match=f"U\\+{ord(absent):04X}, which Unicode 16.0 has not"):
+    with pytest.raises(PatternError, match=f"U\\+{ord(absent):04X}, which are missing in Unicode 16.0"):
         compile_pattern(rf"(?<=x)[{absent}\p{{L}}]+|[\s\S]", unicode=TOOLS_UNICODE)
 
 
@@ -281,7 +282,7 @@ def test_a_slow_pattern_that_names_what_a_version_has_not() -> None:
 
 def test_components_of_tokenizer_json() -> None:
     """`Digits` and `Punctuation` have tables of their own, of other versions of Unicode."""
-    some = sorted({*np.flatnonzero(members(r"[\p{N}\p{P}]", None)).tolist(), *WHAT_CAME_LATER[::13], *range(0x590)})
+    some = sorted({*np.flatnonzero(members(r"[\p{N}\p{P}]", None)).tolist(), *LATER_CHARACTERS[::13], *range(0x590)})
     text = "".join(f"a{chr(point)}1{chr(point)}" for point in some[:: small(1, 20)])
     for part in (
         {"type": "Digits", "individual_digits": True},
@@ -302,18 +303,18 @@ def test_components_of_tokenizer_json() -> None:
             assert len(pieces(Splitter(ours.patterns, unicode=TOOLS_UNICODE), text)) == len(expected)
 
 
-# ---- where the version is kept
+# ---- storage of the version
 
 TOKENS = {byte: bytes([byte]) for byte in range(256)}
 
 
-def test_it_is_part_of_the_model() -> None:
+def test_version_is_part_of_the_model() -> None:
     model = Model(TOKENS, [])
     hashes = {model.sha256, *(replace(model, unicode=version).sha256 for version in VERSIONS)}
     assert len(hashes) == len(VERSIONS) + 1
 
 
-def test_training_records_it(tmp_path: Path) -> None:
+def test_training_records_the_version(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a\u058ba\u058b " * 20)
     model = bpejit.train([corpus], vocab_size=260).model
@@ -321,7 +322,7 @@ def test_training_records_it(tmp_path: Path) -> None:
     assert bpejit.Tokenizer(model.vocab, model.merges, list(model.special_tokens)).model.unicode == installed_unicode()
     older = bpejit.train([corpus], vocab_size=260, unicode="16.0")
     assert older.model.unicode == "16.0"
-    # There U+058B is no letter, and no pair is merged across it.
+    # In that version, U+058B is not a letter, and no pair is merged across it.
     assert not any(b"a\xd6" in token or b"\x8ba" in token for token in older.vocab.values())
     if "18.0" in FOLLOWED:
         assert any(b"a\xd6" in token or b"\x8ba" in token for token in model.vocab.values())
@@ -330,7 +331,7 @@ def test_training_records_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["bpejit", "hf", "tiktoken", "gpt2"])
-def test_it_survives_saving(tmp_path: Path, form: str) -> None:
+def test_saving_preserves_the_version(tmp_path: Path, form: str) -> None:
     tokens = {**TOKENS, 256: b"ab"}
     for number, version in enumerate([None, *FOLLOWED]):
         model = Model(tokens, [], {"<s>": 257}, ranked=True, unicode=version)
@@ -342,7 +343,7 @@ def test_it_survives_saving(tmp_path: Path, form: str) -> None:
         assert bpejit.load(path, unicode="16.0").model == replace(model, unicode="16.0")
 
 
-def test_files_of_other_tools_have_that_of_the_tools(tmp_path: Path) -> None:
+def test_files_of_other_tools_have_the_version_of_the_tools(tmp_path: Path) -> None:
     ranks = tmp_path / "ranks.tiktoken"
     save = bpejit.Tokenizer.from_model(Model(TOKENS, [], ranked=True)).save
     save(ranks, format="tiktoken")
@@ -356,7 +357,7 @@ def test_files_of_other_tools_have_that_of_the_tools(tmp_path: Path) -> None:
         bpejit.load(ranks, pattern="o200k", unicode="9.0")
 
 
-def test_a_folder_of_before(tmp_path: Path) -> None:
+def test_folder_without_version(tmp_path: Path) -> None:
     model = Model(TOKENS, [])
     save_folder(model, tmp_path)
     own = json.loads((tmp_path / "bpejit.json").read_bytes())
@@ -375,10 +376,10 @@ def test_a_folder_of_before(tmp_path: Path) -> None:
 
 @pytest.fixture
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what was found out about the installed `regex` package, before the test and after it; keep nothing on disk."""
-    monkeypatch.setattr("bpejit.splitting.pattern.load_tables", lambda *_: None)
-    monkeypatch.setattr("bpejit.splitting.pattern.keep_tables", lambda *_: None)
-    caches = (installed_unicode, differing, free_points, set_borders, _compile)
+    """Clear the cached facts about the installed `regex` package before and after the test; store nothing on disk."""
+    monkeypatch.setattr("bpejit.splitting.split_pattern.load_tables", lambda *_: None)
+    monkeypatch.setattr("bpejit.splitting.split_pattern.store_tables", lambda *_: None)
+    caches = (installed_unicode, differing, free_points, set_boundaries, _compile)
     for function in caches:
         function.cache_clear()
     yield
@@ -386,7 +387,7 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         function.cache_clear()
 
 
-def test_an_older_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
+def test_older_regex_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
     model = Model(TOKENS, [], unicode=installed_unicode())
     save_folder(model, tmp_path)
     monkeypatch.setattr(unicode_versions, "installed_unicode", lambda: "15.1")
@@ -398,17 +399,17 @@ def test_an_older_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew:
     assert load_folder(tmp_path, unicode="15.1") == replace(model, unicode="15.1")
 
 
-def test_a_package_newer_than_the_tables(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
+def test_regex_package_newer_than_the_tables(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
     if len(FOLLOWED) < 4:
         pytest.skip("needs a `regex` package with a newer version of Unicode")
     expected = {source: members(source, "16.0") for source in SETS}
-    text = contexts([point for point in WHAT_CAME_LATER[::97] if point != 0x295])
+    text = contexts([point for point in LATER_CHARACTERS[::97] if point != 0x295])
     found = pieces(Splitter("o200k", unicode="16.0"), text)
-    # The tables as they were when 16.0 was the newest version. What then changed, U+0295, they could not know.
+    # The tables of the time when 16.0 was the newest version. They lack a later change, U+0295.
     added = [unicode_versions._ADDED[version] for version in VERSIONS[3:]]
     monkeypatch.setattr(unicode_versions, "_UNASSIGNED", " ".join([unicode_versions._UNASSIGNED, *added]))
     monkeypatch.setattr(unicode_versions, "VERSIONS", VERSIONS[:3])
-    for function in (installed_unicode, differing, free_points, set_borders, _compile):
+    for function in (installed_unicode, differing, free_points, set_boundaries, _compile):
         function.cache_clear()
     assert installed_unicode() == "16.0"
     for source in SETS:
@@ -422,15 +423,19 @@ def test_a_package_newer_than_the_tables(monkeypatch: pytest.MonkeyPatch, anew: 
 def test_commands(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("a\u058bb")
+
+    def spans(result) -> list[str]:
+        return json.loads(result.stdout)["inputs"][0]["pretokens"]
+
     absent = invoke("split", text, "--json", "--unicode", "16.0")
-    assert json.loads(absent.stdout) == ["a", "\u058b", "b"]
+    assert spans(absent) == ["a", "\u058b", "b"]
     if "18.0" in FOLLOWED:
-        assert json.loads(invoke("split", text, "--json").stdout) == ["a\u058bb"]
+        assert spans(invoke("split", text, "--json")) == ["a\u058bb"]
     result = invoke("train", text, "--vocab-size", "257", "--out", tmp_path / "folder", "--unicode", "16.0")
     assert result.exit_code == 0, result.output
     assert "unicode         16.0\n" in invoke("info", tmp_path / "folder").stdout
     assert "unicode         15.0\n" in invoke("info", tmp_path / "folder", "--unicode", "15.0").stdout
-    assert json.loads(invoke("split", text, "--json", "--tokenizer", tmp_path / "folder").stdout) == ["a", "\u058b", "b"]
+    assert spans(invoke("split", text, "--json", "--tokenizer", tmp_path / "folder")) == ["a", "\u058b", "b"]
     wrong = invoke("split", text, "--unicode", "1.0")
     assert wrong.exit_code == 1
     assert "'1.0' is not known" in wrong.stderr
@@ -454,7 +459,7 @@ def test_published_vocabularies(tmp_path: Path, file: str, tool: Any, options: d
     path = tmp_path / file
     path.write_bytes(read_shared(f"vocabs/{file}"))
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text(contexts(WHAT_CAME_LATER), encoding="utf-8")
+    corpus.write_text(contexts(LATER_CHARACTERS), encoding="utf-8")
     damaged = tmp_path / "damaged.bin"
     damaged.write_bytes(read_shared("corpora/hard_bytes.bin"))
     report = bpejit.verify(bpejit.load(path, **options), [str(corpus), str(damaged)], against=tool, path=path)

@@ -1,4 +1,4 @@
-"""Writing: all or nothing, whatever goes wrong. Reading: errors that name the file."""
+"""Tests of atomic writing under all kinds of errors, and of reading: errors contain the path."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def write_all(paths: Iterable[Path], data: bytes, *, then: BaseException | None 
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, hidden ones included."""
+    """Return the contents of all files of a folder, including hidden ones."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 # ---- one file
 
 
-def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+def test_file_appears_when_complete(tmp_path: Path) -> None:
     target = tmp_path / "out.bin"
     with replacing(target) as file:
         assert file.write(b"one ") == 4
@@ -50,7 +50,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert content(tmp_path) == {"out.bin": b"one two"}
 
 
-def test_an_existing_file_is_replaced_at_the_end(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_at_the_end(tmp_path: Path) -> None:
     target = tmp_path / "out.bin"
     target.write_bytes(b"old")
     with replacing(target) as file:
@@ -60,18 +60,18 @@ def test_an_existing_file_is_replaced_at_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exception", [RuntimeError, KeyboardInterrupt, GeneratorExit, SystemExit])
-def test_nothing_stays_of_a_block_that_fails(tmp_path: Path, exception: type[BaseException]) -> None:
+def test_failed_block_leaves_no_files(tmp_path: Path, exception: type[BaseException]) -> None:
     (tmp_path / "out.bin").write_bytes(b"old")
     with pytest.raises(exception):
         write_all([tmp_path / "out.bin"], b"new", then=exception())
     assert content(tmp_path) == {"out.bin": b"old"}
 
 
-# An interrupt before the line that closes a file leaves that to the garbage collector.
+# If the interrupt precedes the line that closes a file, the garbage collector closes it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("n_files", [1, 3])
-def test_an_interrupt_at_any_line(tmp_path: Path, existing: bool, n_files: int) -> None:
+def test_interrupt_at_any_line(tmp_path: Path, existing: bool, n_files: int) -> None:
     paths = [tmp_path / f"{number}.bin" for number in range(n_files)]
     old = {path.name: b"old" for path in paths} if existing else {}
     new = {path.name: b"new" for path in paths}
@@ -94,7 +94,7 @@ def test_an_interrupt_at_any_line(tmp_path: Path, existing: bool, n_files: int) 
 
 @contextmanager
 def interrupted_at(line: int) -> Iterator[list[str]]:
-    """Interrupt what runs in the block, once, after this many lines of the modules that write; say where that was."""
+    """Interrupt the block once, after a number of executed lines of the writing modules; record the location."""
     interrupted: list[str] = []
     seen = 0
 
@@ -117,20 +117,20 @@ def interrupted_at(line: int) -> Iterator[list[str]]:
         sys.settrace(before)
 
 
-def test_other_errors_of_the_block_pass_through(tmp_path: Path) -> None:
+def test_other_errors_are_propagated(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "out.bin"):
         (tmp_path / "input").read_bytes()
     assert content(tmp_path) == {}
 
 
-def test_a_long_name_has_room_for_a_temporary_one(tmp_path: Path) -> None:
+def test_temporary_name_of_a_long_name(tmp_path: Path) -> None:
     name = "n" * 250
     with replacing(tmp_path / name) as file:
         file.write(b"x")
     assert content(tmp_path) == {name: b"x"}
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_links_are_preserved(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk" / "real.bin").write_bytes(b"old")
     (tmp_path / "link.bin").symlink_to(tmp_path / "disk" / "real.bin")
@@ -142,7 +142,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
-def test_permissions_are_those_of_any_new_file_or_of_the_old_one(tmp_path: Path) -> None:
+def test_permissions(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with replacing(tmp_path / "new") as file:
         file.write(b"x")
@@ -154,13 +154,13 @@ def test_permissions_are_those_of_any_new_file_or_of_the_old_one(tmp_path: Path)
 
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs /dev/null")
-def test_a_device_is_written_to_and_not_replaced() -> None:
+def test_device_is_written_to_and_not_replaced() -> None:
     with replacing("/dev/null") as file:
         file.write(b"x")
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_missing_folder(tmp_path: Path) -> None:
+def test_missing_folder(tmp_path: Path) -> None:
     target = tmp_path / "missing" / "out.bin"
     with pytest.raises(OutputError, match=r"does not exist.*create it") as caught, replacing(target):
         pytest.fail("the block must not run")
@@ -168,13 +168,13 @@ def test_a_missing_folder(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ENOENT
 
 
-def test_a_folder_in_the_way(tmp_path: Path) -> None:
+def test_folder_instead_of_file(tmp_path: Path) -> None:
     (tmp_path / "out.bin").mkdir()
     with pytest.raises(OutputError, match="it is a folder"), replacing(tmp_path / "out.bin"):
         pytest.fail("the block must not run")
 
 
-def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
+def test_file_instead_of_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is not a folder"), replacing(tmp_path / "file" / "out.bin"):
         pytest.fail("the block must not run")
@@ -195,12 +195,12 @@ def test_no_permission(tmp_path: Path) -> None:
     assert content(tmp_path) == {"kept": b"old"}
 
 
-# ---- full disks, for real
+# ---- full disks
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs Linux's /dev/full")
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["found when closing", "found when writing"])
-def test_a_full_device(size: int) -> None:
+def test_full_device(size: int) -> None:
     with pytest.raises(OutputError, match="cannot write `/dev/full`: the disk is full") as caught:
         write_all([Path("/dev/full")], bytes(size))
     assert caught.value.errno == errno.ENOSPC
@@ -224,7 +224,7 @@ except OutputError as error:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
 @pytest.mark.parametrize("names", [["a"], ["a", "b"]])
-def test_a_limit_on_file_size_in_a_process_of_its_own(tmp_path: Path, names: list[str]) -> None:
+def test_limit_on_file_size(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (tmp_path / name).write_bytes(b"old")
     run = subprocess.run(
@@ -238,7 +238,7 @@ def test_a_limit_on_file_size_in_a_process_of_its_own(tmp_path: Path, names: lis
     assert content(tmp_path) == dict.fromkeys(names, b"old")
 
 
-# ---- files that belong together
+# ---- sets of files
 
 
 def test_all_appear_or_none(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_all_appear_or_none(tmp_path: Path) -> None:
     assert content(tmp_path) == dict.fromkeys("abc", b"new")
 
 
-def test_opening_one_fails(tmp_path: Path) -> None:
+def test_failure_to_open_one(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(OutputError, match="it is a folder"), replacing_all([tmp_path / "a", tmp_path / "b"]):
         pytest.fail("the block must not run")
@@ -268,7 +268,7 @@ def test_devices_cannot_be_part_of_a_set(tmp_path: Path) -> None:
 
 
 class Step:
-    """Make the n-th change of the folder fail, whichever it is."""
+    """Make the n-th change of the folder fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, fail_at: int, links: bool) -> None:
         self.seen = 0
@@ -295,8 +295,8 @@ class Step:
 
 @pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
 @pytest.mark.parametrize("existing", ["abc", "bc", "c", "a", ""])
-def test_a_rename_that_fails_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: str, links: bool) -> None:
-    """Everything is put back; and between any two steps, the description is missing or true."""
+def test_failed_rename_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: str, links: bool) -> None:
+    """All files are restored; between any two steps, the description is missing or correct."""
     failures = 0
     for fail_at in range(1, 20):
         folder = tmp_path / str(fail_at)
@@ -316,8 +316,8 @@ def test_a_rename_that_fails_at_any_step(tmp_path: Path, monkeypatch: pytest.Mon
         assert error is None or "broken disk" in str(error)
         assert content(folder) == (before if error else dict.fromkeys("abc", b"new"))
         for state in step.states:
-            if "c" in state:  # the description: then all is as it was, or all is new
-                # While changes are undone, the old description comes last as well.
+            if "c" in state:  # with the description present, all files are old or all are new
+                # The old description is also restored last.
                 assert state == before or state == dict.fromkeys("abc", b"new")
         failures += error is not None
         if step.seen < fail_at:
@@ -329,26 +329,26 @@ def test_a_rename_that_fails_at_any_step(tmp_path: Path, monkeypatch: pytest.Mon
 # ---- reading
 
 
-def test_a_missing_file_has_the_error_that_was_asked_for(tmp_path: Path) -> None:
+def test_missing_file_raises_the_requested_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no such file") as caught:
         read_file(tmp_path / "missing.txt", error=CorpusError, what="text")
     assert str(tmp_path / "missing.txt") in str(caught.value)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(TokenizerFormatError, match="it is a folder"):
         read_file(tmp_path, error=TokenizerFormatError)
 
 
 @needs_permissions
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_file_without_read_permission(tmp_path: Path) -> None:
     (tmp_path / "secret").touch(mode=0)
     with pytest.raises(TokenizerFormatError, match="no permission"):
         read_file(tmp_path / "secret", error=TokenizerFormatError)
 
 
 @pytest.mark.parametrize(
-    ("data", "place"),
+    ("data", "location"),
     [
         (b'{"a": 1,', "line 1, column 9"),
         (b'{"a": 1,\n "b" 2}', "line 2, column 6"),
@@ -358,7 +358,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
         (b"1" * 5000, "4300"),
     ],
 )
-def test_broken_json_is_named_with_its_place(data: bytes, place: str) -> None:
-    with pytest.raises(TokenizerFormatError, match=place) as caught:
+def test_invalid_json_is_reported_with_its_location(data: bytes, location: str) -> None:
+    with pytest.raises(TokenizerFormatError, match=location) as caught:
         parse_json(data, "some/where.json", error=TokenizerFormatError)
     assert "some/where.json" in str(caught.value)

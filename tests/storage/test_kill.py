@@ -1,4 +1,4 @@
-"""Killed at any step of writing, a run leaves what the next one, or a reader, puts in order."""
+"""Tests of processes killed at any step of writing: the next run, or a reader, recovers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kill_helpers import needs_fork, run_killed
 
 from bpejit.errors import BpejitError, OutputError, TokenFileError, TokenizerFormatError
 from bpejit.formats.export import save_model
-from bpejit.formats.folder import load_folder
-from bpejit.formats.recognise import load_model
+from bpejit.formats.folder_reading import load_folder
+from bpejit.formats.recognize import load_model
 from bpejit.model import Model
 from bpejit.storage import exchange, temporary
 from bpejit.storage.exchange import journal_path, recover
 from bpejit.storage.files import replacing, replacing_all
 from bpejit.storage.temporary import boot_name, hidden
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
-from bpejit.tokenfiles.flat import open_tokens
-from bpejit.tokenfiles.writer import TokenFileWriter
+from bpejit.tokenfiles.flat_writer import FlatWriter
+from bpejit.tokenfiles.opening import open_tokens
 
 pytestmark = needs_fork
 
@@ -49,7 +49,7 @@ def read(folder: Path) -> Model:
 
 
 def tokens(folder: Path, model: Model = NEW, *, overwrite: bool = False) -> None:
-    with TokenFileWriter(folder / "t.bin", vocab_size=300, tokenizer_sha256=model.sha256, overwrite=overwrite) as writer:
+    with FlatWriter(folder / "t.bin", vocab_size=300, tokenizer_sha256=model.sha256, overwrite=overwrite) as writer:
         writer.write(np.array([1, 2, 256] if model == NEW else [7, 8], dtype=np.uint32), n_bytes=3)
 
 
@@ -88,7 +88,7 @@ def names(folder: Path) -> set[str]:
 
 
 def mine(folder: Path) -> None:
-    """Put files of the user where the outputs go."""
+    """Put files of the user into the output folder."""
     (folder / "made").mkdir(parents=True)
     for name in (".hidden", "notes.txt", ".tokenizer.json.tmp", ".bpejit.json.old", "model.json.bak"):
         (folder / name).write_bytes(b"mine")
@@ -118,7 +118,7 @@ def test_killed_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cas
         assert after_kill in ((OLD, NEW) if existing else (None, NEW))
         outcomes.append(after_kill)
         if not existing:
-            # The same command completes, or says that the whole output exists.
+            # The same command completes, or reports that the whole output exists.
             if after_kill is None:
                 write(folder)
             else:
@@ -131,7 +131,7 @@ def test_killed_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cas
             assert load(folder) == after_kill, "a refused run replaces nothing"
             write(folder, overwrite=True)
             assert load(folder) == NEW
-        assert names(folder) == expected, "nothing is left behind, nothing is lost"
+        assert names(folder) == expected, "no file is left over or lost"
         assert {path.read_bytes() for path in (folder / "made" / "notes.txt", folder / ".bpejit.json.old")} == {b"mine"}
         if not killed:
             break
@@ -194,7 +194,7 @@ def test_killed_while_recovering(tmp_path: Path, first: int) -> None:
     pytest.fail("there are more steps than thought")
 
 
-# ---- what other processes left
+# ---- leftovers of other processes
 
 
 def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == {"another"}
 
 
-def test_temporary_files_of_others_stay(tmp_path: Path) -> None:
+def test_temporary_files_of_live_processes_are_preserved(tmp_path: Path) -> None:
     alive = (tmp_path / "alive").open("wb")
     alive.close()
     theirs = {
@@ -226,7 +226,7 @@ def test_temporary_files_of_others_stay(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"theirs")
     with replacing(tmp_path / "slow") as slow:
         slow.write(b"slow")
-        with replacing(tmp_path / "quick") as quick:  # does not take the file of `slow`, which is in use
+        with replacing(tmp_path / "quick") as quick:  # does not remove the file of `slow`, which is in use
             quick.write(b"quick")
     assert names(tmp_path) == {"alive", "slow", "quick", *theirs}
 
@@ -259,7 +259,7 @@ def half_done(folder: Path) -> Path:
     raise AssertionError("no such step")
 
 
-def test_an_exchange_of_another_machine_is_left_alone_for_a_minute(tmp_path: Path) -> None:
+def test_exchange_of_another_machine_is_preserved_for_a_minute(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
     fields = json.loads(journal.read_bytes())
     journal.write_text(json.dumps({**fields, "boot": "0123456789ab"}))
@@ -275,9 +275,9 @@ def load_folder_after(journal: Path, seconds: float) -> Model:
     return load_folder(journal.parent)
 
 
-def test_an_exchange_that_runs_is_not_disturbed(tmp_path: Path) -> None:
+def test_running_exchange_is_not_disturbed(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
-    with temporary.taken(journal) as taken:  # as the process that replaces the files holds it
+    with temporary.taken(journal) as taken:  # as if held by the process that replaces the files
         assert taken
         with pytest.raises(TokenizerFormatError, match="are being replaced by another process"):
             load_folder(tmp_path / "work" / "made")
@@ -286,10 +286,10 @@ def test_an_exchange_that_runs_is_not_disturbed(tmp_path: Path) -> None:
     assert load_folder(tmp_path / "work" / "made") == OLD
 
 
-def test_what_the_user_did_meanwhile_is_not_undone(tmp_path: Path) -> None:
+def test_changes_by_the_user_are_not_undone(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
     (journal.parent / "bpejit.json").write_bytes(b"mine")
-    with pytest.raises(OutputError, match=r"another file has been put there since; the content before that run is"):
+    with pytest.raises(OutputError, match=r"another file was created there since; the content before that run is"):
         save("bpejit")(tmp_path / "work", overwrite=True)
     assert (journal.parent / "bpejit.json").read_bytes() == b"mine"
     (journal.parent / "bpejit.json").unlink()
@@ -299,15 +299,15 @@ def test_what_the_user_did_meanwhile_is_not_undone(tmp_path: Path) -> None:
         path.unlink()
     for path in journal.parent.glob(".*.tmp"):
         path.unlink()
-    with pytest.raises(TokenizerFormatError, match="which was removed since"):
+    with pytest.raises(TokenizerFormatError, match="that file was removed since"):
         load_folder(journal.parent)
 
 
-def test_a_damaged_journal(tmp_path: Path) -> None:
+def test_damaged_journal(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
     for data in (b"", b"{", b"[]", b'{"format": "bpejit journal", "format_version": 2, "entries": []}', b"\xff"):
         journal.write_bytes(data)
-        with pytest.raises(BpejitError, match=r"cannot be read; expected a journal of this bpejit"):
+        with pytest.raises(BpejitError, match=r"cannot be read; expected a journal of this version"):
             save("bpejit")(tmp_path / "work", overwrite=True)
 
 
@@ -316,7 +316,7 @@ def hidden_name(target: str, kind: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["remove any file", "remove by a hidden name", "replace", "replace through a parent folder"])
-def test_a_planted_journal_touches_no_other_file(tmp_path: Path, way: str) -> None:
+def test_planted_journal_changes_no_other_file(tmp_path: Path, way: str) -> None:
     precious, made = tmp_path / "precious", tmp_path / "work" / "made"
     precious.write_bytes(b"mine")
     save("bpejit")(tmp_path / "work", OLD)
@@ -331,26 +331,26 @@ def test_a_planted_journal_touches_no_other_file(tmp_path: Path, way: str) -> No
     fields = {"format": "bpejit journal", "format_version": 1, "boot": "0123456789ab", "entries": [*entries, description]}
     journal = journal_path(made / "bpejit.json")
     journal.write_text(json.dumps(fields))
-    with pytest.raises(BpejitError, match=r"cannot be read; expected a journal of this bpejit"):
+    with pytest.raises(BpejitError, match=r"cannot be read; expected a journal of this version"):
         load_folder_after(journal, seconds=61)
     assert precious.read_bytes() == b"mine"
 
 
-def test_the_journal_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_of_another_user_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = half_done(tmp_path / "work")
     before = names(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(exchange, "_is_trusted", lambda _journal: False)
         with pytest.raises(TokenizerFormatError, match="belongs to another user"):
             load_folder(journal.parent)
-        with replacing(journal.parent / "unrelated") as file:  # what it needs is not taken for a leftover
+        with replacing(journal.parent / "unrelated") as file:  # its files are not removed as leftovers
             file.write(b"x")
     assert names(tmp_path) == before | {"work/made/unrelated"}
     assert load_folder(journal.parent) == OLD
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files to another user")
-def test_who_owns_a_journal(tmp_path: Path) -> None:
+def test_owner_of_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.write_bytes(b"")
     assert exchange._is_trusted(journal)
@@ -360,7 +360,7 @@ def test_who_owns_a_journal(tmp_path: Path) -> None:
     assert exchange._is_trusted(journal)
 
 
-def test_the_exchange_of_other_files_is_no_obstacle(tmp_path: Path) -> None:
+def test_exchange_of_other_files_is_ignored(tmp_path: Path) -> None:
     journal = half_done(tmp_path / "work")
     fields = json.loads(journal.read_bytes())
     journal.write_text(json.dumps({**fields, "boot": "0123456789ab"}))
@@ -372,7 +372,7 @@ def test_the_exchange_of_other_files_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_outputs_on_two_disks(tmp_path: Path) -> None:
-    """A link leads the ids to another folder than the description."""
+    """A link puts the ids into another folder than the description."""
     for step in range(1, 100):
         folder, disk = tmp_path / str(step), tmp_path / str(step) / "disk"
         disk.mkdir(parents=True)
@@ -380,7 +380,7 @@ def test_outputs_on_two_disks(tmp_path: Path) -> None:
         (folder / "t.bin").rename(disk / "t.bin")
         (folder / "t.bin").symlink_to(disk / "t.bin")
         killed = run_killed(lambda folder=folder: tokens(folder, overwrite=True), step, folder)
-        with replacing(disk / "unrelated") as file:  # what it needs is not taken for a leftover
+        with replacing(disk / "unrelated") as file:  # its files are not removed as leftovers
             file.write(b"x")
         assert read_tokens(folder) in (OLD, NEW)
         tokens(folder, overwrite=True)
@@ -391,13 +391,13 @@ def test_outputs_on_two_disks(tmp_path: Path) -> None:
     pytest.fail("there are more steps than thought")
 
 
-def test_a_moved_folder_is_recovered_where_it_is(tmp_path: Path) -> None:
+def test_moved_folder_is_recovered(tmp_path: Path) -> None:
     half_done(tmp_path / "work")
     (tmp_path / "work").rename(tmp_path / "elsewhere")
     assert load_folder(tmp_path / "elsewhere" / "made") == OLD
 
 
-def test_a_reader_without_permission_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_permission_explains_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = half_done(tmp_path / "work")
 
     def refused(*_arguments: object) -> None:
@@ -407,14 +407,14 @@ def test_a_reader_without_permission_says_what_to_do(tmp_path: Path, monkeypatch
     with pytest.raises(TokenizerFormatError, match=r"an earlier run was interrupted.*Permission denied.*run as the user"):
         load_folder(journal.parent)
     (journal.parent / "t.bin").touch()
-    with pytest.raises(TokenFileError, match="does not say what its ids are"):
+    with pytest.raises(TokenFileError, match=r"the dtype of .* is not known"):
         open_tokens(journal.parent / "t.bin")
 
 
 # ---- flushing
 
 
-def test_everything_is_flushed_before_success_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_flushed_before_success_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
     save("bpejit")(tmp_path)
@@ -426,7 +426,7 @@ def test_everything_is_flushed_before_success_is_reported(tmp_path: Path, monkey
     assert flushed == [(tmp_path / "one").stat().st_ino, tmp_path.stat().st_ino]
 
 
-def test_file_systems_that_cannot_flush_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_systems_without_flush_are_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(number: int) -> Callable[[int], None]:
         def fsync(_descriptor: int) -> None:
             raise OSError(number, os.strerror(number))
@@ -447,7 +447,7 @@ def test_file_systems_that_cannot_flush_are_passed_over(tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "encode", "decode", "subword train", "export"])
-def test_a_killed_command_completes_when_it_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_killed_command_completes_on_second_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"low lower lowest new newer\n" * 20)
     train = ["train", corpus, "--vocab-size", 260, "--engine", "serial", "--out"]

@@ -1,4 +1,4 @@
-"""Outputs that must not be written: inputs, existing files, folders; and standard output where it makes sense."""
+"""Tests of outputs that are refused (inputs, existing files, folders), and of standard output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = b"low lower lowest\nnew newer newest\n" * 20
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A corpus, a tokenizer, token files and subword vocabularies."""
+    """Return a folder with a corpus, a tokenizer, token files and subword vocabularies."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "corpus.txt").write_bytes(TEXT)
     tokenizer = bpejit.train(folder / "corpus.txt", vocab_size=270, engine="serial")
@@ -37,14 +37,14 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def work(made, tmp_path, monkeypatch):
-    """The current folder, with copies of them."""
+    """Return the working directory, with copies of the files of `made`."""
     copy_files(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def refuses(work, *arguments):
-    """Run a command that must fail without touching a file; return what it says."""
+    """Run a command that must fail without changing a file; return its message."""
     before = snapshot(work)
     result = invoke(*arguments)
     assert snapshot(work) == before
@@ -69,7 +69,7 @@ def refuses(work, *arguments):
 )
 @pytest.mark.parametrize("kind", ["same", "other spelling", "symlink", "hard link", "glob"])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_the_corpus_is_not_replaced(work, arguments, kind, overwrite):
+def test_corpus_is_not_replaced(work, arguments, kind, overwrite):
     out = {"same": "corpus.txt", "other spelling": f"../{work.name}/corpus.txt", "glob": "corpus.txt"}.get(kind, "link")
     if kind == "symlink":
         (work / "link").symlink_to("corpus.txt")
@@ -103,14 +103,14 @@ def test_other_inputs_are_not_replaced(work, arguments):
     assert "it is one of the inputs" in refuses(work, *arguments, "--overwrite")
 
 
-def test_a_description_that_would_replace_an_input(work):
+def test_description_must_not_replace_an_input(work):
     (work / "data.json").write_bytes(TEXT)
     assert "cannot write `data.json`: it is one of the inputs" in refuses(
         work, "encode", "data.json", "--out", "data", "--overwrite"
     )
 
 
-def test_standard_input_and_output_from_a_file(work):
+def test_stdin_and_stdout_redirected_to_one_file(work):
     before = snapshot(work)
     with (work / "corpus.txt").open("rb") as corpus:
         result = run("encode", "-", "--out", "corpus.txt", "--overwrite", cwd=work, stdin=corpus)
@@ -121,7 +121,7 @@ def test_standard_input_and_output_from_a_file(work):
     assert snapshot(work) == before
 
 
-def test_python_functions_refuse_inputs_as_well(work):
+def test_python_functions_refuse_inputs(work):
     tokenizer = bpejit.load("tokenizer")
     encoder = SubwordTextEncoder("vocab.subwords")
     before = snapshot(work)
@@ -157,7 +157,7 @@ def test_python_functions_refuse_inputs_as_well(work):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
-def test_an_existing_output_is_refused(work, arguments, named):
+def test_existing_output_is_refused(work, arguments, named):
     (work / "folder").mkdir()
     for name in ("old", "old_encoding.py", "only.json", "folder/vocab.json", "folder/tokenizer_config.json"):
         (work / name).write_bytes(b"mine")
@@ -172,7 +172,7 @@ def test_an_existing_output_is_refused(work, arguments, named):
         assert refuses(work, *arguments)
 
 
-def test_python_functions_refuse_existing_outputs_as_well(work):
+def test_python_functions_refuse_existing_outputs(work):
     tokenizer = bpejit.load("tokenizer")
     encoder = SubwordTextEncoder("vocab.subwords")
     (work / "old").write_bytes(b"mine")
@@ -198,22 +198,22 @@ def test_python_functions_refuse_existing_outputs_as_well(work):
         attempt(overwrite=True)
 
 
-def test_what_is_not_replaced_is_not_in_the_way(work):
+def test_unrelated_files_are_no_obstacle(work):
     (work / "folder").mkdir()
     (work / "folder" / "notes.txt").write_bytes(b"mine")
     bpejit.load("tokenizer").save("folder")
     assert (work / "folder" / "notes.txt").read_bytes() == b"mine"
 
 
-def test_a_file_of_the_user_with_the_name_of_a_private_file_stays(work):
-    """`model.json` is removed when it is part of an older tokenizer only."""
+def test_user_file_named_like_a_private_file_is_preserved(work):
+    """`model.json` is removed only if it belongs to an older tokenizer."""
     (work / "folder").mkdir()
     (work / "folder" / "model.json").write_bytes(b"mine")
     bpejit.load("tokenizer").save("folder", overwrite=True)
     assert (work / "folder" / "model.json").read_bytes() == b"mine"
 
 
-def test_transformers_users_replace_by_saving(work):
+def test_save_pretrained_replaces_files(work):
     hf = bpejit.load("tokenizer").as_hf()
     assert hf.save_pretrained("tokenizer") == hf.save_pretrained("tokenizer")
 
@@ -221,7 +221,7 @@ def test_transformers_users_replace_by_saving(work):
 # ---- standard output, devices and folders
 
 
-def test_ids_go_to_standard_output(work):
+def test_ids_to_stdout(work):
     expected = (work / "tokens.bin").read_bytes()
     for name in ("-", "/dev/stdout"):
         result = run("encode", "corpus.txt", "--out", name, cwd=work)
@@ -235,7 +235,7 @@ def test_ids_go_to_standard_output(work):
     assert invoke("encode", "corpus.txt", "--out", "/dev/null").exit_code == 0
 
 
-def test_text_goes_to_standard_output(work):
+def test_text_to_stdout(work):
     for name in ("-", "/dev/stdout"):
         result = run("decode", "tokens.bin", "--out", name, cwd=work)
         assert (result.returncode, result.stdout) == (0, TEXT), result.stderr
@@ -246,7 +246,7 @@ def test_text_goes_to_standard_output(work):
     assert not (work / "-").exists()
 
 
-def test_ids_come_from_standard_input(work):
+def test_ids_from_stdin(work):
     command = f"{COMMAND[0]} -m {COMMAND[2]}"
     line = f"{command} encode corpus.txt --out - --dtype uint32 | {command} decode - --dtype uint32"
     result = subprocess.run(line, shell=True, cwd=work, env=ENVIRONMENT, capture_output=True, check=False)
@@ -254,15 +254,15 @@ def test_ids_come_from_standard_input(work):
     ids = (work / "ids.bin").read_bytes()
     result = run("subword", "decode", "-", "--vocab", "vocab.subwords", "--dtype", "uint16", cwd=work, input=ids)
     assert result.stdout == TEXT, result.stderr
-    assert "standard input does not say what its ids are" in refuses(work, "decode", "-")
+    assert "the dtype of the ids on standard input is not known" in refuses(work, "decode", "-")
     result = run("decode", "-", "--dtype", "uint32", cwd=work, input=b"\x41\x00\x00\x00\x42\x00")
     assert result.returncode == 1
-    assert b"standard input has 6 bytes, which is not a multiple of the 4 of uint32" in result.stderr
+    assert b"standard input has 6 bytes, which is not a multiple of 4, the size of uint32" in result.stderr
 
 
 @pytest.mark.parametrize("form", ["hf", "gpt2", "tiktoken", None])
 @pytest.mark.parametrize("out", ["-", "/dev/stdout", "/dev/null"])
-def test_several_files_do_not_go_to_standard_output(work, form, out):
+def test_several_files_cannot_go_to_stdout(work, form, out):
     command = ["export", "tokenizer", "--to", form] if form else ["train", "corpus.txt", "--vocab-size", "265"]
     assert f"cannot write to `{out}`: the result is several files" in refuses(work, *command, "--out", out)
 
@@ -278,7 +278,7 @@ def test_several_files_do_not_go_to_standard_output(work, form, out):
     ],
     ids=" ".join,
 )
-def test_a_folder_is_not_a_file(work, arguments, existing):
+def test_folder_is_not_a_file(work, arguments, existing):
     if existing:
         (work / "folder").mkdir()
         assert "`folder`: it is a folder" in refuses(work, *arguments, "--out", "folder", "--overwrite")
@@ -310,19 +310,19 @@ def change(path, **fields):
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-def test_other_contents_of_equal_length_are_noticed(work):
+def test_other_contents_of_equal_length_are_detected(work):
     assert "verified" in invoke("info", "tokens.bin", "--verify").stdout
     bpejit.open_tokens("tokens.bin").verify()
     data = bytearray((work / "tokens.bin").read_bytes())
     data[10:12] = data[12:14] if data[10:12] != data[12:14] else b"\x41\x00"
     (work / "tokens.bin").write_bytes(data)
     assert invoke("info", "tokens.bin").exit_code == 0
-    assert "does not hold the ids that `tokens.bin.json` describes" in refuses(work, "info", "tokens.bin", "--verify")
-    with pytest.raises(TokenFileError, match="does not hold the ids"):
+    assert "does not match `tokens.bin.json`: the SHA-256" in refuses(work, "info", "tokens.bin", "--verify")
+    with pytest.raises(TokenFileError, match=r"does not match `.*`: the SHA-256"):
         bpejit.open_tokens("tokens.bin").verify()
 
 
-def test_a_description_without_a_hash_is_read(work):
+def test_description_without_hash_is_read(work):
     fields = json.loads((work / "tokens.bin.json").read_text())
     del fields["ids_sha256"]
     (work / "tokens.bin.json").write_text(json.dumps(fields))
@@ -339,7 +339,7 @@ def test_a_description_without_a_hash_is_read(work):
     [
         ({"byte_order": "big"}, "byte_order is 'big'; expected 'little'"),
         ({"byte_order": None}, "byte_order is None"),
-        ({"vocab_size": 5}, "vocab_size is 5; expected 270, as the tokenizer has"),
+        ({"vocab_size": 5}, "vocab_size is 5; expected 270, the size of the tokenizer's vocabulary"),
         ({"vocab_size": 1 << 20}, "vocab_size is 1048576; expected"),
         ({"ids_sha256": "abc"}, "ids_sha256 is 'abc'; expected a SHA-256"),
     ],
@@ -349,20 +349,20 @@ def test_every_field_of_a_description_is_checked(work, fields, message):
     assert message in refuses(work, "decode", "tokens.bin")
 
 
-def test_the_vocabulary_size_is_checked_without_a_tokenizer(work):
+def test_vocabulary_size_is_checked_without_tokenizer(work):
     change(work / "tokens.bin.json", vocab_size=1 << 17)
-    assert "expected at most 65536, the ids of uint16" in refuses(work, "info", "tokens.bin")
+    assert "expected at most 65536 for uint16" in refuses(work, "info", "tokens.bin")
     change(work / "tokens.bin.json", vocab_size=0)
     assert "expected at least 1" in refuses(work, "info", "tokens.bin")
     change(work / "tokens.bin.json", vocab_size=50)
-    assert "holds the id" in refuses(work, "info", "tokens.bin", "--verify")
+    assert "contains the id" in refuses(work, "info", "tokens.bin", "--verify")
 
 
-def test_large_blocks_are_hashed_alongside(tmp_path: Path) -> None:
-    from bpejit.tokenfiles.writer import TokenFileWriter
+def test_large_blocks_are_hashed_in_parallel(tmp_path: Path) -> None:
+    from bpejit.tokenfiles.flat_writer import FlatWriter
 
     ids = np.arange(1 << 17, dtype=np.uint32) % 5000
-    with TokenFileWriter(tmp_path / "t", vocab_size=5000, tokenizer_sha256="a" * 64) as writer:
+    with FlatWriter(tmp_path / "t", vocab_size=5000, tokenizer_sha256="a" * 64) as writer:
         for piece in (ids[:100], ids[100:], ids):
             writer.write(piece)
     tokens = bpejit.open_tokens(tmp_path / "t")
@@ -370,10 +370,10 @@ def test_large_blocks_are_hashed_alongside(tmp_path: Path) -> None:
     assert tokens.n_tokens == 2 * ids.size
 
 
-def test_info_does_not_call_a_text_a_token_file(work):
+def test_info_of_a_text_file(work):
     (work / "shard00.txt").write_bytes("naïve text — even bytes\n".encode() * 400)
     message = refuses(work, "info", "shard00.txt")
-    assert "neither a tokenizer nor a token file: it holds text" in message
+    assert "neither a tokenizer nor a token file: it contains text" in message
     (work / "empty.bin").touch()
     result = invoke("info", "empty.bin")
     assert "not known" in result.stdout

@@ -1,4 +1,4 @@
-"""`bpejit subword` and its page: from files to vocabularies, ids and back, and one readable line for what goes wrong."""
+"""Tests of `bpejit subword` and SUBWORDS.md: vocabularies, ids, round trips and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from cli_helpers import ENVIRONMENT, MODULE, invoke, program, run, snapshot
+from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
 from conftest import ROOT, data_text, read_shared, small
 
 from bpejit.corpus.sources import Source
@@ -26,7 +26,7 @@ VOCAB = ["--vocab", "vocab.subwords"]
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
-    """The current folder, with a corpus, a vocabulary and a file of ids."""
+    """Return the working directory, with a corpus, a vocabulary and a file of ids."""
     (tmp_path / "corpus.txt").write_bytes(TEXT)
     monkeypatch.chdir(tmp_path)
     done = invoke("subword", "train", "corpus.txt", "--vocab-size", 300, "--out", "vocab.subwords")
@@ -39,7 +39,7 @@ def work(tmp_path, monkeypatch):
 
 
 def fails(*arguments, code=1):
-    """Run a command that must fail without touching a file; return what it says."""
+    """Run a command that must fail and change no file; return its standard error."""
     before = snapshot(Path.cwd())
     result = invoke("subword", *arguments)
     assert snapshot(Path.cwd()) == before
@@ -51,7 +51,7 @@ def fails(*arguments, code=1):
     return result.stderr
 
 
-def test_there_and_back(work):
+def test_round_trip(work):
     lines = TEXT.decode().split("\n")
     tokens = [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
     counts = {token: tokens.count(token) for token in set(tokens)}
@@ -72,7 +72,7 @@ def test_there_and_back(work):
     assert result.stdout.count("\n") == 1
 
 
-def test_a_vocabulary_that_exists_is_refused(work):
+def test_existing_vocabulary_is_refused(work):
     before = (work / "vocab.subwords").read_bytes()
     train = ["train", "corpus.txt", "--vocab-size", 200, "--out", "vocab.subwords"]
     assert "`vocab.subwords`: it already exists" in fails(*train)
@@ -132,25 +132,25 @@ def test_blocks_of_lines(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("budget", ["0", "many", "-5", "1X"])
-def test_byte_budget_that_is_no_size(work, budget):
-    assert "not a number of bytes" in fails(
+def test_invalid_byte_budget(work, budget):
+    assert "size in bytes" in fails(
         "train", "corpus.txt", "--vocab-size", 99, "--out", "new", f"--byte-budget={budget}", code=2
     )
 
 
-def test_what_goes_wrong(work):
+def test_errors(work):
     (work / "empty.txt").write_bytes(b"\n\n")
     train = ["--vocab-size", 99, "--out", "new"]
     assert "sample is empty" in fails("train", "empty.txt", *train)
     assert "there is no such file" in fails("encode", "corpus.txt", "--vocab", "missing", "--out", "new.bin")
     assert "No such file" in fails("train", "missing.txt", *train)
-    assert "expected them to begin with" in fails("train", "corpus.txt", *train, "--reserved", "<EOS>")
-    for inputs in ("corpus.txt", "empty.txt"):  # the place is looked at first
+    assert "put these first, in this order" in fails("train", "corpus.txt", *train, "--reserved", "<EOS>")
+    for inputs in ("corpus.txt", "empty.txt"):  # the output path is checked first
         assert "does not exist" in fails("train", inputs, "--vocab-size", 99, "--out", "missing/new")
     (work / "other.subwords").write_text("'a'\n'_'\n")
     other = ["--vocab", "other.subwords"]
-    assert "no end mark" in fails("encode", "corpus.txt", *other, "--out", "new.bin", "--append-eos")
-    assert "cannot be written with this vocabulary" in fails("encode", "corpus.txt", *other, "--out", "new.bin")
+    assert "no end-of-sentence token" in fails("encode", "corpus.txt", *other, "--out", "new.bin", "--append-eos")
+    assert "cannot be encoded with this vocabulary" in fails("encode", "corpus.txt", *other, "--out", "new.bin")
     assert "another tokenizer" in fails("decode", "ids.bin", *other)
     np.array([2, 60_000], "<u2").tofile("wrong.bin")
     assert "id 60000" in fails("decode", "wrong.bin", *VOCAB, "--dtype", "uint16", "--out", "new.txt")
@@ -160,8 +160,8 @@ def test_what_goes_wrong(work):
 
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
-def test_the_page_and_the_help(tmp_path):
-    """Every command and every piece of Python of SUBWORDS.md runs, in order, and gives the text back."""
+def test_examples_of_page_and_help(tmp_path):
+    """Run every command and all Python code of SUBWORDS.md, in order, and check the round trip."""
     work, tools = tmp_path / "work", tmp_path / "tools"
     work.mkdir()
     tools.mkdir()
@@ -179,7 +179,7 @@ def test_the_page_and_the_help(tmp_path):
         for line in block.splitlines()
     ]
     assert len(commands) == 7
-    for command in program.commands["subword"].commands.values():
+    for command in COMMANDS["subword"].commands.values():
         commands += [line.strip() for line in command.help.partition("Example:\n")[2].strip().splitlines()]
     assert all(command.startswith("bpejit subword ") for command in commands)
     environment = {**ENVIRONMENT, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
@@ -212,12 +212,3 @@ def test_standard_input_and_output(work):
     done = run("subword", "decode", "piped.bin", *VOCAB, "--quiet", cwd=work)
     assert done.stdout == TEXT + b"\n"
     assert done.stderr == b""
-
-
-@pytest.mark.compiled
-def test_benchmark_runs():
-    command = [sys.executable, str(ROOT / "benchmarks" / "bench_subword.py"), "--bytes", "20000", "--vocab-size", "300"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "equal counts, vocabularies and ids" in done.stdout
-    assert "| text to vocabulary |" in done.stdout

@@ -1,4 +1,4 @@
-"""`SubwordTextEncoder` against the plain-Python twin: the same vocabularies, ids and texts, and clear errors."""
+"""Comparison of `SubwordTextEncoder` with its twin (vocabularies, ids and texts), and tests of errors."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def test_long_tokens_take_linear_memory():
     assert max(map(len, bounded.all_subtoken_strings)) == 9
 
 
-def test_a_known_vocabulary():
+def test_known_vocabulary():
     encoder = SubwordTextEncoder()
     encoder.build_from_token_counts({"low": 5, "lower": 2}, 3, 1)
-    # At first each character is a border: "low_", "ow_" and "w_" have 5, "_" has 7. "low" has 7, and 2 without "low_".
+    # At first each character is a boundary: "low_", "ow_" and "w_" have 5, "_" has 7. "low" has 7, and 2 without "low_".
     assert encoder.all_subtoken_strings[:11] == ("<pad>", "<EOS>", "_", "w_", "ow_", "low_", "w", "r", "o", "l", "e")
     assert naive.build_subtokens({"low": 5, "lower": 2}, 3, 1, RESERVED_TOKENS) == list(encoder.all_subtoken_strings)
 
@@ -146,12 +146,12 @@ def test_escaping():
     assert subword_text_encoder._escape_token("a_b\\c\nx", alphabet) == "a\\ub\\\\c\\10;\\120;_"
     assert subword_text_encoder._unescape_token("a\\ub\\\\c\\10;\\120;_") == "a_b\\c\nx"
     assert subword_text_encoder._unescape_token("\\1114112;\\99999999999999999999;\\9_") == "\u3013\u3013\\9"
-    with pytest.raises(ValueError, match="expected a string"):
+    with pytest.raises(ValueError, match="expected a str"):
         subword_text_encoder._escape_token(b"bytes", alphabet)
 
 
 @given(st.text(max_size=20), st.sets(st.characters(), max_size=20))
-def test_escaping_is_undone(token, alphabet):
+def test_unescaping(token, alphabet):
     alphabet |= set("\\_u;0123456789")
     escaped = subword_text_encoder._escape_token(token, alphabet)
     assert [escaped] == naive.escape_tokens([token], alphabet)
@@ -175,7 +175,7 @@ def test_reserved_tokens():
     assert encoder.all_subtoken_strings[:4] == tuple(reserved)
     assert encoder.decode([EOS_ID]) == "<EOS>"
     assert encoder.encode_without_tokenizing("<sos>")[0] == 2
-    # The single character is in the list twice; the last one is meant.
+    # The single character is in the list twice; the last one counts.
     assert encoder._subtoken_string_to_id["x"] > 3
     text = "<sos> xx <EOS>"
     assert encoder.decode(encoder.encode(text)) == text
@@ -211,20 +211,20 @@ def test_files(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("'a'\n\n'b'\n", r"line 2: '' is no subtoken"),
-        ("'a'\n''\n", r"line 2: \"''\" is no subtoken"),
-        ("'a'\n'\n'\n'b'\n", r"line 2: \"'\" is no subtoken"),
-        ("a\n  \n", r"line 2: '' is no subtoken"),
+        ("'a'\n\n'b'\n", r"line 2: '' is not a subtoken"),
+        ("'a'\n''\n", r"line 2: \"''\" is not a subtoken"),
+        ("'a'\n'\n'\n'b'\n", r"line 2: \"'\" is not a subtoken"),
+        ("a\n  \n", r"line 2: '' is not a subtoken"),
         ("", "is empty"),
     ],
 )
-def test_broken_files(tmp_path, lines, message):
+def test_invalid_files(tmp_path, lines, message):
     (tmp_path / "vocab").write_text(lines)
     with pytest.raises(TokenizerFormatError, match=message):
         SubwordTextEncoder(tmp_path / "vocab")
 
 
-def test_a_missing_file(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(TokenizerFormatError, match="there is no such file"):
         SubwordTextEncoder(tmp_path / "vocab")
     encoder = SubwordTextEncoder.build_from_generator(["a"], 20)
@@ -237,15 +237,15 @@ def test_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("reserved", [[], ["<pad>"], ["<EOS>", "<pad>"], ["<go>", "<pad>", "<EOS>"]])
-def test_reserved_tokens_missing_or_in_the_wrong_place(reserved):
-    with pytest.raises(TrainingError, match="expected them to begin with"):
+def test_reserved_tokens_missing_or_out_of_order(reserved):
+    with pytest.raises(TrainingError, match="put these first, in this order"):
         SubwordTextEncoder().build_from_token_counts({"a": 1}, 1, reserved_tokens=reserved)
-    with pytest.raises(TrainingError, match="expected them to begin with"):
+    with pytest.raises(TrainingError, match="put these first, in this order"):
         SubwordTextEncoder.build_from_generator(["a"], 20, reserved_tokens=reserved)
 
 
 @pytest.mark.parametrize("token", ["", "a\nb", "<pad>", 5])
-def test_reserved_tokens_that_cannot_be(token):
+def test_invalid_reserved_tokens(token):
     with pytest.raises(TrainingError, match="reserved token 2"):
         SubwordTextEncoder.build_from_generator(["a"], 20, reserved_tokens=[*RESERVED_TOKENS, token])
 
@@ -253,22 +253,22 @@ def test_reserved_tokens_that_cannot_be(token):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((20, {"a": 1}, 5, 4), "min_val not above max_val"),
+        ((20, {"a": 1}, 5, 4), "min_val <= max_val"),
         ((0, {"a": 1}, 1, 4), "target_size is 0"),
         ((20, {"a": -1}, 1, 4), "expected 0 or more"),
-        ((20, {"a": 1.5}, 1, 4), "not a whole number"),
-        ((20, {"a": 2**70}, 1, 4), "not a whole number"),
-        ((20, {"a": None}, 1, 4), "not a whole number"),
+        ((20, {"a": 1.5}, 1, 4), "not an integer"),
+        ((20, {"a": 2**70}, 1, 4), "not an integer"),
+        ((20, {"a": None}, 1, 4), "not an integer"),
         ((20, {"a": 1}, 1, 4, 0), "max_subtoken_length is 0"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments, message):
+def test_invalid_arguments(arguments, message):
     with pytest.raises(TrainingError, match=message):
         SubwordTextEncoder.build_to_target_size(*arguments)
     assert issubclass(TrainingError, ValueError)
 
 
-def test_an_empty_sample():
+def test_empty_sample():
     with pytest.raises(CorpusError, match="sample is empty"):
         SubwordTextEncoder().build_from_token_counts({}, 1)
 
@@ -283,22 +283,22 @@ def test_ids_out_of_range(number):
     assert encoder.decode([]) == ""
 
 
-def test_a_token_that_cannot_be_written(monkeypatch):
+def test_token_that_cannot_be_encoded(monkeypatch):
     encoder = SubwordTextEncoder()
     encoder._load_from_file_object(["a", "_", "\\"])
     for text in ("a b", "b" * 20, "a\ud800"):
-        with pytest.raises(ValueError, match="cannot be written with this vocabulary"):
+        with pytest.raises(ValueError, match="cannot be encoded with this vocabulary"):
             encoder.encode(text)
-    with pytest.raises(ValueError, match="cannot be written with this vocabulary"):
+    with pytest.raises(ValueError, match="cannot be encoded with this vocabulary"):
         encoder.encode_without_tokenizing("b")
     assert encoder.encode("aaa") == [0, 0, 0, 1]
 
 
-def test_code_that_changes_the_attributes(monkeypatch):
+def test_changed_attributes(monkeypatch):
     monkeypatch.setattr(subword_text_encoder, "_ESCAPE_CHARS", set("\\_;13579"))
     encoder = SubwordTextEncoder.build_to_target_size(100, Counter(["the", "quick", "brown", "fox"]), 2, 10)
     assert "0" not in encoder._alphabet
-    with pytest.raises(ValueError, match="cannot be written"):
+    with pytest.raises(ValueError, match="cannot be encoded"):
         encoder.encode("2 0")
 
 
@@ -312,7 +312,7 @@ def test_copies_and_threads():
         assert list(pool.map(encoder.encode, [text] * 8)) == [expected] * 8
 
 
-def test_lines_with_end_marks():
+def test_lines_with_end_markers():
     encoder = SubwordTextEncoder.build_from_generator(["a b", "c"], 30)
     a, c = encoder.encode("a b"), encoder.encode("c")
     for data in (b"a b\n\n\nc", b"a b\n\n\nc\n"):

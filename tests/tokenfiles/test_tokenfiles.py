@@ -1,4 +1,4 @@
-"""Flat token files: what nanoGPT reads, checked against the description beside them."""
+"""Tests of flat token files, the format of nanoGPT, and of their descriptions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from hypothesis import strategies as st
 import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles.description import sidecar_path
-from bpejit.tokenfiles.flat import open_tokens
-from bpejit.tokenfiles.writer import TokenFileWriter, token_dtype
+from bpejit.tokenfiles.base import choose_dtype
+from bpejit.tokenfiles.flat_description import DTYPES, description_path
+from bpejit.tokenfiles.flat_writer import FlatWriter
+from bpejit.tokenfiles.opening import open_tokens
 
 HASH = "a" * 64
 
 
 def write(path: Path, ids: list[int], *, vocab_size: int = 1000, dtype: str = "auto", sha256: str = HASH) -> None:
-    writing = TokenFileWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
+    writing = FlatWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
     with writing as writer:
         writer.write(np.array(ids, dtype=np.uint32), n_bytes=3 * len(ids))
 
@@ -45,15 +46,13 @@ def content(folder: Path) -> dict[str, bytes]:
     dtype=st.sampled_from(["auto", "uint16", "uint32"]),
     reading=st.integers(1, 30),
 )
-def test_what_is_written_is_read(
-    tmp_path_factory: pytest.TempPathFactory, blocks: list[list[int]], dtype: str, reading: int
-) -> None:
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, blocks: list[list[int]], dtype: str, reading: int) -> None:
     if dtype == "uint16":
         blocks = [[token_id % 65536 for token_id in block] for block in blocks]
     flat = [token_id for block in blocks for token_id in block]
     path = tmp_path_factory.mktemp("tokens") / "tokens.bin"
     vocab_size = max(flat, default=0) + 1
-    with TokenFileWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
+    with FlatWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
         for block in blocks:
             writer.write(np.array(block, dtype=np.uint32), n_bytes=len(block) + 1)
     found = open_tokens(path, tokenizer_sha256=HASH)
@@ -70,23 +69,23 @@ def test_what_is_written_is_read(
 
 
 @pytest.mark.parametrize(("vocab_size", "numpy_dtype"), [(65536, np.uint16), (65537, np.uint32)])
-def test_the_file_is_what_nanogpt_maps(tmp_path: Path, vocab_size: int, numpy_dtype: type) -> None:
+def test_file_has_nanogpt_format(tmp_path: Path, vocab_size: int, numpy_dtype: type) -> None:
     ids = [0, 1, 255, 256, 65535, vocab_size - 1]
     write(tmp_path / "train.bin", ids, vocab_size=vocab_size)
     assert np.memmap(tmp_path / "train.bin", dtype=np.dtype(numpy_dtype).newbyteorder("<"), mode="r").tolist() == ids
     assert (tmp_path / "train.bin").read_bytes()[:6] == (b"\0\0\1\0\xff\0" if vocab_size == 65536 else b"\0\0\0\0\1\0")
 
 
-def test_ids_of_any_unsigned_type_are_taken(tmp_path: Path) -> None:
-    with TokenFileWriter(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
+def test_ids_of_any_unsigned_dtype_are_accepted(tmp_path: Path) -> None:
+    with FlatWriter(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
         for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int64, ">u2"):
             writer.write(np.array([1, 2, 200], dtype=dtype)[::-1])
     assert open_tokens(tmp_path / "t").ids.tolist() == [200, 2, 1] * 6
 
 
-def test_the_description(tmp_path: Path) -> None:
+def test_description(tmp_path: Path) -> None:
     write(tmp_path / "tokens.bin", [5, 6, 7])
-    assert sidecar_path(tmp_path / "tokens.bin") == tmp_path / "tokens.bin.json"
+    assert description_path(tmp_path / "tokens.bin") == tmp_path / "tokens.bin.json"
     assert json.loads((tmp_path / "tokens.bin.json").read_text()) == {
         "format": "bpejit token file",
         "format_version": 1,
@@ -100,7 +99,7 @@ def test_the_description(tmp_path: Path) -> None:
     }
 
 
-def test_an_empty_file(tmp_path: Path) -> None:
+def test_empty_file(tmp_path: Path) -> None:
     write(tmp_path / "tokens.bin", [])
     found = open_tokens(tmp_path / "tokens.bin", tokenizer_sha256=HASH)
     assert found.ids.size == found.n_tokens == 0
@@ -110,8 +109,8 @@ def test_an_empty_file(tmp_path: Path) -> None:
     assert open_tokens(tmp_path / "bare.bin", dtype="uint32").dtype == "uint32"
 
 
-def test_close_finishes_once(tmp_path: Path) -> None:
-    writer = TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+def test_close_is_idempotent(tmp_path: Path) -> None:
+    writer = FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     writer.write(np.array([1], dtype=np.uint32))
     writer.close()
     writer.close()
@@ -120,9 +119,9 @@ def test_close_finishes_once(tmp_path: Path) -> None:
         writer.write(np.array([1], dtype=np.uint32))
 
 
-def test_reading_blocks_keeps_one_in_memory(tmp_path: Path) -> None:
+def test_one_block_is_in_memory_while_reading(tmp_path: Path) -> None:
     ids = np.arange(3_000_000, dtype=np.uint32)
-    with TokenFileWriter(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
+    with FlatWriter(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
         writer.write(ids)
     found = open_tokens(tmp_path / "t")
     tracemalloc.start()
@@ -135,46 +134,46 @@ def test_reading_blocks_keeps_one_in_memory(tmp_path: Path) -> None:
     assert peak < 1_000_000
 
 
-# ---- writing goes wrong
+# ---- errors of writing
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "", "float32", "u2"])
-def test_an_unknown_dtype(tmp_path: Path, dtype: str) -> None:
+def test_unknown_dtype(tmp_path: Path, dtype: str) -> None:
     with pytest.raises(TokenFileError, match="expected one of 'uint16', 'uint32'"):
-        TokenFileWriter(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
+        FlatWriter(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
     assert content(tmp_path) == {}
 
 
-def test_a_dtype_that_is_too_small(tmp_path: Path) -> None:
+def test_too_small_dtype(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
-    with pytest.raises(TokenFileError, match=re.escape("ids up to 65536, and uint16 holds only up to 65535")):
-        TokenFileWriter(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
+    with pytest.raises(TokenFileError, match=re.escape("ids up to 65536, but uint16 holds ids up to 65535")):
+        FlatWriter(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
     assert content(tmp_path) == before
-    assert token_dtype("uint16", 65536).itemsize == 2
-    with pytest.raises(TokenFileError, match="uint32 holds only"):
-        token_dtype("auto", 2**32 + 1)
+    assert choose_dtype(DTYPES, "uint16", 65536).itemsize == 2
+    with pytest.raises(TokenFileError, match="uint32 holds ids up to"):
+        choose_dtype(DTYPES, "auto", 2**32 + 1)
 
 
 @pytest.mark.parametrize("bad", [[1, 10, 2], [70000], [-1]])
-def test_an_id_that_the_tokenizer_does_not_have(tmp_path: Path, bad: list[int]) -> None:
+def test_id_outside_vocabulary(tmp_path: Path, bad: list[int]) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
     with (
-        pytest.raises(TokenFileError, match=r"an id is (10|70000|-1); expected 0 to 9"),
-        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
+        pytest.raises(TokenFileError, match=r"cannot write the id (10|70000|-1) to .*; expected ids from 0 to 9"),
+        FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
     ):
         writer.write(np.array(bad, dtype=np.int64))
     assert content(tmp_path) == before
 
 
 @pytest.mark.parametrize("exception", [RuntimeError, KeyboardInterrupt])
-def test_an_interrupted_run_leaves_what_was_there(tmp_path: Path, exception: type[BaseException]) -> None:
+def test_interrupted_run_preserves_old_files(tmp_path: Path, exception: type[BaseException]) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
 
     def interrupted() -> None:
-        with TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
+        with FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
             writer.write(np.array([3, 4], dtype=np.uint32))
             raise exception
 
@@ -183,7 +182,7 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path: Path, exception: typ
     assert content(tmp_path) == before
 
 
-def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_to_write_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
     original = OutputFile.write
@@ -199,12 +198,12 @@ def test_a_description_that_cannot_be_written(tmp_path: Path, monkeypatch: pytes
     assert content(tmp_path) == before
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_location(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
-        TokenFileWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
+        FlatWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
     (tmp_path / "t.json").mkdir()
     with pytest.raises(OutputError, match=re.escape("t.json`: it is a folder")):
-        TokenFileWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+        FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
@@ -213,11 +212,11 @@ import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles.writer import TokenFileWriter
+from bpejit.tokenfiles.flat_writer import FlatWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 written = 0
 try:
-    with TokenFileWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
+    with FlatWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
         for _ in range(1000):
             writer.write(np.zeros(1000, dtype=np.uint32))
             written += 1
@@ -227,7 +226,7 @@ except OutputError as error:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
-def test_a_disk_that_becomes_full(tmp_path: Path) -> None:
+def test_full_disk(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
     run = subprocess.run(
@@ -241,10 +240,10 @@ def test_a_disk_that_becomes_full(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-# ---- reading goes wrong
+# ---- errors of reading
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match="no such file"):
         open_tokens(tmp_path / "t")
     with pytest.raises(TokenFileError, match="it is a folder"):
@@ -252,43 +251,47 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs /dev/null")
-def test_a_device_is_no_token_file() -> None:
+def test_device_is_not_a_token_file() -> None:
     with pytest.raises(TokenFileError, match="a device or a pipe"):
         open_tokens("/dev/null", dtype="uint16")
 
 
-def test_a_file_without_description_needs_a_dtype(tmp_path: Path) -> None:
+def test_file_without_description_needs_dtype(tmp_path: Path) -> None:
     np.array([1, 2, 3], dtype="<u2").tofile(tmp_path / "t")
-    with pytest.raises(TokenFileError, match=r"t.json` beside it; .*: give `dtype=\"uint16\"` or `dtype=\"uint32\"`"):
+    with pytest.raises(TokenFileError, match=r"t.json`; .*: pass `dtype=\"uint16\"` or `dtype=\"uint32\"`"):
         open_tokens(tmp_path / "t")
     found = open_tokens(tmp_path / "t", dtype="uint16", tokenizer_sha256=HASH)
     assert (found.bytes_read, found.vocab_size, found.tokenizer_sha256) == (None, None, None)
     assert found.ids.tolist() == [1, 2, 3]
-    with pytest.raises(TokenFileError, match="6 bytes, which is no multiple of the 4 of uint32"):
+    with pytest.raises(TokenFileError, match="6 bytes, which is not a multiple of 4, the size of uint32"):
         open_tokens(tmp_path / "t", dtype="uint32")
     with pytest.raises(TokenFileError, match="dtype is 'uint8'; expected one of"):
         open_tokens(tmp_path / "t", dtype="uint8")
 
 
-def test_another_dtype_than_described(tmp_path: Path) -> None:
+def test_dtype_contradicts_description(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
-    with pytest.raises(TokenFileError, match=r"asked for as uint32, but .* says that it is uint16"):
+    with pytest.raises(TokenFileError, match=r"is uint16 according to .*, and uint32 was passed"):
         open_tokens(tmp_path / "t", dtype="uint32")
     assert open_tokens(tmp_path / "t", dtype="uint16").n_tokens == 2
 
 
 @pytest.mark.parametrize(
     ("size", "message"),
-    [(5, "5 bytes, which is no multiple of the 2 of uint16"), (4, "has 2 tokens .* says 3"), (8, "has 4 tokens .* says 3")],
+    [
+        (5, "5 bytes, which is not a multiple of 2, the size of uint16"),
+        (4, "has 2 tokens .* expected 3"),
+        (8, "has 4 tokens .* expected 3"),
+    ],
 )
-def test_a_file_that_was_cut_or_has_grown(tmp_path: Path, size: int, message: str) -> None:
+def test_truncated_or_extended_file(tmp_path: Path, size: int, message: str) -> None:
     write(tmp_path / "t", [1, 2, 3])
     os.truncate(tmp_path / "t", size)
     with pytest.raises(TokenFileError, match=message):
         open_tokens(tmp_path / "t")
 
 
-def test_a_file_that_is_cut_after_it_was_opened(tmp_path: Path) -> None:
+def test_file_truncated_after_opening(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2, 3])
     found = open_tokens(tmp_path / "t")
     os.truncate(tmp_path / "t", 3)
@@ -301,9 +304,9 @@ def test_a_file_that_is_cut_after_it_was_opened(tmp_path: Path) -> None:
         list(found.blocks())
 
 
-def test_another_tokenizer(tmp_path: Path) -> None:
+def test_file_of_another_tokenizer(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
-    with pytest.raises(TokenFileError, match=f"its SHA-256 is {HASH}, this one's is {'b' * 64}.*give the tokenizer"):
+    with pytest.raises(TokenFileError, match=f"is {HASH}; expected {'b' * 64}: use the tokenizer"):
         open_tokens(tmp_path / "t", tokenizer_sha256="b" * 64)
 
 
@@ -311,7 +314,7 @@ def test_another_tokenizer(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"format": "something else"}, "not the description of a token file"),
-        ({"format_version": 2}, "format version 2, and this bpejit reads up to 1.*install a later bpejit"),
+        ({"format_version": 2}, "format version 2, and this bpejit reads versions up to 1.*install a later bpejit"),
         ({"format_version": 0}, "format_version is 0"),
         ({"format_version": True}, "format_version is True"),
         ({"dtype": "uint8"}, "dtype is 'uint8'"),
@@ -324,7 +327,7 @@ def test_another_tokenizer(tmp_path: Path) -> None:
         ({"tokenizer_sha256": 5}, "tokenizer_sha256 is 5"),
     ],
 )
-def test_a_broken_description(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_invalid_description(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     write(tmp_path / "t", [1, 2])
     sidecar = tmp_path / "t.json"
     sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), **change}))
@@ -334,7 +337,7 @@ def test_a_broken_description(tmp_path: Path, change: dict[str, Any], message: s
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"format": "bpejit token file", "format_version": 1}'])
-def test_a_description_that_is_cut(tmp_path: Path, data: bytes) -> None:
+def test_truncated_description(tmp_path: Path, data: bytes) -> None:
     write(tmp_path / "t", [1, 2])
     (tmp_path / "t.json").write_bytes(data)
     with pytest.raises(TokenFileError, match=re.escape("t.json`")):

@@ -1,4 +1,4 @@
-"""The pre-token counter: growth, order, merging."""
+"""Growth, order and merging of the pre-token counter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_growth_from_the_smallest_table() -> None:
     assert count(pretokens).to_counts() == Counter(pretokens)
 
 
-def test_counting_goes_on_after_a_table_was_taken() -> None:
+def test_counting_continues_after_a_table_is_returned() -> None:
     counter = PretokenCounter()
     count([b"a", b"b"], counter)
     assert count([b"b", b"c"], counter).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
@@ -91,7 +91,7 @@ STEPS = """
 
 
 def test_merging_tables_takes_linear_time() -> None:
-    """The steps of looking each pre-token up do not grow with the number of tables; the kernels run as plain Python."""
+    """Count probes, with the kernels as plain Python: the number per pre-token does not grow with the number of tables."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-c", textwrap.dedent(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
@@ -102,6 +102,6 @@ def test_merging_tables_takes_linear_time() -> None:
 
 
 @given(st.integers(0, 5000))
-def test_every_block_is_added_once(n: int) -> None:
+def test_stride_visits_every_index_once(n: int) -> None:
     stride = _stride(n)
     assert sorted(i * stride % n for i in range(n)) == list(range(n))

@@ -1,9 +1,10 @@
-"""The whole trainer against the plainest possible one, against other trainers, and on real text."""
+"""Merge learning, compared with the twin trainer and with other trainers, on generated and on real text."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import naive
 import numpy as np
@@ -14,10 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bpejit.arrays import MergeTable, PretokenTable
-from bpejit.errors import TrainingError
+from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import merging
 from bpejit.training import merge_learner
+from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.tie_rules import TIE_RULES
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -26,7 +29,7 @@ words = alphabets.flatmap(lambda alphabet: st.text(alphabet, max_size=20)).map(l
 # Few different counts make ties; the large ones need more than 32 bits, in one count or in the sum of several.
 counts = st.one_of(st.integers(0, 3), st.integers(1, 200), st.sampled_from([2**31 - 1, 2**31, 2**32 + 1, 2**50]))
 tables = st.dictionaries(words, counts, max_size=12)
-rules = st.sampled_from(merge_learner.TIE_RULES)
+rules = st.sampled_from(list(TIE_RULES))
 
 
 def as_list(merges: MergeTable) -> list[tuple[int, int, int]]:
@@ -45,43 +48,41 @@ def merged_bytes(merges: MergeTable) -> list[tuple[bytes, bytes]]:
 
 @pytest.fixture
 def tiny_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every array that can grow begins too small."""
+    """Make every array that can grow too small initially."""
     monkeypatch.setattr(merge_learner, "FIRST_SLOTS", 4)
     monkeypatch.setattr(merge_learner, "FIRST_POOL_BYTES", 256)
 
 
-# ---- the plainest trainer
+# ---- the twin trainer
 
 
 @given(
     table=tables,
     rule=rules,
     n_merges=st.sampled_from([0, 1, 3, 1000]),
-    min_frequency=st.sampled_from([0, 1, 2, 5, 2**32]),
+    min_frequency=st.sampled_from([1, 2, 5, 2**32]),
     max_token_bytes=st.sampled_from([None, 1, 2, 3, 5, 8]),
 )
 @example({b"aaaaaaaa": 1, b"aaa": 2}, "greatest-bytes", 1000, 1, None)
 @example({b"abababab": 1, b"bababa": 1}, "smallest-ids", 1000, 1, None)
 @example({b"abababab": 1, b"bababa": 1}, "greatest-bytes", 1000, 1, 4)
 @example({b" !": 1, b"~\xa1": 1, b"\xad\xae": 1, b"\0\x01": 1}, "hf", 1000, 1, None)
-def test_equals_counting_anew(
+def test_equals_the_twin(
     table: dict[bytes, int], rule: str, n_merges: int, min_frequency: int, max_token_bytes: int | None
 ) -> None:
     merges = merge_learner.learn_merges(
         PretokenTable.from_counts(table),
         n_merges,
-        tie_break=rule,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
+        MergeSettings(rule, min_frequency, max_token_bytes),
     )
     assert as_list(merges) == naive.learn_merges(table, n_merges, rule, min_frequency, max_token_bytes)
 
 
 @pytest.mark.usefixtures("tiny_arrays")
 @pytest.mark.parametrize("step", [2, 16, 2**40])
-@pytest.mark.parametrize("rule", merge_learner.TIE_RULES)
-def test_equals_counting_anew__real_text(rule: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many phases or one, growing arrays, English and Chinese: the same merges as the plainest trainer."""
+@pytest.mark.parametrize("rule", list(TIE_RULES))
+def test_equals_the_twin__real_text(rule: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many phases or one, growing arrays, English and Chinese."""
     monkeypatch.setattr(merge_learner, "STEP", step)
     monkeypatch.setattr(merge_learner, "LOW_STEP", step)
     size = small(20_000, 2_000)
@@ -97,7 +98,7 @@ def test_equals_counting_anew__real_text(rule: str, step: int, monkeypatch: pyte
         return int(status)
 
     monkeypatch.setattr(merging, "merge_some", watched)
-    merges = merge_learner.learn_merges(PretokenTable.from_counts(table), small(200, 40), tie_break=rule)
+    merges = merge_learner.learn_merges(PretokenTable.from_counts(table), small(200, 40), MergeSettings(rule))
     assert needed_space > 1
     assert as_list(merges) == expected_on_real_text(rule, table)
 
@@ -111,7 +112,7 @@ def expected_on_real_text(rule: str, table: Counter[bytes]) -> list[tuple[int, i
     return _expected[rule]
 
 
-# ---- what must not matter
+# ---- invariance
 
 
 @given(table=tables, rule=rules, data=st.data())
@@ -121,7 +122,8 @@ def test_order_of_pretokens_does_not_matter(table: dict[bytes, int], rule: str, 
     pool = np.frombuffer(b"".join(shuffled), np.uint8)
     starts = np.cumsum([0, *map(len, shuffled)])
     other = PretokenTable(pool, starts, np.array([table[word] for word in shuffled], np.int64))
-    assert merge_learner.learn_merges(one, 50, tie_break=rule) == merge_learner.learn_merges(other, 50, tie_break=rule)
+    settings = MergeSettings(rule)
+    assert merge_learner.learn_merges(one, 50, settings) == merge_learner.learn_merges(other, 50, settings)
 
 
 def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_counts_of_merges_never_rise() -> None:
 # ---- stopping
 
 
-def test_stops_when_nothing_is_left() -> None:
+def test_stops_when_no_pair_is_left() -> None:
     table = PretokenTable.from_counts({b"abc": 3, b"d": 100, b"": 7, b"never": 0})
     assert as_list(merge_learner.learn_merges(table, 10)) == [(ord("b"), ord("c"), 3), (ord("a"), 256, 3)]
 
@@ -157,36 +159,36 @@ def test_without_any_pair(counts: dict[bytes, int]) -> None:
     assert len(merges) == 0
 
 
-def test_no_threshold_is_skipped() -> None:
-    """Whatever the highest count, and so the thresholds, the pairs that occur once and twice are merged in the end."""
+def test_all_thresholds_are_reached() -> None:
+    """Pairs that occur once or twice are merged eventually, for any highest count and any thresholds."""
     for most in range(1, small(700, 100)):
         table = PretokenTable.from_counts({b"ab": most, b"cd": 2, b"ef": 1})
-        merges = merge_learner.learn_merges(table, 10, min_frequency=1)
+        merges = merge_learner.learn_merges(table, 10, MergeSettings(min_frequency=1))
         assert sorted(merges.counts.tolist()) == sorted([most, 2, 1])
 
 
 def test_min_frequency_is_inclusive() -> None:
     table = PretokenTable.from_counts({b"ab": 5, b"cd": 4})
-    assert as_list(merge_learner.learn_merges(table, 10, min_frequency=5)) == [(ord("a"), ord("b"), 5)]
-    assert len(merge_learner.learn_merges(table, 10, min_frequency=4)) == 2
-    assert len(merge_learner.learn_merges(table, 10, min_frequency=6)) == 0
+    assert as_list(merge_learner.learn_merges(table, 10, MergeSettings(min_frequency=5))) == [(ord("a"), ord("b"), 5)]
+    assert len(merge_learner.learn_merges(table, 10, MergeSettings(min_frequency=4))) == 2
+    assert len(merge_learner.learn_merges(table, 10, MergeSettings(min_frequency=6))) == 0
 
 
 def test_max_token_bytes_is_inclusive() -> None:
     table = PretokenTable.from_counts({b"abcdefgh": 5})
     for longest in range(1, 10):
-        tokens = merge_learner.learn_merges(table, 10, max_token_bytes=longest).token_bytes()
+        tokens = merge_learner.learn_merges(table, 10, MergeSettings(max_token_bytes=longest)).token_bytes()
         assert max(map(len, tokens)) == min(longest, 8)
 
 
-def test_settings_that_forbid_everything_end_soon() -> None:
-    """The most frequent pair may not be merged, and must not hold up the threshold either."""
+def test_settings_that_forbid_every_pair() -> None:
+    """The threshold of the first phase comes from a pair that may not be merged."""
     table = PretokenTable.from_counts({b"ab": 2**50, b"cd": 1})
-    assert len(merge_learner.learn_merges(table, 10, max_token_bytes=1)) == 0
+    assert len(merge_learner.learn_merges(table, 10, MergeSettings(max_token_bytes=1))) == 0
 
 
-def test_asking_for_far_too_many_merges_needs_no_room_for_them() -> None:
-    assert len(merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 1}), 2**40)) == 3
+def test_arrays_are_not_larger_than_the_corpus_allows() -> None:
+    assert len(merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 1}), merge_learner.MAX_MERGES)) == 3
 
 
 # ---- progress
@@ -211,22 +213,34 @@ def test_progress_may_interrupt() -> None:
         merge_learner.learn_merges(PretokenTable.from_counts({b"abcd": 1}), 3, progress=interrupt)
 
 
-# ---- wrong settings
+# ---- invalid settings
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tie_break": "smallest-bytes"}, r"'smallest-bytes'.*greatest-bytes, smallest-ids, hf"),
-        ({"n_merges": -1}, r"n_merges=-1.*from 0"),
-        ({"min_frequency": -1}, r"min_frequency=-1.*from 0"),
-        ({"max_token_bytes": 0}, r"max_token_bytes=0.*from 1"),
+        ({"tie_break": "shortest"}, r"tie_break is 'shortest'; expected one of 'greatest-bytes', 'smallest-ids', 'hf'"),
+        ({"tie_break": 1}, r"tie_break is 1, an int"),
+        ({"min_frequency": 0}, r"min_frequency is 0; expected a whole number from 1 up"),
+        ({"min_frequency": 2**63}, r"min_frequency is 9223372036854775808; expected a whole number from 1 to"),
+        ({"max_token_bytes": 0}, r"max_token_bytes is 0; expected a whole number from 1 up"),
     ],
 )
-def test_settings_without_meaning(settings: dict[str, object], message: str) -> None:
-    arguments = {"n_merges": 5, **settings}
-    with pytest.raises(TrainingError, match=message):
-        merge_learner.learn_merges(PretokenTable.from_counts({b"ab": 1}), **arguments)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises((TrainingError, ArgumentTypeError), match=message):
+        MergeSettings(**settings)
+
+
+def test_settings_are_plain_numbers() -> None:
+    settings = MergeSettings(min_frequency=np.int32(3), max_token_bytes=np.uint8(7))  # type: ignore[arg-type]
+    assert (type(settings.min_frequency), type(settings.max_token_bytes)) == (int, int)
+    assert settings == MergeSettings(min_frequency=3, max_token_bytes=7)
+
+
+@pytest.mark.parametrize("n_merges", [-1, merge_learner.MAX_MERGES + 1])
+def test_number_of_merges_is_checked(n_merges: int) -> None:
+    with pytest.raises(TrainingError, match=f"n_merges is {n_merges}; expected a whole number from 0"):
+        merge_learner.learn_merges(PretokenTable.from_counts({b"ab": 1}), n_merges)
 
 
 def test_too_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,23 +260,26 @@ def test_too_large_counts() -> None:
 
 
 def test_byte_order_of_hf() -> None:
-    """The first and the last byte of each group, as GPT-2's vocab.json numbers them."""
-    order = merge_learner.byte_order("hf").tolist()
-    assert sorted(order) == list(range(256))
+    """The first and the last byte of each group have their ids in GPT-2's vocab.json."""
+    ranks = hf_ranks()
     numbers = {33: 0, 126: 93, 161: 94, 172: 105, 174: 106, 255: 187, 0: 188, 32: 220, 127: 221, 160: 254, 173: 255}
-    assert {byte: order[byte] for byte in numbers} == numbers
-    assert merge_learner.byte_order("greatest-bytes").tolist() == list(range(256))
+    assert {byte: ranks[byte] for byte in numbers} == numbers
+
+
+def hf_ranks() -> list[int]:
+    order = TIE_RULES["hf"].byte_order
+    return [order.index(byte) for byte in range(256)]
 
 
 def shown_bytes() -> dict[str, int]:
-    """GPT-2's character for each byte, backwards."""
-    order = merge_learner.byte_order("hf").tolist()
-    characters = {byte: chr(byte) if order[byte] < 188 else chr(256 + order[byte] - 188) for byte in range(256)}
+    """Return the byte of each of GPT-2's characters."""
+    ranks = hf_ranks()
+    characters = {byte: chr(byte) if ranks[byte] < 188 else chr(256 + ranks[byte] - 188) for byte in range(256)}
     return {character: byte for byte, character in characters.items()}
 
 
 def learn_with_hugging_face(texts: list[str], vocab_size: int, min_frequency: int, pre_tokenizer: object, alphabet: list[str]):
-    """Merges of Hugging Face's trainer, and the pre-tokens that it saw."""
+    """Return the merges of Hugging Face's trainer, and the pre-tokens that it counted."""
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizer
@@ -289,7 +306,7 @@ def test_hf_equals_hugging_face(name: str, min_frequency: int) -> None:
         return bytes(byte_of[character] for character in shown)
 
     table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
-    merges = merge_learner.learn_merges(table, n_merges, tie_break="hf", min_frequency=min_frequency)
+    merges = merge_learner.learn_merges(table, n_merges, MergeSettings("hf", max(1, min_frequency)))
     assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
     assert len(merges) >= small(2000, 40)
 
@@ -306,12 +323,12 @@ def test_hf_equals_hugging_face__ties(texts: list[str], min_frequency: int) -> N
         return bytes(byte_of[character] for character in shown)
 
     table = PretokenTable.from_counts({to_bytes(pretoken): count for pretoken, count in pretokens.items()})
-    merges = merge_learner.learn_merges(table, 2000 - 256, tie_break="hf", min_frequency=min_frequency)
+    merges = merge_learner.learn_merges(table, 2000 - 256, MergeSettings("hf", max(1, min_frequency)))
     assert merged_bytes(merges) == [(to_bytes(left), to_bytes(right)) for left, right in expected]
 
 
 def test_smallest_ids_equals_hugging_face_on_plain_letters() -> None:
-    """With characters as tokens, and only those of ASCII that GPT-2 shows as themselves, its order is that of the bytes."""
+    """For printable ASCII, the order of Hugging Face's character tokens is that of the bytes."""
     tokenizers = pytest.importorskip("tokenizers")
     white_space = tokenizers.pre_tokenizers.WhitespaceSplit()
     text = "".join(character for character in data_text("prose.txt").decode() if character.isascii())[: small(300_000, 3000)]
@@ -319,13 +336,13 @@ def test_smallest_ids_equals_hugging_face_on_plain_letters() -> None:
     n_merges = small(3000, 60)
     expected, pretokens = learn_with_hugging_face([text], len(alphabet) + n_merges, 1, white_space, alphabet)
     table = PretokenTable.from_counts({pretoken.encode(): count for pretoken, count in pretokens.items()})
-    merges = merge_learner.learn_merges(table, n_merges, tie_break="smallest-ids")
+    merges = merge_learner.learn_merges(table, n_merges, MergeSettings("smallest-ids"))
     assert merged_bytes(merges) == [(left.encode(), right.encode()) for left, right in expected]
 
 
 @pytest.mark.compiled
 def test_golden_merges_of_cs336(shared_data) -> None:
-    """Stanford's CS336 asks for these merges of this text: `train-bpe-reference-merges.txt` in GPT-2's characters."""
+    """Compare with `train-bpe-reference-merges.txt` of Stanford's CS336, written in GPT-2's characters."""
     folder = shared_data / "cs336"
     table = count_text((folder / "corpus.en").read_bytes().decode())
     merges = merge_learner.learn_merges(PretokenTable.from_counts(dict(table)), 500 - 257)

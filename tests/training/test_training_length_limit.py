@@ -1,8 +1,8 @@
-"""`max_token_bytes` and the `max_token_length` of Hugging Face's trainer, which counts otherwise.
+"""Comparison of `max_token_bytes` with the `max_token_length` of Hugging Face's trainer.
 
-That trainer makes a new pair only if its two parts together are *shorter* than `max_token_length`. It looks at pairs that a
-merge brings about, not at those of two bytes that the text begins with. So `max_token_length=k` equals `max_token_bytes=k - 1`
-for every k from 3; and 1 and 2 act as 3 does, since pairs of two bytes are merged nevertheless.
+That trainer adds a pair only if its merged token is *shorter* than `max_token_length`. The limit applies to pairs that result
+from a merge, not to the initial pairs of bytes. So `max_token_length=k` is equivalent to `max_token_bytes=k - 1` for k of at
+least 3, and 1 and 2 are equivalent to 3, since pairs of bytes are merged anyway.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pytest
 from conftest import data_text, small
 
 import bpejit
-from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters
 
 VOCAB_SIZE = small(1200, 300)
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """Prose, Chinese, whose characters have three bytes, and runs of one byte."""
+    """Return prose, Chinese text with characters of three bytes, and runs of one byte."""
     data = b"".join(data_text(name)[: small(150_000, 3_000)] for name in ("prose.txt", "cjk.txt", "code.txt"))
     return data.decode("utf-8", "ignore") + "=" * 1000 + " " + "ab" * 500
 
@@ -39,7 +39,7 @@ def hugging_face(text: str, max_token_length: int | None) -> list[tuple[bytes, .
     )
     tokenizer.train_from_iterator([text], trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    return [tuple(text_to_bytes(part) for part in pair) for pair in merges]
+    return [tuple(decode_byte_characters(part) for part in pair) for pair in merges]
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def ours(text: str, tmp_path_factory: pytest.TempPathFactory):
             unicode="16.0",
             workers=1,
         )
-        return tokenizer.merges
+        return list(tokenizer.merges)
 
     return learn
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 8, 13])
-def test_one_less_is_the_same(ours, text: str, length: int) -> None:
+def test_max_token_length_is_one_more(ours, text: str, length: int) -> None:
     merges = ours(length - 1)
     assert merges == hugging_face(text, length)
     assert max(len(left + right) for left, right in merges) == length - 1
@@ -71,7 +71,7 @@ def test_one_less_is_the_same(ours, text: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2])
-def test_pairs_of_two_bytes_are_always_merged_there(ours, text: str, length: int) -> None:
+def test_hugging_face_always_merges_pairs_of_bytes(ours, text: str, length: int) -> None:
     assert hugging_face(text, length) == ours(2)
 
 

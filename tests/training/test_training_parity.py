@@ -1,4 +1,4 @@
-"""Merges equal to those of the other trainers, by the tie rule that has their name, on real text of every kind."""
+"""Comparison of merges with other trainers, each with its own tie rule, on real text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from conftest import read_shared
 
 import bpejit
-from bpejit.normalization.byte_characters import text_to_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.splitting import PRESETS
 
 END = "<|endoftext|>"
@@ -19,7 +19,7 @@ CORPORA = [
     "tinystories/tinystories_head_2M.txt",
 ]  # fmt: skip
 CORPUS_BYTES = int(os.environ.get("BPEJIT_PARITY_BYTES", 1_000_000))
-"""How much of each corpus is used; all of them take the other trainers some minutes."""
+"""Size of the prefix of each corpus that is used. The other trainers take minutes for whole corpora."""
 VOCAB_SIZE = int(os.environ.get("BPEJIT_PARITY_VOCAB", 8_000))
 NO_LIMIT = 1_000_000
 
@@ -34,7 +34,7 @@ def hugging_face(documents: Iterator[str]) -> list[bytes]:
     )
     tokenizer.train_from_iterator(documents, trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    return [b" ".join(text_to_bytes(part) for part in pair) for pair in merges]
+    return [b" ".join(decode_byte_characters(part) for part in pair) for pair in merges]
 
 
 def rustbpe(documents: Iterator[str]) -> list[bytes]:
@@ -55,8 +55,8 @@ def bpeasy(documents: Iterator[str]) -> list[bytes]:
     ("learn", "rule"), [(hugging_face, "hf"), (rustbpe, "smallest-ids"), (bpeasy, "smallest-ids")],
     ids=["tokenizers", "rustbpe", "bpeasy"],
 )  # fmt: skip
-def test_merges_equal_those_of(tmp_path, name: str, learn: Callable[[Iterator[str]], list[bytes]], rule: str) -> None:
-    """bpeasy and rustbpe tell tokens in the order of their merges, Hugging Face tells the pairs."""
+def test_merges_match_other_trainers(tmp_path, name: str, learn: Callable[[Iterator[str]], list[bytes]], rule: str) -> None:
+    """Compare pairs with Hugging Face. bpeasy and rustbpe only return tokens, in the order of their merges."""
     text = read_shared(name)[:CORPUS_BYTES].decode("utf-8", "ignore")
     theirs = learn(iter(text.split(END)))
     path = tmp_path / "corpus.txt"

@@ -1,4 +1,4 @@
-"""`export --check`: what other tools make of a file, told without mistaking a failure for success."""
+"""Tests of `export --check`: results of other tools are reported, and failures are never reported as success."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def saved(tmp_path: Path) -> Path:
 
 
 def answering(folder: Path, answer: dict[str, Any] | str, code: int = 0) -> Path:
-    """A stand-in for an interpreter, whose reader says this."""
+    """Return a fake interpreter whose reader prints a given answer."""
     python = folder / "python"
-    said = answer if isinstance(answer, str) else json.dumps(answer)
+    printed = answer if isinstance(answer, str) else json.dumps(answer)
     python.write_text(
-        f"#!{sys.executable}\nimport sys\nprint({said!r})\nprint('it broke', file=sys.stderr)\nsys.exit({code})\n"
+        f"#!{sys.executable}\nimport sys\nprint({printed!r})\nprint('it broke', file=sys.stderr)\nsys.exit({code})\n"
     )
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     return python
@@ -54,26 +54,26 @@ def test_tokenizers_and_tiktoken_give_equal_ids(tmp_path: Path, saved: Path) -> 
     assert (found.reader, found.status, found.detail) == ("tiktoken", "equal", "")
 
 
-def test_other_ids_are_noticed(saved: Path) -> None:
+def test_other_ids_are_detected(saved: Path) -> None:
     pytest.importorskip("tokenizers")
     other = bpejit.Tokenizer.from_model(Model(MODEL.tokens, MODEL.merges[:1], MODEL.special_tokens))
     (found,) = check_readers(other, saved, readers=["tokenizers"], texts=TEXTS)
     assert found.status == "different"
-    assert "it gives [257, 32, 256], not [256, 99, 32, 256]" in found.detail
+    assert "it returns [257, 32, 256], not [256, 99, 32, 256]" in found.detail
 
 
 @pytest.mark.parametrize(
     ("answer", "code", "status", "detail"),
     [
         ({"version": "1", "ids": [[257, 32, 256], [120, 257, 120]]}, 0, "equal", ""),
-        ({"version": "1", "ids": [[257, 32, 256], [120, 257]]}, 0, "different", "near 'xabcx' it gives [], not [120]"),
+        ({"version": "1", "ids": [[257, 32, 256], [120, 257]]}, 0, "different", "near 'xabcx' it returns [], not [120]"),
         ({"version": "1", "error": "ValueError: no\n such pattern"}, 0, "refused", "ValueError: no such pattern"),
         ({"absent": "No module named 'x'"}, 0, "absent", "No module named 'x'"),
         ("", 3, "refused", "its process ended with exit code 3: it broke"),
         ({"version": "1", "tokens": ["a"]}, 0, "different", "it has 1 tokens, not 259"),
     ],
 )
-def test_what_a_reader_says(
+def test_answers_of_readers(
     tmp_path: Path, saved: Path, answer: dict[str, Any] | str, code: int, status: str, detail: str
 ) -> None:
     tokenizer = bpejit.load(saved)
@@ -83,21 +83,21 @@ def test_what_a_reader_says(
     assert bool(detail) == bool(found.detail)
 
 
-def test_each_format_has_readers_that_the_script_knows() -> None:
+def test_each_format_has_supported_readers() -> None:
     assert {reader for readers in READERS_OF.values() for reader in readers} == set(READERS)
     texts = sample_texts(MODEL)
     assert any("<|endoftext|>" in text for text in texts)
     assert not any("<|endoftext|>" in text for text in sample_texts(MODEL, special_tokens=False))
 
 
-def test_a_folder_that_is_not_for_other_tools(tmp_path: Path) -> None:
+def test_private_folder(tmp_path: Path) -> None:
     tokenizer = bpejit.Tokenizer.from_model(Model(BYTES, [], pattern=r"(?<=a)b|\w+|\W"))
     tokenizer.save(tmp_path / "own")
     with pytest.raises(TokenizerFormatError, match="is not for other tools"):
         check_readers(tokenizer, tmp_path / "own")
 
 
-def test_the_command(tmp_path: Path, saved: Path) -> None:
+def test_command(tmp_path: Path, saved: Path) -> None:
     pytest.importorskip("tokenizers")
     result = invoke("export", saved, "--check")
     assert result.exit_code == 0, result.output
@@ -111,10 +111,10 @@ def test_the_command(tmp_path: Path, saved: Path) -> None:
     for arguments in ([], ["--to", "hf"], ["--out", "x", "--check"]):
         result = invoke("export", saved, *arguments)
         assert result.exit_code == 2
-        assert "--to and --out belong together" in result.stderr
+        assert "`--to` and `--out` belong together" in result.stderr
 
 
-def test_export_names_the_readers_that_refuse_a_pattern(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_export_reports_readers_that_refuse_a_pattern(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refused = {name: not_read_by(Model(BYTES, [], pattern=name)) for name in PRESETS}
     assert refused["llama3"] == refused["o200k"] == refused["cl100k-legacy"] == []
     assert refused["cl100k"] == refused["nanochat"] == ["tokenizers 1.0.0rc3", "gigatoken 0.10"]
@@ -134,7 +134,7 @@ def test_export_names_the_readers_that_refuse_a_pattern(tmp_path: Path, caplog: 
     assert "note: tokenizers 1.0.0rc3 and gigatoken 0.10 do not read" in result.stderr
 
 
-def test_presets_whose_spelling_is_their_pattern() -> None:
+def test_presets_written_as_their_pattern() -> None:
     for names in READ_PRESETS.values():
         for name in {*names} - {"gpt2", "r50k", "p50k", "cl100k-legacy", "deepseek-v3", "starcoder"}:
             assert pre_tokenizer_for(PRESETS[name]) == split_steps(PRESETS[name])

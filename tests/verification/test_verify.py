@@ -1,4 +1,4 @@
-"""`bpejit verify`: equal to the other tools where it must be, and a difference found where there is one."""
+"""Tests of `bpejit verify`: equal results pass, and differences are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import DATA, read_shared, small
 
 import bpejit
 from bpejit import Tokenizer
-from bpejit.normalization.byte_characters import bytes_to_text
+from bpejit.normalization.byte_characters import encode_byte_characters
 
 pytest.importorskip("tokenizers")
 tiktoken = pytest.importorskip("tiktoken")
@@ -41,10 +41,10 @@ def documents_of(path: Path) -> list[bytes]:
 
 
 def with_other_merges(folder: Path, target: Path, pair: tuple[bytes, bytes]) -> Path:
-    """The tokenizer's `tokenizer.json` without one of its merges, as a file of another tool."""
+    """Copy the `tokenizer.json` of a tokenizer without one of its merges, as a file of another tool."""
     content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    gone = [bytes_to_text(part) for part in pair]
-    content["model"]["merges"] = [merge for merge in content["model"]["merges"] if merge != gone]
+    removed = [encode_byte_characters(part) for part in pair]
+    content["model"]["merges"] = [merge for merge in content["model"]["merges"] if merge != removed]
     target.mkdir()
     (target / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     return target
@@ -63,7 +63,7 @@ def test_equal(folder: Path, corpus: Path, against) -> None:
     assert report.tool.startswith(against + " ")
 
 
-def test_a_difference_is_described(folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_difference_is_described(folder: Path, corpus: Path, tmp_path: Path) -> None:
     tokenizer = bpejit.load(folder)
     pair = tokenizer.merges[0]
     other = with_other_merges(folder, tmp_path / "other", pair)
@@ -80,17 +80,17 @@ def test_a_difference_is_described(folder: Path, corpus: Path, tmp_path: Path) -
     assert tokenizer.encode(document[: found.end])[: len(before)] == before
 
 
-def test_the_command(folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_command(folder: Path, corpus: Path, tmp_path: Path) -> None:
     equal = invoke("verify", folder, corpus, "--against", "tokenizers")
     assert equal.exit_code == 0, equal.stderr
     assert "equal to tokenizers " in equal.output
     assert f": {len(documents_of(corpus)):,} documents, " in equal.output
-    assert " of them with U+FFFD for bytes that are no UTF-8, " in equal.output
+    assert ", 3 of them with U+FFFD in place of invalid UTF-8, " in equal.output
     other = with_other_merges(folder, tmp_path / "other", bpejit.load(folder).merges[0])
     content = (other / "tokenizer.json").read_text(encoding="utf-8")
     (folder / "tokenizer.json").replace(tmp_path / "kept.json")
     try:
-        # The tokenizer says what it is; the other tool reads what is in the file.
+        # bpejit uses its own description of the tokenizer; the other tool uses the file.
         (folder / "tokenizer.json").write_text(content, encoding="utf-8")
         changed = invoke("verify", folder, corpus, "--against", "tokenizers")
         assert changed.exit_code == 1
@@ -99,12 +99,12 @@ def test_the_command(folder: Path, corpus: Path, tmp_path: Path) -> None:
         (tmp_path / "kept.json").replace(folder / "tokenizer.json")
 
 
-def test_the_command_stops_at_a_difference(corpus: Path, tmp_path: Path) -> None:
-    """A pattern that is not the one of the ranks: the same file, read by two tools in two ways."""
+def test_command_stops_at_a_difference(corpus: Path, tmp_path: Path) -> None:
+    """With a wrong pattern for the ranks, two tools interpret the same file differently."""
     ranks = {bytes([byte]): byte for byte in range(256)} | {b"th": 256, b"the": 257, b" the": 258, b"e ": 259}
     path = tmp_path / "mine.tiktoken"
     path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items()))
-    equal = invoke("verify", path, corpus, "--against", "tiktoken", "--pattern", "gpt2", "--special", "<|endoftext|>=300")
+    equal = invoke("verify", path, corpus, "--against", "tiktoken", "--pattern", "gpt2", "--special-token", "<|endoftext|>=300")
     assert equal.exit_code == 0, equal.output
     reordered = {**ranks, b"the": 256, b"th": 257}
     tokenizer = Tokenizer.from_model(bpejit.Model({n: t for t, n in reordered.items()}, [], pattern="gpt2", ranked=True))
@@ -113,7 +113,7 @@ def test_the_command_stops_at_a_difference(corpus: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("against", ["tokenizers", "tiktoken"])
-def test_a_tool_that_is_missing(folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, against: str) -> None:
+def test_missing_tool(folder: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, against: str) -> None:
     monkeypatch.setitem(__import__("sys").modules, against, None)
     result = invoke("verify", folder, corpus, "--against", against)
     assert result.exit_code == 1

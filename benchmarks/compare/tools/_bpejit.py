@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..corpora import END_OF_TEXT
+import numpy as np
+
+from ..corpora import END_OF_TEXT, SEPARATOR
 from ..vocabularies import Vocabulary
-from .base import Tool, Trained
+from .base import CannotError, Tool, Trained, concatenate
+
+BLOCK_BYTES = 1 << 16
 
 
 class Bpejit(Tool):
     name = "bpejit"
     package = "bpejit"
-    train_note = "from the file to a saved tokenizer folder; its kernels are loaded before"
-    encode_note = "bytes to an array; its kernels are loaded before"
-    bytes_a_second = 2e8
+    bytes_per_second = 2e8
 
     def prepare(self) -> None:
         import bpejit
@@ -33,10 +38,54 @@ class Bpejit(Tool):
     def load(self, vocabulary: Vocabulary) -> Any:
         import bpejit
 
-        return bpejit.load(vocabulary.saved)
+        return bpejit.load(vocabulary.path)
 
     def encode(self, encoder: Any, text: bytes) -> Any:
         return encoder.encode_array(text)
 
-    def encode_short(self, encoder: Any, text: str) -> Any:
+    def encode_line(self, encoder: Any, text: str) -> Any:
         return encoder.encode(text)
+
+    def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        if threads == 1:
+            return [encoder.encode_batch(texts)]
+        size = -(-len(texts) // threads)
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(encoder.encode_batch, [texts[start : start + size] for start in range(0, len(texts), size)]))
+
+    def batch_ids(self, result: Any) -> np.ndarray:
+        return concatenate(batch.ids for batch in result)
+
+    def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
+        return encoder.encode_iterable(pieces)
+
+    def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
+        encoder.encode_files([path], out, dtype=dtype, workers=workers, overwrite=True)
+
+    def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
+        encoder.decode_file(path, out, dtype=dtype, overwrite=True)
+
+    def split(self, pattern: str, data: bytes) -> Any:
+        """Split as training and encoding do: in blocks, the ends of each written over those of the block before."""
+        from bpejit.arrays import padded_text
+        from bpejit.kernels.splitting import spans
+        from bpejit.splitting import Splitter, compile_pattern
+
+        compiled = compile_pattern(pattern)
+        splitter = Splitter(compiled, [SEPARATOR])
+        if splitter.automaton is None:
+            raise CannotError(f"the pattern runs through the regex package: {compiled.reason}")
+        text, n_bytes = padded_text(data)
+        ends = np.empty(BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
+
+        def run() -> None:
+            state = splitter.new_state()
+            for position in itertools.chain(range(BLOCK_BYTES, n_bytes, BLOCK_BYTES), [n_bytes]):
+                state[spans.NEED_CALL] = 1
+                while state[spans.NEED_CALL]:
+                    spans.split_spans(text, position, position == n_bytes, splitter.automaton, state, ends)
+
+        return run, lambda: splitter.split(text, n_bytes)
+
+    def script(self, vocabulary: Vocabulary, line: str) -> str:
+        return f"import bpejit\nprint(bpejit.load({str(vocabulary.path)!r}).encode({line!r}))"

@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..corpora import END_OF_TEXT, SEPARATOR
 from ..vocabularies import Vocabulary
 from .base import CannotError, Tool, Trained
@@ -14,10 +16,8 @@ MODES = {"hf": "huggingface", "smallest-ids": "raw_token_ids"}
 class Gigatoken(Tool):
     name = "gigatoken"
     package = "gigatoken"
-    train_note = "from the file to merges in memory; GPT-2's pattern only"
     tie_rule = "hf"
-    encode_note = "bytes to an array"
-    bytes_a_second = 2e8
+    bytes_per_second = 2e8
 
     def prepare(self) -> None:
         import gigatoken  # noqa: F401
@@ -44,3 +44,26 @@ class Gigatoken(Tool):
 
     def encode(self, encoder: Any, text: Any) -> Any:
         return encoder.encode(text)
+
+    def encode_line(self, encoder: Any, text: str) -> Any:
+        return encoder.encode(text)
+
+    def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        return encoder.encode_batch(texts, parallel=threads > 1)
+
+    def batch_ids(self, result: Any) -> np.ndarray:
+        import awkward
+
+        return np.asarray(awkward.flatten(result), dtype=np.uint32)
+
+    def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
+        # Without a separator the file is one document, in which special tokens become ids.
+        ids = encoder.encode_files([str(path)], parallel=workers > 1)
+        self.batch_ids(ids).astype(dtype, copy=False).tofile(out)
+
+    def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
+        out.write_bytes(encoder.decode(np.fromfile(path, dtype=dtype).astype(np.uint32, copy=False)))
+
+    def script(self, vocabulary: Vocabulary, line: str) -> str:
+        load = f"{str(vocabulary.ranks)!r}, {SCHEMES[vocabulary.pattern]!r}, {vocabulary.special_tokens!r}"
+        return f"import gigatoken\nprint(gigatoken.Tokenizer.from_tiktoken({load}).encode({line!r}).tolist())"

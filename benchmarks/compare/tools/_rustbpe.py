@@ -3,16 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..corpora import documents_of
-from .base import Tool, Trained
+from .base import Tool, Trained, documents_in
 
 
 class Rustbpe(Tool):
+    """A trainer; its encoder is for trying a vocabulary, and its documentation recommends tiktoken."""
+
     name = "rustbpe"
     package = "rustbpe"
-    train_note = "from documents that Python reads and splits, within the timer, to ranks in memory"
     tie_rule = "smallest-ids"
-    no_encode = "its encoder is for trying a vocabulary out; it points to tiktoken"
 
     def prepare(self) -> None:
         import rustbpe  # noqa: F401
@@ -23,7 +22,7 @@ class Rustbpe(Tool):
         from bpejit.splitting import PRESETS
 
         tokenizer = rustbpe.Tokenizer()
-        tokenizer.train_from_iterator(iter(documents_of(path.read_bytes())), vocab_size - 1, pattern=PRESETS["gpt2"])
+        tokenizer.train_from_iterator(documents_in(path), vocab_size - 1, pattern=PRESETS["gpt2"])
         return tokenizer
 
     def trained(self, result: Any) -> Trained:

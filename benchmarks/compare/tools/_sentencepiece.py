@@ -7,10 +7,11 @@ from .base import Tool, Trained
 
 
 class Sentencepiece(Tool):
+    """A trainer of BPE over characters with byte fallback, split at spaces; it does not read byte-level vocabularies."""
+
     name = "sentencepiece"
     package = "sentencepiece"
-    train_note = "from the file, line by line, to a saved model; BPE over characters with byte fallback, split at spaces"
-    no_encode = "it does not read byte-level vocabularies"
+    comparable = False
 
     def prepare(self) -> None:
         import sentencepiece  # noqa: F401

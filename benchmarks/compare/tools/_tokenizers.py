@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,16 @@ import numpy as np
 
 from ..corpora import END_OF_TEXT, SEPARATOR, documents_of
 from ..vocabularies import Vocabulary
-from .base import Tool, Trained, join_documents
+from .base import Tool, Trained, concatenate, documents_in, join_documents
 
 
 class HuggingFace(Tool):
+    """Texts are encoded as lists of documents, which is what its batch call takes."""
+
     name = "tokenizers"
     package = "tokenizers"
-    train_note = "from documents that Python reads and splits, within the timer, to a saved tokenizer.json"
     tie_rule = "hf"
-    encode_note = "a list of documents to Encoding objects, by encode_batch_fast"
-    bytes_a_second = 3e6
+    bytes_per_second = 3e6
 
     def prepare(self) -> None:
         import tokenizers  # noqa: F401
@@ -35,15 +36,15 @@ class HuggingFace(Tool):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        tokenizer.train_from_iterator(iter(documents_of(path.read_bytes())), trainer)
+        tokenizer.train_from_iterator(documents_in(path), trainer)
         tokenizer.save(str(folder / "tokenizer.json"))
         return tokenizer
 
     def trained(self, result: Any) -> Trained:
-        from bpejit.normalization.byte_characters import text_to_bytes
+        from bpejit.normalization.byte_characters import decode_byte_characters
 
         def parts(pair: Any) -> list[bytes]:
-            return [text_to_bytes(text) for text in (pair.split(" ") if isinstance(pair, str) else pair)]
+            return [decode_byte_characters(text) for text in (pair.split(" ") if isinstance(pair, str) else pair)]
 
         merges = [tuple(parts(pair)) for pair in json.loads(result.to_str())["model"]["merges"]]
         return Trained([left + right for left, right in merges], merges)
@@ -51,7 +52,6 @@ class HuggingFace(Tool):
     def load(self, vocabulary: Vocabulary) -> Any:
         from tokenizers import Tokenizer
 
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"
         return Tokenizer.from_file(str(vocabulary.saved / "tokenizer.json"))
 
     def text_of(self, data: bytes) -> Any:
@@ -59,12 +59,35 @@ class HuggingFace(Tool):
 
     def encode(self, encoder: Any, text: Any) -> Any:
         documents, ends_with_special = text
-        return encoder.encode_batch_fast(documents, add_special_tokens=False), ends_with_special
+        return self.encode_batch(encoder, documents, 1), ends_with_special
 
     def ids_of(self, result: Any, vocabulary: Vocabulary) -> np.ndarray:
         encodings, ends_with_special = result
         special = vocabulary.special_tokens[END_OF_TEXT]
-        return join_documents([encoding.ids for encoding in encodings], len(encodings), special, ends_with_special)
+        return join_documents([encoding.ids for encoding in encodings], special, ends_with_special)
 
-    def encode_short(self, encoder: Any, text: str) -> Any:
+    def encode_line(self, encoder: Any, text: str) -> Any:
         return encoder.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+        return encoder.encode_batch_fast(texts, add_special_tokens=False)
+
+    def batch_ids(self, result: Any) -> np.ndarray:
+        return concatenate(encoding.ids for encoding in result)
+
+    def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
+        for piece in pieces:
+            yield from encoder.encode(piece, add_special_tokens=False).ids
+
+    def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
+        documents, ends_with_special = self.text_of(path.read_bytes())
+        result = self.encode_batch(encoder, documents, workers), ends_with_special
+        self.ids_of(result, vocabulary).astype(dtype).tofile(out)
+
+    def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
+        out.write_text(encoder.decode(np.fromfile(path, dtype=dtype).tolist(), skip_special_tokens=False), encoding="utf-8")
+
+    def script(self, vocabulary: Vocabulary, line: str) -> str:
+        load = f"tokenizers.Tokenizer.from_file({str(vocabulary.saved / 'tokenizer.json')!r})"
+        return f"import tokenizers\nprint({load}.encode({line!r}, add_special_tokens=False).ids)"

@@ -1,96 +1,150 @@
-"""What the comparison wants of a tokenizer."""
+"""The interface of a tokenizer under test."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..corpora import documents_of
 from ..vocabularies import Vocabulary
 
 
 class CannotError(Exception):
-    """The tool does not do this; the message says why."""
+    """The tool cannot do this work; the message says why."""
 
 
 class Trained(NamedTuple):
-    """What a trainer found."""
+    """The result of a trainer."""
 
     tokens: list[bytes]
-    """What each merge makes, in order."""
+    """The token that each merge creates, in order."""
     merges: list[tuple[bytes, bytes]] | None
-    """The merges themselves, where the tool tells them."""
+    """The merges, if the tool reports them."""
 
 
 class Tool:
     """A tokenizer package.
 
-    A subclass says which works it takes part in by overriding `train` or `load`; the texts below go into the tables.
+    A subclass overrides the methods for the works that it can do; a tool takes part in a work if it overrides the method
+    that the work names. All methods run in the worker process, and only those marked "timed" are within the timer.
     """
 
     name: str
     package: str
     """Name of the distribution."""
+    environment: ClassVar[dict[str, str]] = {}
+    """Environment variables of its processes."""
+    is_reference = False
+    """True for code that takes part only in the works that name it, because it is slow on purpose."""
+    comparable = True
+    """False if its algorithm gives other merges."""
+    tie_rule: str = "hf"
+    """bpejit's name for the rule by which the trainer chooses among equally frequent pairs."""
+    bytes_per_second = 1e8
+    """Rough encoding speed; tools far below 100 MB/s get a prefix of the text."""
 
-    train_note = ""
-    """From what, and to what, the trainer goes within the timer."""
-    tie_rule: str | None = None
-    """bpejit's name for the rule by which the trainer chooses among equally frequent pairs; None: merges not comparable."""
-    no_train = "it has no trainer"
-
-    encode_note = ""
-    """What is encoded from, and into."""
-    bytes_a_second = 1e8
-    """Roughly, to keep slow tools to a part of the text."""
-    no_encode = "it has no encoder of its own"
+    def version(self) -> str | None:
+        """Return the installed version, or None if the tool is not available."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return None
 
     @property
-    def trains(self) -> bool:
-        return type(self).train is not Tool.train
+    def interpreter(self) -> str:
+        """The Python that has the tool installed."""
+        return sys.executable
 
-    @property
-    def encodes(self) -> bool:
-        return type(self).load is not Tool.load
+    def can(self, method: str) -> bool:
+        """Return True if the tool overrides a method."""
+        return getattr(type(self), method) is not getattr(Tool, method)
 
     def prepare(self) -> None:
-        """Import, and compile whatever has to be: not part of any time but that of starting."""
+        """Import the package and compile or load what it needs."""
+
+    # ---- training
 
     def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path) -> Any:
-        """Train on a file to a vocabulary of that size, the special token included."""
-        raise CannotError(self.no_train)
+        """Train on a file, special token included in the size. Timed."""
+        raise CannotError("it has no trainer")
 
     def trained(self, result: Any) -> Trained:
-        """What was learned, outside the timer."""
+        """Return the tokens and merges of a training."""
         raise NotImplementedError
 
+    # ---- encoding
+
     def load(self, vocabulary: Vocabulary) -> Any:
-        """Load a vocabulary, or say that it cannot be."""
-        raise CannotError(self.no_encode)
+        """Return an encoder, or raise CannotError. Timed by the work `load`."""
+        raise CannotError("it has no encoder")
 
     def text_of(self, data: bytes) -> Any:
-        """The text in the form that the tool takes, outside the timer."""
+        """Return a text in the form that `encode` takes."""
         return data
 
     def encode(self, encoder: Any, text: Any) -> Any:
-        """Encode on one thread; special tokens become their ids."""
-        raise CannotError(self.no_encode)
+        """Encode on one thread; special tokens become their ids. Timed."""
+        raise CannotError("it does not encode")
 
     def ids_of(self, result: Any, vocabulary: Vocabulary) -> np.ndarray:
-        """The ids as an array, outside the timer."""
+        """Return the result of `encode` as an array."""
         return np.asarray(result, dtype=np.uint32)
 
-    def encode_short(self, encoder: Any, text: str) -> Any:
-        """Encode one short string, by the call that the package offers for it."""
-        return self.encode(encoder, text)
+    def encode_line(self, encoder: Any, text: str) -> Any:
+        """Encode one short string with the call that users would choose. Timed."""
+        raise CannotError("it has no call for one string")
+
+    def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
+        """Encode a list of strings. Timed."""
+        raise CannotError("it has no call for many texts")
+
+    def batch_ids(self, result: Any) -> np.ndarray:
+        """Return the ids of a batch, concatenated."""
+        return concatenate(result)
+
+    def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
+        """Return an iterator over the ids of a stream of strings. Timed."""
+        raise CannotError("it has no call for a stream of texts")
+
+    def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
+        """Encode a file to a file of ids. Timed."""
+        raise CannotError("it does not encode files")
+
+    # ---- decoding
+
+    def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
+        """Decode a file of ids to a file. Timed."""
+        raise CannotError("it does not decode files")
+
+    # ---- other works
+
+    def split(self, pattern: str, data: bytes) -> Any:
+        """Return a function without arguments that splits the text, and one that returns the ends of the pre-tokens."""
+        raise CannotError("it does not split")
+
+    def script(self, vocabulary: Vocabulary, line: str) -> str:
+        """Return a Python script that loads a vocabulary, encodes a line and prints the list of ids."""
+        raise CannotError("it does not encode")
 
 
-def join_documents(parts: list[Any], n_documents: int, special: int, ends_with_special: bool) -> np.ndarray:
-    """Ids of documents that were encoded one by one, with the special token's id between them."""
-    between = np.array([special], dtype=np.uint32)
-    joined: list[np.ndarray] = []
-    for number, part in enumerate(parts):
-        joined.append(np.asarray(part, dtype=np.uint32))
-        if number + 1 < n_documents or ends_with_special:
-            joined.append(between)
-    return np.concatenate(joined) if joined else np.zeros(0, dtype=np.uint32)
+def concatenate(parts: Iterable[Any]) -> np.ndarray:
+    """Concatenate lists of ids."""
+    arrays = [np.asarray(part, dtype=np.uint32) for part in parts]
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.uint32)
+
+
+def join_documents(parts: list[Any], special: int, ends_with_special: bool) -> np.ndarray:
+    """Concatenate the ids of documents with the id of the special token between them."""
+    separator = np.array([special], dtype=np.uint32)
+    joined = [array for part in parts for array in (np.asarray(part, dtype=np.uint32), separator)]
+    return np.concatenate(joined if ends_with_special else joined[:-1]) if joined else np.zeros(0, dtype=np.uint32)
+
+
+def documents_in(path: Path) -> Iterator[str]:
+    """Return the documents of a file, which Python reads and splits."""
+    return iter(documents_of(path.read_bytes()))

@@ -1,1 +1,1 @@
-"""Kernels that counting, encoding and the subword tokenizer share: characters, keys, interning."""
+"""Kernels shared by counting, encoding and the subword tokenizer: characters, keys, interning."""

@@ -1,12 +1,12 @@
-"""One character of text that should be UTF-8, and its class."""
+"""Decode one character of text, valid UTF-8 or not, and look up its class."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bpejit.jit.dispatch import inline
+from bpejit.kernels.constants import EIGHTEEN, FOUR, ONE, SIX, THREE, TWELVE, TWO, ZERO
 
-_ZERO, _ONE, _TWO, _THREE, _FOUR, _SIX, _TWELVE, _EIGHTEEN = (np.uint64(number) for number in (0, 1, 2, 3, 4, 6, 12, 18))
 _TAIL = np.uint64(0x3F)
 _TAIL_TAG = np.uint64(0x80)
 _TAIL_TAG_MASK = np.uint64(0xC0)
@@ -14,48 +14,48 @@ _TAIL_TAG_MASK = np.uint64(0xC0)
 
 @inline
 def read_character(text, position, stop, final, class_of, byte_class):
-    """Return class and width of the character at `position`, or width 0 if it may go on behind `stop` (not if `final`).
+    """Return the class and the width of the character at `position`.
 
-    UTF-8 is decoded as strictly as Python does it: overlong forms, surrogates and numbers above U+10FFFF are not
-    characters, and each byte that is not part of one is a character of its own.
+    The width is 0 if the character may be incomplete: it needs bytes after `stop`, and `final` is False.
+
+    UTF-8 is decoded as strictly as by Python: overlong forms, surrogates and code points above U+10FFFF are invalid. Each
+    byte that is not part of a valid character is a character of its own.
     """
     byte = np.uint64(text[position])
     if byte < np.uint64(0x80):
-        return np.uint64(byte_class[byte]), _ONE
+        return np.uint64(byte_class[byte]), ONE
     if byte >= np.uint64(0xC2):
         if byte < np.uint64(0xE0):
-            if position + _TWO > stop:
+            if position + TWO > stop:
                 if not final:
-                    return _ZERO, _ZERO
+                    return ZERO, ZERO
             else:
-                second = np.uint64(text[position + _ONE])
+                second = np.uint64(text[position + ONE])
                 if second & _TAIL_TAG_MASK == _TAIL_TAG:
-                    return np.uint64(class_of[(byte & np.uint64(0x1F)) << _SIX | second & _TAIL]), _TWO
+                    return np.uint64(class_of[(byte & np.uint64(0x1F)) << SIX | second & _TAIL]), TWO
         elif byte < np.uint64(0xF0):
-            if position + _THREE > stop:
+            if position + THREE > stop:
                 if not final:
-                    return _ZERO, _ZERO
+                    return ZERO, ZERO
             else:
-                second = np.uint64(text[position + _ONE])
-                third = np.uint64(text[position + _TWO])
-                point = (byte & np.uint64(0xF)) << _TWELVE | (second & _TAIL) << _SIX | third & _TAIL
+                second = np.uint64(text[position + ONE])
+                third = np.uint64(text[position + TWO])
+                point = (byte & np.uint64(0xF)) << TWELVE | (second & _TAIL) << SIX | third & _TAIL
                 tails = (second & _TAIL_TAG_MASK) == _TAIL_TAG and (third & _TAIL_TAG_MASK) == _TAIL_TAG
                 if tails and point >= np.uint64(0x800) and (point < np.uint64(0xD800) or point > np.uint64(0xDFFF)):
-                    return np.uint64(class_of[point]), _THREE
+                    return np.uint64(class_of[point]), THREE
         elif byte < np.uint64(0xF5):
-            if position + _FOUR > stop:
+            if position + FOUR > stop:
                 if not final:
-                    return _ZERO, _ZERO
+                    return ZERO, ZERO
             else:
-                second = np.uint64(text[position + _ONE])
-                third = np.uint64(text[position + _TWO])
-                fourth = np.uint64(text[position + _THREE])
-                point = (
-                    (byte & np.uint64(7)) << _EIGHTEEN | (second & _TAIL) << _TWELVE | (third & _TAIL) << _SIX | fourth & _TAIL
-                )
+                second = np.uint64(text[position + ONE])
+                third = np.uint64(text[position + TWO])
+                fourth = np.uint64(text[position + THREE])
+                point = (byte & np.uint64(7)) << EIGHTEEN | (second & _TAIL) << TWELVE | (third & _TAIL) << SIX | fourth & _TAIL
                 tails = (second & third & fourth & _TAIL_TAG_MASK) == _TAIL_TAG and (
                     (second | third | fourth) & np.uint64(0x40)
-                ) == _ZERO
+                ) == ZERO
                 if tails and point >= np.uint64(0x10000) and point < np.uint64(0x110000):
-                    return np.uint64(class_of[point]), _FOUR
-    return np.uint64(byte_class[byte]), _ONE
+                    return np.uint64(class_of[point]), FOUR
+    return np.uint64(byte_class[byte]), ONE

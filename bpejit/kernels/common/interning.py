@@ -1,11 +1,12 @@
-"""Interning: pre-tokens to a table of distinct pre-tokens with their counts.
+"""Count distinct pre-tokens in a hash table.
 
-The table is open addressing with linear probing over slots of four 64-bit words, two slots to a cache line:
+The table uses open addressing with linear probing. A slot has four 64-bit words, so a cache line has two slots:
 
-    word 0   first 8 bytes of the pre-token      or, above 15 bytes, its hash
-    word 1   next 7 bytes, length in the top     or, above 15 bytes, 0xFF in the top and the length below
-    word 2   count (0 means the slot is free)
-    word 3   unused                              or, above 15 bytes, where its bytes lie in the arena
+            up to 15 bytes                               more than 15 bytes
+    word 0  first 8 bytes of the pre-token               hash
+    word 1  next 7 bytes, and the length in the top byte length, and 0xFF in the top byte
+    word 2  count; 0 in a free slot                      count; 0 in a free slot
+    word 3  unused                                       index of the bytes in the arena
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.kernels.common.keys import (
     BATCH,
-    EIGHT,
     LENGTH_SHIFT,
     LONG_TAG,
     SPECIAL_TAG,
@@ -25,24 +25,23 @@ from bpejit.kernels.common.keys import (
     make_keys,
     short_key,
 )
-from bpejit.kernels.constants import DONE, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, POSITION_MASK, SHORT_KEY_BYTES, THREE, TWO, ZERO
 
 # Fields of the `state` of `count_spans` and `add_pretokens`.
 USED, ARENA_USED, NEXT = 0, 1, 2
 
 ADDED_TOGETHER = 16
-"""Neighbours of one table that are added to another one after the other: they lie in the same lines of memory."""
+"""Adjacent pre-tokens that `add_pretokens` adds in a row, because they are in the same cache lines."""
 
-_POSITION = np.uint32(SPECIAL_FLAG - 1)
-_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
+_POSITION = np.uint32(POSITION_MASK)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
 _LENGTH = np.uint64((1 << 56) - 1)
-_NOT_SHORT = np.uint64(1 << 63)  # only a tag in place of the length has this bit
+_NOT_SHORT = np.uint64(1 << 63)  # this bit is only set in tags
 
 
 @inline
 def _make_key(text, start, length):
-    """Return key and hash of any pre-token: (word 0, word 1, hash)."""
+    """Return the key and the hash of a pre-token of any length: (word 0, word 1, hash)."""
     if length <= _SHORT:
         low, high = short_key(text, start, length)
         return low, high, hash_key(low, high)
@@ -52,21 +51,21 @@ def _make_key(text, start, length):
 
 @inline
 def _find(table, low, high, word, text, start, arena):
-    """Return the first word of the slot that holds the key, or of the free slot where it belongs, from `word` on."""
+    """Probe from `word`, and return the first word of the slot of a key, or of the free slot to insert it."""
     while True:
-        if table[word + _TWO] == _ZERO:
+        if table[word + TWO] == ZERO:
             return word
-        if table[word] == low and table[word + _ONE] == high:
-            if high < LONG_TAG or equal_bytes(arena, table[word + _THREE], text, start, high & _LENGTH):
+        if table[word] == low and table[word + ONE] == high:
+            if high < LONG_TAG or equal_bytes(arena, table[word + THREE], text, start, high & _LENGTH):
                 return word
-        word = (word + _FOUR) & np.uint64(table.size - 1)
+        word = (word + FOUR) & np.uint64(table.size - 1)
 
 
 @inline
 def _add(table, arena, state, low, high, word, text, start, count):
-    """Add `count` to a key that is looked for from `word` on; False if it is new, long, and the arena has no room for it."""
+    """Add `count` to a key, probing from `word`. Return False if the key is new and long, and the arena is full."""
     word = _find(table, low, high, word, text, start, arena)
-    if table[word + _TWO] == _ZERO:
+    if table[word + TWO] == ZERO:
         if high >= LONG_TAG:
             length = high & _LENGTH
             begin = np.uint64(state[ARENA_USED])
@@ -74,19 +73,19 @@ def _add(table, arena, state, low, high, word, text, start, count):
                 return False
             for offset in range(length):
                 arena[begin + np.uint64(offset)] = text[start + np.uint64(offset)]
-            table[word + _THREE] = begin
+            table[word + THREE] = begin
             state[ARENA_USED] += np.int64(length)
         table[word] = low
-        table[word + _ONE] = high
+        table[word + ONE] = high
         state[USED] += 1
-    table[word + _TWO] += count
+    table[word + TWO] += count
     return True
 
 
 @inline
 def _start_of(n, first, ends):
-    """Return where span `n` begins."""
-    return np.uint64(first) if n == _ZERO else np.uint64(ends[n - _ONE] & _POSITION)
+    """Return the start of span `n`."""
+    return np.uint64(first) if n == ZERO else np.uint64(ends[n - ONE] & _POSITION)
 
 
 @kernel
@@ -98,22 +97,22 @@ def count_spans(text, first, ends, n_ends, table, arena, state, scratch):
     text : uint8[:], in
         Readable 16 bytes past the last span.
     first : int
-        Where span 0 starts.
+        Start of span 0.
     ends : uint32[:], in
         Ends of the spans; those with the special flag are skipped.
     n_ends : int
     table : uint64[4 * slots], in-out
-        See the module; the number of slots is a power of two.
+        See the module docstring; the number of slots is a power of two.
     arena : uint8[:], in-out
-        Bytes of the pre-tokens above 15 bytes.
+        Bytes of the pre-tokens of more than 15 bytes.
     state : int64[3], in-out
-        USED slots, ARENA_USED bytes, and NEXT: the first span not yet counted (0 at first).
+        USED slots, ARENA_USED bytes, and NEXT: the index of the first span that is not counted yet (initially 0).
     scratch : uint64[BATCH_WORDS * BATCH], scratch
 
     Returns
     -------
     int
-        DONE, or NEED_SPACE when the table is three quarters full or the arena is full: enlarge both and call again.
+        DONE, or NEED_SPACE if the table is three quarters full or the arena is full: enlarge it and call again.
 
     Notes
     -----
@@ -128,27 +127,27 @@ def count_spans(text, first, ends, n_ends, table, arena, state, scratch):
             return NEED_SPACE
         size = min(np.uint64(BATCH), last - n)
         make_keys(text, _start_of(n, first, ends), ends, n, size, table, scratch)
-        k = _ZERO
-        while k < size * _THREE:
+        k = ZERO
+        while k < size * THREE:
             low = scratch[k]
-            high = scratch[k + _ONE]
-            word = scratch[k + _TWO]
-            # Most are short and in their first slot: one test, and where such a span begins is not asked.
-            if (table[word] ^ low) | (table[word + _ONE] ^ high) | (high & _NOT_SHORT) == _ZERO:
-                table[word + _TWO] += _ONE
+            high = scratch[k + ONE]
+            word = scratch[k + TWO]
+            # Most pre-tokens are short and in their first slot. One test finds these, without the start of the span.
+            if (table[word] ^ low) | (table[word + ONE] ^ high) | (high & _NOT_SHORT) == ZERO:
+                table[word + TWO] += ONE
             elif high != SPECIAL_TAG:
-                if not _add(table, arena, state, low, high, word, text, _start_of(n, first, ends), _ONE):
+                if not _add(table, arena, state, low, high, word, text, _start_of(n, first, ends), ONE):
                     state[NEXT] = np.int64(n)
                     return NEED_SPACE
-            k += _THREE
-            n += _ONE
+            k += THREE
+            n += ONE
     state[NEXT] = np.int64(n)
     return DONE
 
 
 @kernel
 def add_pretokens(pool, starts, counts, stride, table, arena, state):
-    """Add a packed pre-token table (see `arrays.PretokenTable`) to an interning table: how workers' tables are merged.
+    """Add a packed pre-token table (see `arrays.PretokenTable`) to a hash table. Merges the tables of workers.
 
     Parameters
     ----------
@@ -158,23 +157,23 @@ def add_pretokens(pool, starts, counts, stride, table, arena, state):
     counts : int64[n], in
         At least 1 each.
     stride : int
-        Pre-tokens are added in blocks of ADDED_TOGETHER, and so many blocks lie from each to the next, around the end. It has
-        no common divisor with the number of blocks.
+        Pre-tokens are added in blocks of ADDED_TOGETHER; `stride` is the distance from each block to the next, modulo the
+        number of blocks. The two must be coprime.
     table, arena, state
-        As in `count_spans`; NEXT counts the pre-tokens added in this order, as if the last block were as long as the others.
+        As in `count_spans`; NEXT counts pre-tokens in this order, as if all blocks had the same length.
 
     Returns
     -------
     int
-        DONE or NEED_SPACE, as `count_spans`.
+        DONE or NEED_SPACE, as in `count_spans`.
 
     Notes
     -----
     One probe per pre-token. Neither starts nor counts are checked.
 
-    A table that comes from another one is in the order of its hashes. Added in that order it would fill this table from one
-    end, far beyond what there is room for at each place, and each probe would walk over all of that: for two tables of
-    Japanese with 700,000 pre-tokens each that took three times as long.
+    The pre-tokens of an unpacked table are in the order of their hashes. Added in that order, they would fill one end of
+    this table first: the clusters there become long, and probing takes quadratic time. For two tables of Japanese with
+    700,000 pre-tokens each this took three times as long.
     """
     slots = table.size // 4
     mask = np.uint64(slots - 1)
@@ -188,7 +187,7 @@ def add_pretokens(pool, starts, counts, stride, table, arena, state):
             return NEED_SPACE
         start = np.uint64(starts[n])
         low, high, hashed = _make_key(pool, start, np.uint64(starts[n + 1]) - start)
-        if not _add(table, arena, state, low, high, (hashed & mask) * _FOUR, pool, start, np.uint64(counts[n])):
+        if not _add(table, arena, state, low, high, (hashed & mask) * FOUR, pool, start, np.uint64(counts[n])):
             state[NEXT] = i
             return NEED_SPACE
     state[NEXT] = n_blocks * ADDED_TOGETHER
@@ -197,40 +196,40 @@ def add_pretokens(pool, starts, counts, stride, table, arena, state):
 
 @kernel
 def rehash(table, larger):
-    """Move every slot of `table` to `larger`.
+    """Copy all slots of `table` to `larger`.
 
     Parameters
     ----------
     table : uint64[4 * slots], in
     larger : uint64[4 * more slots], out
-        All zero before.
+        Initially zero.
 
     Notes
     -----
-    O(slots). The arena stays as it is.
+    O(slots). The arena does not change.
     """
     mask = np.uint64(larger.size // 4 - 1)
     for old in range(0, table.size, 4):
         word = np.uint64(old)
-        if table[word + _TWO] == _ZERO:
+        if table[word + TWO] == ZERO:
             continue
         low = table[word]
-        high = table[word + _ONE]
+        high = table[word + ONE]
         hashed = low if high >= LONG_TAG else hash_key(low, high)
         slot = hashed & mask
-        while larger[slot * _FOUR + _TWO] != _ZERO:
-            slot = (slot + _ONE) & mask
+        while larger[slot * FOUR + TWO] != ZERO:
+            slot = (slot + ONE) & mask
         for i in range(4):
-            larger[slot * _FOUR + np.uint64(i)] = table[word + np.uint64(i)]
+            larger[slot * FOUR + np.uint64(i)] = table[word + np.uint64(i)]
 
 
 @kernel
 def measure_table(table):
-    """Return how many pre-tokens a table holds and how many bytes they have in all; O(slots)."""
+    """Return the number of pre-tokens in a table, and their total number of bytes. O(slots)."""
     used = 0
     total = np.int64(0)
     for old in range(0, table.size, 4):
-        if table[old + 2] != _ZERO:
+        if table[old + 2] != ZERO:
             used += 1
             high = table[old + 1]
             total += np.int64(high & _LENGTH if high >= LONG_TAG else high >> LENGTH_SHIFT)
@@ -239,7 +238,7 @@ def measure_table(table):
 
 @kernel
 def unpack_table(table, arena, pool, starts, counts):
-    """Write a table's pre-tokens, in the order of its slots, as packed arrays.
+    """Write the pre-tokens of a table, in the order of its slots, as packed arrays.
 
     Parameters
     ----------
@@ -258,7 +257,7 @@ def unpack_table(table, arena, pool, starts, counts):
     position = 0
     starts[0] = 0
     for old in range(0, table.size, 4):
-        if table[old + 2] == _ZERO:
+        if table[old + 2] == ZERO:
             continue
         high = table[old + 1]
         if high >= LONG_TAG:
@@ -282,7 +281,7 @@ def unpack_table(table, arena, pool, starts, counts):
 
 @kernel
 def make_prefixes(pool, starts, prefixes):
-    """Write the first 8 bytes of each pre-token as a big-endian number, zero-filled: it sorts as the bytes do.
+    """Write the first 8 bytes of each pre-token as a zero-padded big-endian number, which sorts like the bytes.
 
     Parameters
     ----------
@@ -293,7 +292,7 @@ def make_prefixes(pool, starts, prefixes):
     """
     for n in range(prefixes.size):
         length = min(starts[n + 1] - starts[n], 8)
-        value = _ZERO
+        value = ZERO
         for i in range(length):
             value |= np.uint64(pool[starts[n] + i]) << np.uint64(56 - 8 * i)
         prefixes[n] = value
@@ -301,7 +300,7 @@ def make_prefixes(pool, starts, prefixes):
 
 @inline
 def _before(pool, starts, a, b):
-    """Whether pre-token `a` comes before `b` in order of bytes (a prefix first)."""
+    """Return True if pre-token `a` is smaller than `b`, compared by bytes."""
     length_a = starts[a + 1] - starts[a]
     length_b = starts[b + 1] - starts[b]
     shorter = min(length_a, length_b)
@@ -328,7 +327,7 @@ def _sift(pool, starts, order, begin, root, size):
 
 @kernel
 def sort_runs(pool, starts, prefixes, order):
-    """Sort by bytes, given an order by 8-byte prefix.
+    """Sort pre-tokens by bytes, given their order by 8-byte prefix.
 
     Parameters
     ----------
@@ -337,12 +336,12 @@ def sort_runs(pool, starts, prefixes, order):
     prefixes : uint64[n], in
         From `make_prefixes`.
     order : int64[n], in-out
-        A permutation with `prefixes[order]` ascending; after the call, in order of bytes.
+        A permutation that sorts the prefixes; after the call, one that sorts the pre-tokens.
 
     Notes
     -----
-    Runs of one prefix are sorted by heapsort, which has no bad case: k log k comparisons for a run of k. Together with
-    NumPy's vectorised argsort of the prefixes this takes a tenth of the time of a comparison sort of everything.
+    Runs of equal prefixes are sorted by heapsort: O(k log k) comparisons for a run of k, in the worst case too. Together with
+    NumPy's vectorized argsort of the prefixes this takes a tenth of the time of a comparison sort of all pre-tokens.
     """
     n = order.size
     begin = 0

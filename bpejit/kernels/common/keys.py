@@ -1,8 +1,8 @@
-"""Keys and hashes of pre-tokens: what interning and the encoder's cache look up.
+"""Keys and hashes of pre-tokens, for interning and the cache of the encoder.
 
-A pre-token of up to 15 bytes is its own key: its bytes, zero-filled, in two 64-bit words with the length in the top
-byte. Equal keys are equal pre-tokens, so a hit follows no pointer and compares no bytes; about 99 in 100 pre-tokens of
-English are that short. A longer one is known by a 64-bit hash and its length, and its bytes are compared.
+A pre-token of up to 15 bytes is its own key: its bytes, zero-padded, in two 64-bit words with the length in the top byte.
+Equal keys are equal pre-tokens, so a hit follows no pointer and compares no bytes; about 99 in 100 pre-tokens of English are
+that short. A longer pre-token is identified by a 64-bit hash and its length, and its bytes are compared.
 """
 
 from __future__ import annotations
@@ -11,38 +11,36 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import fold_multiply, load_u64, prefetch
-from bpejit.kernels.constants import SHORT_KEY_BYTES, SPECIAL_FLAG
+from bpejit.kernels.constants import EIGHT, FOUR, ONE, POSITION_MASK, SHORT_KEY_BYTES, SIXTEEN, THREE, TWO, ZERO
 
 BATCH = 256
-"""Spans whose keys are made, hashed and prefetched before the first is looked up, so that the cache misses overlap."""
+"""Number of keys that are computed and prefetched before the first is looked up, so that cache misses overlap."""
 
 BATCH_WORDS = 3
-"""Words of a batch per span: the two of its key, and its slot."""
+"""Words per span in a batch: two of the key, and the index of its slot."""
 
-# Masks of the first and second word by length. A table beats shifts: a shift by 64 is undefined, so it needs a branch.
+# Masks of the first and second word by length. Shifts would need a branch, since a shift by 64 is undefined.
 LOW_MASK = np.array([(1 << (8 * min(length, 8))) - 1 for length in range(16 + 1)], dtype=np.uint64)
 HIGH_MASK = np.array([(1 << (8 * max(length - 8, 0))) - 1 for length in range(16 + 1)], dtype=np.uint64)
 
 LENGTH_SHIFT = np.uint64(56)
 LONG_TAG = np.uint64(0xFF << 56)
-"""In place of the length of a key: a longer pre-token."""
+"""Stored instead of the length in the keys of pre-tokens of more than 15 bytes."""
 
 SPECIAL_TAG = np.uint64(0xFE << 56)
-"""In place of the length of a key: a special token, which no table holds."""
+"""Stored instead of the length in the keys of special tokens, which no table contains."""
 
-EIGHT, SIXTEEN = np.uint64(8), np.uint64(16)
-_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
 _SHORT = np.uint64(SHORT_KEY_BYTES)
-_POSITION = np.uint64(SPECIAL_FLAG - 1)
+_POSITION = np.uint64(POSITION_MASK)
 
-# Odd constants with about half of their bits set; any such would do.
+# Odd constants with about half of their bits set; the values do not matter otherwise.
 _MIX_LOW = np.uint64(0x9E3779B97F4A7C15)
 _MIX_HIGH = np.uint64(0xD6E8FEB86659FD93)
 
 
 @inline
 def short_key(text, start, length):
-    """Return the two words of a pre-token of 1 to 15 bytes.
+    """Return the two words of the key of a pre-token of 1 to 15 bytes.
 
     Parameters
     ----------
@@ -56,16 +54,16 @@ def short_key(text, start, length):
 
 @inline
 def hash_key(low, high):
-    """Hash the two words of a key: one wide multiplication of each word with a constant mixed in."""
+    """Hash the two words of a key by one wide multiplication."""
     return fold_multiply(low ^ _MIX_LOW, high ^ _MIX_HIGH)
 
 
 @inline
 def hash_bytes(text, start, length):
-    """Hash `length` bytes from `start`: sixteen at a time, the last sixteen wherever they begin.
+    """Hash `length` bytes from `start`, in blocks of 16; the last block overlaps the one before if necessary.
 
-    Up to 32 bytes that needs no loop, whose end would be mispredicted for most sentences, and no multiplication waits for
-    another one. Of fewer than sixteen bytes, fifteen at most behind the end are read and ignored.
+    Up to 32 bytes need no loop, whose exit would be mispredicted for most sentences, and their multiplications are
+    independent. Up to 15 bytes after the end are read and ignored.
     """
     mixed = fold_multiply(length, _MIX_LOW)
     if length <= SIXTEEN:
@@ -82,7 +80,7 @@ def hash_bytes(text, start, length):
 
 @inline
 def _first_bytes(text, start, length):
-    """Return up to sixteen bytes as two words, filled up with zeros."""
+    """Return up to 16 bytes as two zero-padded words."""
     return load_u64(text, start) & LOW_MASK[length], load_u64(text, start + EIGHT) & HIGH_MASK[length]
 
 
@@ -93,74 +91,74 @@ def _hash_sixteen(text, start, mixed):
 
 @inline
 def equal_bytes(a, a_start, b, b_start, length):
-    """Whether two runs of `length` bytes are equal; both arrays readable for 16 bytes more."""
+    """Return True if two ranges of `length` bytes are equal. Both arrays must be readable 16 bytes past the end."""
     if length <= SIXTEEN:
         low, high = _first_bytes(a, a_start, length)
         other_low, other_high = _first_bytes(b, b_start, length)
-        return (low ^ other_low) | (high ^ other_high) == _ZERO
+        return (low ^ other_low) | (high ^ other_high) == ZERO
     last = length - SIXTEEN
     differing = _differ_sixteen(a, a_start, b, b_start) | _differ_sixteen(a, a_start + last, b, b_start + last)
     offset = SIXTEEN
-    while offset < last and differing == _ZERO:
+    while offset < last and differing == ZERO:
         differing = _differ_sixteen(a, a_start + offset, b, b_start + offset)
         offset += SIXTEEN
-    return differing == _ZERO
+    return differing == ZERO
 
 
 @inline
 def _differ_sixteen(a, a_start, b, b_start):
-    """Return 0 if sixteen bytes are equal."""
+    """Return 0 if 16 bytes are equal, and another number otherwise."""
     low = load_u64(a, a_start) ^ load_u64(b, b_start)
     return low | (load_u64(a, a_start + EIGHT) ^ load_u64(b, b_start + EIGHT))
 
 
 @inline
 def make_keys(text, start, ends, span, size, slots, batch):
-    """Write key and slot of `size` spans to `batch`, and ask for the cache lines of their slots.
+    """Write the keys and slots of `size` spans to `batch`, and prefetch the slots.
 
     Parameters
     ----------
     text : uint8[:], in
         Readable 16 bytes past the last span.
     start, span, size : uint64
-        The first of these spans is `span`, and begins at `start`.
+        The first of these spans has the index `span` and the start `start`.
     ends : uint32[:], in
         Ends of the spans, with the special flag.
     slots : uint64[4 * slots], in
-        The table in which they will be looked for: a slot has four words, and their number is a power of two.
+        The table that will be probed. The number of slots is a power of two.
     batch : uint64[BATCH_WORDS * size], out
 
     Returns
     -------
     uint64
-        How many of the keys are long.
+        Number of keys of pre-tokens of more than 15 bytes.
     """
-    k = _ZERO
+    k = ZERO
     mask = np.uint64(slots.size // 4 - 1)
     last = span + size
-    n_long = _ZERO
+    n_long = ZERO
     while span < last:
         end = np.uint64(ends[span])
         stop = end & _POSITION
-        length = end - start  # with the flag of a special token it is longer than any text
+        length = end - start  # a special token has the flag in `end`, so this exceeds the length of any text
         if length <= _SHORT:
             low, high = short_key(text, start, length)
             hashed = hash_key(low, high)
         elif end != stop:
-            low = _ZERO
+            low = ZERO
             high = SPECIAL_TAG
-            hashed = _ZERO
+            hashed = ZERO
         else:
             low = hash_bytes(text, start, length)
             high = LONG_TAG | length
             hashed = low
-            n_long += _ONE
-        word = (hashed & mask) * _FOUR
+            n_long += ONE
+        word = (hashed & mask) * FOUR
         prefetch(slots, word)
         batch[k] = low
-        batch[k + _ONE] = high
-        batch[k + _TWO] = word
-        k += _THREE
+        batch[k + ONE] = high
+        batch[k + TWO] = word
+        k += THREE
         start = stop
-        span += _ONE
+        span += ONE
     return n_long

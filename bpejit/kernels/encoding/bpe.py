@@ -1,7 +1,8 @@
-"""Byte-pair encoding of one pre-token: its bytes to ids, merging the pair of lowest rank first, leftmost among equals.
+"""Byte-pair encoding of one pre-token: merge the pair of lowest rank first, the leftmost of equal ones.
 
-A pre-token first falls into parts that no merge can join (see `rules`). A part of up to 32 bytes is merged by looking for the
-lowest rank in a small array, which is quadratic and still the fastest; a longer one as in `windows`.
+A pre-token of up to 16 bytes is merged in the lanes of a wide register. A longer one is first split into fragments, between
+bytes that are adjacent in no token (see `merge_rules`). A fragment of up to 32 bytes is merged by scanning a small array for
+the lowest rank, which is quadratic and still the fastest. A longer one is merged by `run_merging` or `windowed_merging`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.simd import begin_merge, lowest_rank, merge_lane, write_tokens
-from bpejit.kernels.encoding.merge_rules import APART, NO_RANK, find_rank, rank_bytes
-from bpejit.kernels.encoding.run_merging import merge_sweeps, repeats
-from bpejit.kernels.encoding.windowed_merging import NO_ROOM, merge_long
+from bpejit.kernels.constants import ONE, TWO, ZERO
+from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, rank_bytes
+from bpejit.kernels.encoding.run_merging import is_repetitive, merge_runs
+from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, merge_long
 
 SCAN_BYTES = 32
-"""Longest run that is merged by scanning."""
+"""Longest fragment that is merged by scanning."""
 
 LANES = 16
-"""Longest run that is merged in lanes."""
+"""Longest pre-token that is merged in lanes."""
 
-_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _LANES = np.uint64(LANES)
 _SCAN = np.uint64(SCAN_BYTES)
 _BYTE_BITS = np.uint64(8)
@@ -28,61 +29,61 @@ _BYTE_BITS = np.uint64(8)
 
 @inline
 def _merge_scan(text, start, length, tables, scratch, out, n_out):
-    """Encode a run of up to SCAN_BYTES bytes; parameters and result as `encode_pretoken`.
+    """Encode a fragment of up to SCAN_BYTES bytes; parameters and result as in `encode_pretoken`.
 
-    `scratch` holds the tokens and, from SCAN_BYTES on, the rank of the pair that each begins. A merge looks up the two pairs
-    of the new token; the ranks of all others stay.
+    `scratch` holds the tokens and, from SCAN_BYTES on, the rank of the pair that each token starts. A merge looks up the two
+    pairs of the new token; all other ranks are unchanged.
     """
     pairs = tables.pairs
     rank_bytes(text, start, length, tables.byte_pairs, scratch, _SCAN)
-    last = length - _ONE
-    while last > _ZERO:
-        # First the minimum, then its place: that is two fast loops instead of one that mispredicts.
-        best = APART
+    last = length - ONE
+    while last > ZERO:
+        # First the minimum, then its position: two fast loops instead of one that mispredicts.
+        best = NEVER_ADJACENT
         for j in range(last):
             best = min(best, scratch[_SCAN + np.uint64(j)])
         if best >= NO_RANK:
             break
-        at = _ZERO
+        at = ZERO
         while scratch[_SCAN + at] != best:
-            at += _ONE
+            at += ONE
         token = np.uint64(tables.merged[best])
         scratch[at] = token
-        for j in range(at + _ONE, last):
-            scratch[np.uint64(j)] = scratch[np.uint64(j) + _ONE]
+        for j in range(at + ONE, last):
+            scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
         for j in range(at, last):
-            scratch[_SCAN + np.uint64(j)] = scratch[_SCAN + np.uint64(j) + _ONE]
-        last -= _ONE
-        if at > _ZERO:
-            scratch[_SCAN + at - _ONE] = find_rank(pairs, np.uint64(scratch[at - _ONE]), token)
+            scratch[_SCAN + np.uint64(j)] = scratch[_SCAN + np.uint64(j) + ONE]
+        last -= ONE
+        if at > ZERO:
+            scratch[_SCAN + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
         if at < last:
-            scratch[_SCAN + at] = find_rank(pairs, token, np.uint64(scratch[at + _ONE]))
-    i = _ZERO
+            scratch[_SCAN + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
+    i = ZERO
     while i <= last:
         out[n_out + i] = tables.ids[scratch[i]]
-        i += _ONE
+        i += ONE
     return n_out + i
 
 
 @inline
 def _merge_lanes(text, start, length, tables, scratch, out, n_out):
-    """Encode a run of up to LANES bytes; parameters and result as `encode_pretoken`."""
-    begin_merge(text, start, length, tables.byte_pairs, scratch, _ZERO)
+    """Encode up to LANES bytes; parameters and result as in `encode_pretoken`."""
+    begin_merge(text, start, length, tables.byte_pairs, scratch, ZERO)
     n = length
     while True:
-        best, at = lowest_rank(scratch, _ZERO)
+        best, at = lowest_rank(scratch, ZERO)
         if best >= np.uint64(NO_RANK):
             break
         token = np.uint64(tables.merged[best])
-        before = np.uint64(NO_RANK)
-        if at > _ZERO:
-            before = np.uint64(find_rank(tables.pairs, np.uint64(scratch[at - _ONE]), token))
-        behind = np.uint64(NO_RANK)
-        if at + _TWO < n:
-            behind = np.uint64(find_rank(tables.pairs, token, np.uint64(scratch[at + _TWO])))
-        merge_lane(scratch, _ZERO, at, token, before, behind)
-        n -= _ONE
-    write_tokens(scratch, _ZERO, n, tables.ids, out, n_out)
+        before_rank = np.uint64(NO_RANK)
+        if at > ZERO:
+            before_rank = np.uint64(find_rank(tables.pairs, np.uint64(scratch[at - ONE]), token))
+        after_rank = np.uint64(NO_RANK)
+        if at + TWO < n:
+            after_rank = np.uint64(find_rank(tables.pairs, token, np.uint64(scratch[at + TWO])))
+        merge_lane(scratch, ZERO, at, token, before_rank, after_rank)
+        n -= ONE
+    write_tokens(scratch, ZERO, n, tables.ids, out, n_out)
     return n_out + n
 
 
@@ -95,48 +96,48 @@ def encode_pretoken(text, start, length, tables, scratch, out, n_out, window):
     text : uint8[:], in
         Readable 16 bytes past the pre-token.
     start, length : uint64
-        Where the pre-token lies; at least one byte, less than 2**31.
+        Position of the pre-token; at least one byte, less than 2**31.
     tables : EncoderTables, in
     scratch : uint32[:], scratch
-        At least `windows.SCRATCH_EXTRA` words. `SCRATCH_WORDS * min(length, window)` more are enough in practice, and
-        `SCRATCH_WORDS * length` more always.
+        At least `windowed_merging.SCRATCH_EXTRA` words. In practice `SCRATCH_WORDS * min(length, window)` more suffice;
+        `SCRATCH_WORDS * length` more always do.
     out : uint32[:], out
-        Ids are written from `n_out` on; room for `length`, and for LANES, is needed.
+        Ids are written to `out[n_out:]`, which must have space for `max(length, LANES)`.
     n_out, window : uint64
-        `window` is `windows.WINDOW`; the tests make it smaller.
+        `window` is `windowed_merging.WINDOW`, except in tests.
 
     Returns
     -------
     uint64
-        Where the ids end; `windows.NO_ROOM` if `scratch` is too small for this pre-token.
+        The new `n_out`, or `windowed_merging.SCRATCH_TOO_SMALL`.
 
     Notes
     -----
-    O(length log length). The room in `out` is not checked.
+    O(length log length). The size of `out` is not checked.
     """
     if length <= _LANES:
         return _merge_lanes(text, start, length, tables, scratch, out, n_out)
     stop = start + length
     begin = start
     while begin < stop:
-        end = begin + _ONE
+        end = begin + ONE
         byte = np.uint64(text[begin])
         while end < stop:
             following = np.uint64(text[end])
-            if tables.byte_pairs[byte << _BYTE_BITS | following] == APART:
+            if tables.byte_pairs[byte << _BYTE_BITS | following] == NEVER_ADJACENT:
                 break
             byte = following
-            end += _ONE
+            end += ONE
         if end - begin <= _SCAN:
             n_out = _merge_scan(text, begin, end - begin, tables, scratch, out, n_out)
         else:
-            done = n_out
-            if _TWO * (end - begin) <= np.uint64(scratch.size) and repeats(text, begin, end - begin):
-                done = merge_sweeps(text, begin, end - begin, tables, scratch, out, n_out)
-            if done == n_out:
-                done = merge_long(text, begin, end - begin, tables, scratch, out, n_out, window)
-                if done == NO_ROOM:
-                    return NO_ROOM
-            n_out = done
+            new_n_out = n_out
+            if TWO * (end - begin) <= np.uint64(scratch.size) and is_repetitive(text, begin, end - begin):
+                new_n_out = merge_runs(text, begin, end - begin, tables, scratch, out, n_out)
+            if new_n_out == n_out:
+                new_n_out = merge_long(text, begin, end - begin, tables, scratch, out, n_out, window)
+                if new_n_out == SCRATCH_TOO_SMALL:
+                    return SCRATCH_TOO_SMALL
+            n_out = new_n_out
         begin = end
     return n_out

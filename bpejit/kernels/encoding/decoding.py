@@ -1,4 +1,4 @@
-"""Decoding: token ids to bytes."""
+"""Decode token ids to bytes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import numpy as np
 
 from bpejit.jit.dispatch import kernel
 from bpejit.jit.memory import load_u64, store_u64
-from bpejit.kernels.common.keys import EIGHT
+from bpejit.kernels.constants import EIGHT, ZERO
 
 OUT_SLACK = 8
-"""Bytes of the output behind the last token that are written to."""
-
-_ZERO = np.uint64(0)
+"""Bytes after the last token that may be overwritten in the output."""
 
 
 @kernel
 def measure_ids(ids, lengths):
-    """Return how many bytes ids stand for, or -1 - i if `ids[i]` is the first that has no token.
+    """Return the number of bytes that ids decode to, or -1 - i if `ids[i]` is the first that is not in the vocabulary.
 
     Parameters
     ----------
     ids : int64[n], in
         Any values.
     lengths : int64[vocabulary size], in
-        Bytes of each token; -1 for a number that has none.
+        Length of each token in bytes; -1 for an unused id.
     """
     total = np.int64(0)
     for i in range(ids.size):
@@ -36,28 +34,28 @@ def measure_ids(ids, lengths):
 
 @kernel
 def decode_ids(ids, pool, starts, lengths, out):
-    """Write the bytes of tokens one after the other.
+    """Write the concatenated bytes of tokens.
 
     Parameters
     ----------
     ids : int64[n], in
-        Checked by `measure_ids`.
+        Validated by `measure_ids`.
     pool : uint8[:], in
-        Bytes of all tokens; readable 8 bytes past the end.
+        Concatenated bytes of all tokens; readable 8 bytes past the end.
     starts, lengths : int64[vocabulary size], in
-        Where each token lies in `pool`.
+        Position of each token in `pool`.
     out : uint8[total + OUT_SLACK], out
 
     Returns
     -------
     int
-        Number of bytes.
+        Number of bytes written.
 
     Notes
     -----
-    Copies eight bytes at a time, more than a token often has; what is too much is overwritten by the next.
+    Copies eight bytes at a time. Excess bytes are overwritten by the next token.
     """
-    n = _ZERO
+    n = ZERO
     for i in range(ids.size):
         start = np.uint64(starts[ids[i]])
         length = np.uint64(lengths[ids[i]])

@@ -1,35 +1,35 @@
-"""The merge list that a vocabulary without one stands for."""
+"""Recover the merge list of a vocabulary that has only ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bpejit.jit.dispatch import kernel
+from bpejit.kernels.constants import ONE
 from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank
 
-_ONE = np.uint64(1)
 _FIRST = np.uint64(256)
 
 
 @kernel
 def recover_splits(pool, starts, pairs, scratch, left, right):
-    """Find, for each token, the two parts that the ranks below its own make of its bytes.
+    """Find the two tokens into which the ranks below each token's own merge its bytes.
 
     Parameters
     ----------
     pool : uint8[:], in
-        Bytes of all tokens, end to end: the 256 bytes first, then the others in order of rank.
+        Concatenated bytes of all tokens: the 256 bytes first, then the others in order of rank.
     starts : int64[n + 1], in
     pairs : uint64[slots], in
-        The rules (see `rules`): every way to divide token `256 + rank` has that rank.
+        The merge rules (see `merge_rules`): every split of token `256 + rank` has that rank.
     scratch : uint32[:], scratch
-        Twice as many words as the longest token has bytes.
+        Two words for each byte of the longest token.
     left, right : int32[n], out
-        The numbers of the two parts; -1 for bytes, and for tokens of which other than two parts are left.
+        Indices of the two tokens; -1 for bytes, and for tokens that are not merged into exactly two.
 
     Notes
     -----
-    Merges as `bpe` does a short run. O(length squared) for each token.
+    Merges like `bpe` merges a short fragment. O(length squared) for each token.
     """
     left[:] = -1
     right[:] = -1
@@ -39,11 +39,11 @@ def recover_splits(pool, starts, pairs, scratch, left, right):
         limit = np.uint32(i - 256)
         for j in range(length):
             scratch[j] = pool[start + np.uint64(j)]
-        last = length - _ONE
+        last = length - ONE
         for j in range(last):
-            place = np.uint64(j)
-            scratch[length + place] = find_rank(pairs, np.uint64(scratch[place]), np.uint64(scratch[place + _ONE]))
-        while last > _ONE:
+            index = np.uint64(j)
+            scratch[length + index] = find_rank(pairs, np.uint64(scratch[index]), np.uint64(scratch[index + ONE]))
+        while last > ONE:
             best = NO_RANK
             at = np.uint64(0)
             for j in range(last):
@@ -55,15 +55,15 @@ def recover_splits(pool, starts, pairs, scratch, left, right):
                 break
             token = np.uint64(best) + _FIRST
             scratch[at] = token
-            for j in range(at + _ONE, last):
-                scratch[np.uint64(j)] = scratch[np.uint64(j) + _ONE]
+            for j in range(at + ONE, last):
+                scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
             for j in range(at, last):
-                scratch[length + np.uint64(j)] = scratch[length + np.uint64(j) + _ONE]
-            last -= _ONE
+                scratch[length + np.uint64(j)] = scratch[length + np.uint64(j) + ONE]
+            last -= ONE
             if at > np.uint64(0):
-                scratch[length + at - _ONE] = find_rank(pairs, np.uint64(scratch[at - _ONE]), token)
+                scratch[length + at - ONE] = find_rank(pairs, np.uint64(scratch[at - ONE]), token)
             if at < last:
-                scratch[length + at] = find_rank(pairs, token, np.uint64(scratch[at + _ONE]))
-        if last == _ONE:
+                scratch[length + at] = find_rank(pairs, token, np.uint64(scratch[at + ONE]))
+        if last == ONE:
             left[i] = scratch[0]
             right[i] = scratch[1]

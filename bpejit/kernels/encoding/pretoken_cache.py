@@ -1,23 +1,24 @@
 """The cache of pre-tokens and their ids.
 
-It is open addressing over slots of four 64-bit words, two slots to a cache line; where a slot is taken the other
-one of the line is tried, then the two of the line behind.
+The cache is an open-addressing hash table. A slot is four 64-bit words, and two slots share a cache line. Probing tries the
+other slot of the same line first, then the two slots of each following line.
 
-    word 0   the key, as in `keys`
-    word 1   the key (0 means the slot is free)
-    word 2   ids 0 and 1, 32 bits each           or, with the top bit set, where the pre-token's record lies in the arena
-    word 3   ids 2 and 3, and in the top two     or, the number of ids
-             bits the number of ids, less 1
+    word 0   first word of the key (see `keys`)
+    word 1   second word of the key; 0 in a free slot
+    word 2   ids 0 and 1, 32 bits each               or, with the top bit set, the number of a record in the arena
+    word 3   ids 2 and 3, and in the top two bits    or, the number of ids
+             the number of ids, less 1
 
-An id has 30 bits. A record holds the bytes of the pre-token, if it has more than 15, and then its ids. The arena is a ring:
-new records overwrite the oldest, and a slot whose record is gone is used again when its pre-token comes again. Word 2 counts
-all bytes ever written to the arena, so it tells whether a record is still there. When the slots are three quarters full they
-are emptied. So encoding for days does not grow, what is frequent comes back at once, and long pre-tokens, most of which
-occur once, do not drive out the short ones.
+An id has 30 bits. A pre-token with more than four ids, or with more than 15 bytes, has a record: its bytes if there are more
+than 15, then its ids. The arena is a ring buffer in which new records overwrite the oldest. The number of a record is the
+total number of bytes written to the arena before it, so comparing it with the current total shows whether the record still
+exists. A slot whose record was overwritten is reused when its pre-token occurs again. When three quarters of the slots are
+used, all are cleared. So memory stays bounded, frequent pre-tokens return at once, and long pre-tokens, most of which occur
+once, do not evict short ones.
 
-Sentences that are single pre-tokens, as in Chinese and Japanese, rarely come twice: of 94,000 in 5 MB of Chinese 87,000 are
-different. Most of them are made of many small parts (see `parts`), which are in the cache, so such a one is encoded anew when
-it comes, and kept only when it comes again. `once` says which have been seen: a bit for some bits of the hash.
+Sentences that are single pre-tokens, as in Chinese and Japanese, rarely occur twice: of 94,000 in 5 MB of Chinese, 87,000 are
+distinct. Most consist of many short fragments (see `boundary_filter`), which are cached themselves. So such a sentence is
+cached only at its second occurrence; `seen_once`, a bit set indexed by some bits of the hash, records the first.
 """
 
 from __future__ import annotations
@@ -27,238 +28,238 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.common.keys import LONG_TAG, equal_bytes, hash_key
+from bpejit.kernels.constants import FOUR, HALF, ONE, THREE, TWO, ZERO
 
-# Fields of `progress`: where encoding goes on, and how full the cache is.
-FIRST, SPAN, N_SPANS, N_OUT, NEEDED, USED, WRITTEN, WIPES, NOTED = range(9)
-PROGRESS_SIZE = 9
+# Fields of `progress`: where encoding resumes, and how full the cache is.
+NEXT_START, NEXT_SPAN, N_SPANS, N_OUT, NEEDED_BYTES, USED_SLOTS, ARENA_WRITTEN, CLEARS, N_SEEN = range(9)
+N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `document_spans`
+PROGRESS_SIZE = 12
 
 SLOT_WORDS = 4
 
-ONCE_WORDS = 1 << 15
-"""Words of `once`. When a million pre-tokens have been noted, half as many as there are bits, all are forgotten."""
+SEEN_WORDS = 1 << 15
+"""Words of `seen_once`. It is cleared when a million pre-tokens, half the number of its bits, are recorded."""
 
-AT_ONCE = 16
-"""Ids of a record that are read whatever their number."""
+IDS_PER_COPY = 16
+"""Number of ids that are copied from a record unconditionally."""
 
-ARENA_SLACK = 4 * AT_ONCE + 16
-"""Bytes of the arena behind the last record that may be read."""
+ARENA_SLACK = 4 * IDS_PER_COPY + 16
+"""Readable bytes required after the last record in the arena."""
 
-RECORD = np.uint64(1 << 63)
-"""The bit of word 2 that says that the ids are in the arena."""
+IN_ARENA = np.uint64(1 << 63)
+"""Bit of word 2 that marks a slot whose ids are in the arena."""
 
 COUNT_SHIFT = np.uint64(62)
-"""Where word 3 has the number of ids, less 1."""
+"""Shift to the number of ids, less 1, in word 3."""
 
-IDS = np.uint64(((1 << 30) - 1) << 32 | (1 << 30) - 1)
-"""The bits of two ids in a word."""
+ID_PAIR_MASK = np.uint64(((1 << 30) - 1) << 32 | (1 << 30) - 1)
+"""Mask of the two ids in a word."""
 
-LENGTH = np.uint64((1 << 56) - 1)
-"""The length of a long key."""
+LENGTH_MASK = np.uint64((1 << 56) - 1)
+"""Mask of the length in a long key."""
 
-_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
-_ONCE_SHIFT = np.uint64(32)  # the slots are chosen by the lower bits
+_SEEN_SHIFT = np.uint64(32)  # the lower bits select the slot
 _WORD_BITS, _WORD_MASK = np.uint64(6), np.uint64(63)
-_LINE = np.uint64(2 * SLOT_WORDS)
-_HALF = np.uint64(32)
+_LINE_WORDS = np.uint64(2 * SLOT_WORDS)
 
 
 @inline
-def place_of(record, size):
-    """Return where in a ring of `size` bytes a record begins; until the ring has been filled that needs no division."""
+def ring_offset(record, size):
+    """Return the offset of a record in a ring of `size` bytes, without a division until the ring has wrapped around."""
     return record if record < size else record % size
 
 
 @inline
-def home_of(slots, low, high):
-    """Return the first word of the slot where a key is looked for first."""
-    hashed = low if high >= LONG_TAG else hash_key(low, high)
-    return (hashed & np.uint64(slots.size // SLOT_WORDS - 1)) * _FOUR
+def find_home_slot(slots, low, high):
+    """Return the home slot of a key, the first that is probed, as the index of its first word."""
+    hashed = low if high >= LONG_TAG else hash_key(low, high)  # the first word of a long key is its hash
+    return (hashed & np.uint64(slots.size // SLOT_WORDS - 1)) * FOUR
 
 
 @inline
-def _next(slots, word, tried):
-    """Return the slot that is tried next: first the other one of the cache line, then those of the line behind."""
-    word ^= _FOUR
-    if tried & _ONE != _ZERO:
-        word = (word + _LINE) & np.uint64(slots.size - 1)
-    return word
+def _next_slot(slots, slot, n_probed):
+    """Return the slot to probe next: the other one of the cache line, then those of the following line."""
+    slot ^= FOUR
+    if n_probed & ONE != ZERO:
+        slot = (slot + _LINE_WORDS) & np.uint64(slots.size - 1)
+    return slot
 
 
 @inline
-def find_slot(memory, low, high, word, text, start):
-    """Look for a key; return the first word of its slot, or of the one where it belongs, and whether the ids are there."""
-    slots = memory.slots
-    arena = memory.arena
-    written = np.uint64(memory.progress[WRITTEN])
+def find_cache_slot(workspace, low, high, slot, text, start):
+    """Look up a key, starting at its home slot; return the slot where it is or belongs, and whether its ids are there."""
+    slots = workspace.slots
+    arena = workspace.arena
+    written = np.uint64(workspace.progress[ARENA_WRITTEN])
     size = np.uint64(arena.size - ARENA_SLACK)
-    tried = _ZERO
+    n_probed = ZERO
     while True:
-        if slots[word + _ONE] == _ZERO:
-            return word, False
-        if slots[word] == low and slots[word + _ONE] == high:
-            if slots[word + _TWO] < RECORD:
-                return word, True
-            record = slots[word + _TWO] ^ RECORD
+        if slots[slot + ONE] == ZERO:
+            return slot, False
+        if slots[slot] == low and slots[slot + ONE] == high:
+            if slots[slot + TWO] < IN_ARENA:
+                return slot, True
+            record = slots[slot + TWO] ^ IN_ARENA
             if record + size < written:
-                return word, False
-            if high < LONG_TAG or equal_bytes(arena, place_of(record, size), text, start, high & LENGTH):
-                return word, True
-        word = _next(slots, word, tried)
-        tried += _ONE
+                return slot, False
+            if high < LONG_TAG or equal_bytes(arena, ring_offset(record, size), text, start, high & LENGTH_MASK):
+                return slot, True
+        slot = _next_slot(slots, slot, n_probed)
+        n_probed += ONE
 
 
 @inline
-def prefetch_records(memory, size):
-    """Ask for the records of the `size` pre-tokens of a batch, whose slots have arrived by now.
+def prefetch_records(workspace, size):
+    """Prefetch the records of the `size` pre-tokens of a batch, whose slots have been prefetched before.
 
-    `memory.batch` has three words for each: the key, and the slot where it is looked for first. If it is in the other one of
-    that line, that takes its place.
+    `workspace.batch` has three words per pre-token: its key and its home slot. If the key is in the other slot of the line,
+    that slot replaces the home slot.
     """
-    slots = memory.slots
-    arena = memory.arena
-    batch = memory.batch
+    slots = workspace.slots
+    arena = workspace.arena
+    batch = workspace.batch
     ring = np.uint64(arena.size - ARENA_SLACK)
-    k = _ZERO
-    while k < size * _THREE:
+    k = ZERO
+    while k < size * THREE:
         low = batch[k]
-        word = batch[k + _TWO]
-        if slots[word] != low and slots[word ^ _FOUR] == low:
-            word ^= _FOUR
-            batch[k + _TWO] = word
-        record = slots[word + _TWO]
-        if record >= RECORD:
-            place = place_of(record ^ RECORD, ring)
-            prefetch(arena, place)
-            prefetch(arena, min(place + np.uint64(64), ring))
-        k += _THREE
+        slot = batch[k + TWO]
+        if slots[slot] != low and slots[slot ^ FOUR] == low:
+            slot ^= FOUR
+            batch[k + TWO] = slot
+        record = slots[slot + TWO]
+        if record >= IN_ARENA:
+            offset = ring_offset(record ^ IN_ARENA, ring)
+            prefetch(arena, offset)
+            prefetch(arena, min(offset + np.uint64(64), ring))
+        k += THREE
 
 
 @inline
-def copy_ids(memory, word, out, n_out):
-    """Write the ids of a slot that was found; return where they end."""
-    slots = memory.slots
-    arena = memory.arena
-    first = slots[word + _TWO]
-    second = slots[word + _THREE]
-    if first < RECORD:
+def copy_ids(workspace, slot, out, n_out):
+    """Write the ids of an occupied slot to `out[n_out:]`; return the new `n_out`."""
+    slots = workspace.slots
+    arena = workspace.arena
+    first = slots[slot + TWO]
+    second = slots[slot + THREE]
+    if first < IN_ARENA:
         store_u64(out, n_out, first)
-        store_u64(out, n_out + _TWO, second & IDS)
-        return n_out + (second >> COUNT_SHIFT) + _ONE
-    place = place_of(first ^ RECORD, np.uint64(arena.size - ARENA_SLACK))
-    if slots[word + _ONE] >= LONG_TAG:
-        place += slots[word + _ONE] & LENGTH
-    # Sixteen at once: where a loop over their number ends is mispredicted for most sentences.
-    for i in range(0, AT_ONCE, 2):
-        store_u64(out, n_out + np.uint64(i), load_u64(arena, place + np.uint64(i) * _FOUR))
-    for i in range(AT_ONCE, second, 2):
-        store_u64(out, n_out + np.uint64(i), load_u64(arena, place + np.uint64(i) * _FOUR))
+        store_u64(out, n_out + TWO, second & ID_PAIR_MASK)
+        return n_out + (second >> COUNT_SHIFT) + ONE
+    offset = ring_offset(first ^ IN_ARENA, np.uint64(arena.size - ARENA_SLACK))
+    if slots[slot + ONE] >= LONG_TAG:
+        offset += slots[slot + ONE] & LENGTH_MASK
+    # Sixteen unconditionally: the exit of a loop over their number is mispredicted for most sentences.
+    for i in range(0, IDS_PER_COPY, 2):
+        store_u64(out, n_out + np.uint64(i), load_u64(arena, offset + np.uint64(i) * FOUR))
+    for i in range(IDS_PER_COPY, second, 2):
+        store_u64(out, n_out + np.uint64(i), load_u64(arena, offset + np.uint64(i) * FOUR))
     return n_out + second
 
 
 @inline
-def is_first_time(memory, hashed):
-    """Whether a long pre-token is seen for the first time, as far as is known; take note of it."""
-    once = memory.once
-    number = hashed >> _ONCE_SHIFT
-    word = (number >> _WORD_BITS) & np.uint64(once.size - 1)
-    bit = _ONE << (number & _WORD_MASK)
-    known = once[word] & bit != _ZERO
+def mark_seen(workspace, hashed):
+    """Record the hash of a long pre-token; return True if it was not recorded before (another may share its bit)."""
+    seen_once = workspace.seen_once
+    bit_index = hashed >> _SEEN_SHIFT
+    word = (bit_index >> _WORD_BITS) & np.uint64(seen_once.size - 1)
+    bit = ONE << (bit_index & _WORD_MASK)
+    known = seen_once[word] & bit != ZERO
     if not known:
-        if memory.progress[NOTED] >= once.size * 32:
-            once[:] = _ZERO
-            memory.progress[NOTED] = 0
-        once[word] |= bit
-        memory.progress[NOTED] += 1
+        if workspace.progress[N_SEEN] >= seen_once.size * 32:
+            seen_once[:] = ZERO
+            workspace.progress[N_SEEN] = 0
+        seen_once[word] |= bit
+        workspace.progress[N_SEEN] += 1
     return not known
 
 
 @kernel
 def move_slots(slots, larger):
-    """Move every slot to a larger table.
+    """Copy every used slot to a larger table.
 
     Parameters
     ----------
     slots : uint64[SLOT_WORDS * slots], in
     larger : uint64[SLOT_WORDS * more slots], out
-        All zero before.
+        All zeros on entry.
 
     Notes
     -----
-    O(slots). What the arena holds stays where it is.
+    O(slots). The arena is unchanged.
     """
     for i in range(0, slots.size, SLOT_WORDS):
         old = np.uint64(i)
         low = slots[old]
-        high = slots[old + _ONE]
-        if high == _ZERO:
+        high = slots[old + ONE]
+        if high == ZERO:
             continue
-        word = home_of(larger, low, high)
-        tried = _ZERO
-        while larger[word + _ONE] != _ZERO:
-            word = _next(larger, word, tried)
-            tried += _ONE
-        larger[word] = low
-        larger[word + _ONE] = high
-        larger[word + _TWO] = slots[old + _TWO]
-        larger[word + _THREE] = slots[old + _THREE]
+        slot = find_home_slot(larger, low, high)
+        n_probed = ZERO
+        while larger[slot + ONE] != ZERO:
+            slot = _next_slot(larger, slot, n_probed)
+            n_probed += ONE
+        larger[slot] = low
+        larger[slot + ONE] = high
+        larger[slot + TWO] = slots[old + TWO]
+        larger[slot + THREE] = slots[old + THREE]
 
 
 @inline
-def _pack(ids, begin, n_ids):
-    """Return words 2 and 3 of a slot with up to four ids."""
+def _pack_ids(ids, begin, n_ids):
+    """Return words 2 and 3 of a slot that holds up to four ids."""
     first = np.uint64(ids[begin])
-    second = (n_ids - _ONE) << COUNT_SHIFT
-    if n_ids > _ONE:
-        first |= np.uint64(ids[begin + _ONE]) << _HALF
-    if n_ids > _TWO:
-        second |= np.uint64(ids[begin + _TWO])
-    if n_ids > _THREE:
-        second |= np.uint64(ids[begin + _THREE]) << _HALF
+    second = (n_ids - ONE) << COUNT_SHIFT
+    if n_ids > ONE:
+        first |= np.uint64(ids[begin + ONE]) << HALF
+    if n_ids > TWO:
+        second |= np.uint64(ids[begin + TWO])
+    if n_ids > THREE:
+        second |= np.uint64(ids[begin + THREE]) << HALF
     return first, second
 
 
 @inline
 def _write_record(arena, progress, text, start, n_bytes, ids, begin, n_ids):
-    """Write a record to the arena, over the oldest; return its number: the bytes written before it."""
+    """Write a record to the arena, overwriting the oldest; return its number."""
     size = np.uint64(arena.size - ARENA_SLACK)
-    # Ids are written in twos.
-    length = n_bytes + ((n_ids + _ONE) & ~_ONE) * _FOUR
-    record = np.uint64(progress[WRITTEN])
-    place = record % size
-    if place + length > size:
-        # A record is not divided: leave the rest of the ring empty.
-        record += size - place
-        place = _ZERO
-    progress[WRITTEN] = np.int64(record + length)
+    # Ids are written in pairs.
+    length = n_bytes + ((n_ids + ONE) & ~ONE) * FOUR
+    record = np.uint64(progress[ARENA_WRITTEN])
+    offset = record % size
+    if offset + length > size:
+        # A record is contiguous: skip the rest of the ring.
+        record += size - offset
+        offset = ZERO
+    progress[ARENA_WRITTEN] = np.int64(record + length)
     for i in range(n_bytes):
-        arena[place + np.uint64(i)] = text[start + np.uint64(i)]
-    place += n_bytes
+        arena[offset + np.uint64(i)] = text[start + np.uint64(i)]
+    offset += n_bytes
     for i in range(0, n_ids, 2):
-        store_u64(arena, place + np.uint64(i) * _FOUR, load_u64(ids, begin + np.uint64(i)))
+        store_u64(arena, offset + np.uint64(i) * FOUR, load_u64(ids, begin + np.uint64(i)))
     return record
 
 
 @inline
-def remember(memory, home, word, low, high, text, start, out, begin, end):
-    """Put the ids `out[begin:end]` of a pre-token into the cache, at the slot `word`; empty full slots first."""
-    slots = memory.slots
-    progress = memory.progress
-    n_bytes = high & LENGTH if high >= LONG_TAG else _ZERO
+def insert_pretoken(workspace, home, slot, low, high, text, start, out, begin, end):
+    """Insert the ids `out[begin:end]` of a pre-token at `slot`, or at `home` if the slots had to be cleared first."""
+    slots = workspace.slots
+    progress = workspace.progress
+    n_bytes = high & LENGTH_MASK if high >= LONG_TAG else ZERO
     n_ids = end - begin
-    in_slot = n_bytes == _ZERO and n_ids <= _FOUR
-    if not in_slot and (n_bytes + n_ids * _FOUR) * _FOUR > np.uint64(memory.arena.size):
-        return  # one record is not worth the place of thousands
-    if progress[USED] * SLOT_WORDS * 4 >= slots.size * 3:
-        slots[:] = _ZERO
-        progress[USED] = 0
-        progress[WIPES] += 1
-        word = home
-    if slots[word + _ONE] == _ZERO:
-        progress[USED] += 1
-    slots[word] = low
-    slots[word + _ONE] = high
+    in_slot = n_bytes == ZERO and n_ids <= FOUR
+    if not in_slot and (n_bytes + n_ids * FOUR) * FOUR > np.uint64(workspace.arena.size):
+        return  # it would evict a quarter of all records
+    if progress[USED_SLOTS] * SLOT_WORDS * 4 >= slots.size * 3:
+        slots[:] = ZERO
+        progress[USED_SLOTS] = 0
+        progress[CLEARS] += 1
+        slot = home
+    if slots[slot + ONE] == ZERO:
+        progress[USED_SLOTS] += 1
+    slots[slot] = low
+    slots[slot + ONE] = high
     if in_slot:
-        slots[word + _TWO], slots[word + _THREE] = _pack(out, begin, n_ids)
+        slots[slot + TWO], slots[slot + THREE] = _pack_ids(out, begin, n_ids)
     else:
-        slots[word + _TWO] = RECORD | _write_record(memory.arena, progress, text, start, n_bytes, out, begin, n_ids)
-        slots[word + _THREE] = n_ids
+        slots[slot + TWO] = IN_ARENA | _write_record(workspace.arena, progress, text, start, n_bytes, out, begin, n_ids)
+        slots[slot + THREE] = n_ids

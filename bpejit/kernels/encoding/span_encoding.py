@@ -1,7 +1,16 @@
-"""Encoding: spans of text to token ids, through a cache of pre-tokens.
+"""Encode spans of text to token ids through the cache of pre-tokens.
 
-Nearly all text repeats: 99 of 100 pre-tokens have been seen before, and then encoding is one look-up (see `cache`). What is
-new is merged (`bpe`), the new ones of a batch together (`together`).
+Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding one is then a single lookup (see
+`pretoken_cache`). Misses are handled as follows:
+
+1. A pre-token that is kept whole is one token.
+2. When a batch of spans has a miss that is ASCII and at most 15 bytes long, all such misses of the batch are merged at once
+   (see `interleaved_merging`).
+3. A pre-token with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
+4. Any other one is merged by itself (see `bpe`).
+
+The ids are inserted into the cache, except for a long pre-token of many short fragments, which is inserted at its second
+occurrence.
 """
 
 from __future__ import annotations
@@ -11,58 +20,72 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import store_u64
 from bpejit.kernels.common.keys import BATCH, SPECIAL_TAG, equal_bytes, hash_bytes, make_keys
-from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SHORT_KEY_BYTES, SPECIAL_FLAG
-from bpejit.kernels.encoding.boundary_filter import encode_parts, find_part
+from bpejit.kernels.constants import (
+    DONE,
+    FOUR,
+    HALF,
+    LOW_HALF,
+    NEED_SCRATCH,
+    NEED_SPACE,
+    ONE,
+    POSITION_MASK,
+    SHORT_KEY_BYTES,
+    THREE,
+    TWO,
+    ZERO,
+)
+from bpejit.kernels.encoding.boundary_filter import encode_fragments, find_fragment_end
 from bpejit.kernels.encoding.bpe import encode_pretoken
-from bpejit.kernels.encoding.interleaved_merging import TOGETHER_WORDS, encode_together, is_new
+from bpejit.kernels.encoding.interleaved_merging import INTERLEAVED_SCRATCH_WORDS, encode_interleaved, is_short_miss
 from bpejit.kernels.encoding.pretoken_cache import (
-    AT_ONCE,
     COUNT_SHIFT,
-    FIRST,
-    IDS,
+    ID_PAIR_MASK,
+    IDS_PER_COPY,
+    IN_ARENA,
     N_OUT,
     N_SPANS,
-    NEEDED,
-    RECORD,
+    NEEDED_BYTES,
+    NEXT_SPAN,
+    NEXT_START,
     SLOT_WORDS,
-    SPAN,
     copy_ids,
-    find_slot,
-    is_first_time,
+    find_cache_slot,
+    insert_pretoken,
+    mark_seen,
     prefetch_records,
-    remember,
 )
-from bpejit.kernels.encoding.windowed_merging import NO_ROOM, WINDOW
+from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
-OUT_SLACK = AT_ONCE
-"""Room for ids beyond the last one."""
+OUT_SLACK = IDS_PER_COPY
+"""Writable ids required after the last one."""
 
 MAX_ID = (1 << 30) - 2
-"""Largest id of a token: it has 30 bits in a slot, and one number is kept for NO_ID."""
+"""Largest token id: ids have 30 bits in a slot, and one value is reserved for NO_ID."""
 
 NO_ID = np.uint32(MAX_ID + 1)
-"""Stands for what has no id: written for a byte that the vocabulary lacks."""
+"""Placeholder id, written for a byte that is not in the vocabulary."""
 
 WHOLE_WORDS = 3
-"""Words of a slot of `EncoderTables.whole`."""
+"""Words per slot of `EncoderTables.whole_tokens`."""
 
-_MANY_PARTS = np.uint64(8)
-"""A long pre-token whose parts have fewer bytes than that on average is kept only when it comes again: it is a sentence."""
+RECENT_SPANS = 512
+"""Size of `WorkspaceArrays.recent_stops`, a power of two."""
 
-_FEW_LONG = np.uint64(8)
-"""If less than one in so many pre-tokens is long, records are too rare to be asked for."""
+_SENTENCE_FRAGMENT_BYTES = np.uint64(8)
+"""A long pre-token whose fragments have at most this many bytes on average is taken for a sentence, which rarely recurs."""
 
-_POSITION = np.uint64(SPECIAL_FLAG - 1)
-_ZERO, _ONE, _TWO, _THREE, _FOUR = (np.uint64(number) for number in range(5))
+_LONG_RATIO = np.uint64(8)
+"""Records are prefetched if more than one in this many pre-tokens of a batch is long."""
+
+_POSITION = np.uint64(POSITION_MASK)
+_RECENT = np.uint64(RECENT_SPANS - 1)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
-_HALF = np.uint64(32)
-_HALF_MASK = np.uint64(0xFFFF_FFFF)
 _WINDOW = np.uint64(WINDOW)
 
 
 @kernel
 def hash_strings(pool, starts, hashes):
-    """Hash byte strings as `find_special` does.
+    """Compute the hashes by which special and whole tokens are looked up.
 
     Parameters
     ----------
@@ -78,77 +101,78 @@ def hash_strings(pool, starts, hashes):
 
 @inline
 def _find_special(specials, text, start, length):
-    """Return the id of the special token that a span is.
+    """Return the id of the special token in a span, which must be one.
 
-    `specials` is a hash table of hashes and ids; the hashes differ, and the span is certain to be one of them.
+    `specials` is a hash table of distinct hashes and ids.
     """
     hashed = hash_bytes(text, start, length)
     mask = np.uint64(specials.size - 1)
-    word = (hashed << _ONE) & mask
-    while specials[word] != hashed or specials[word + _ONE] == _ZERO:
-        word = (word + _TWO) & mask
-    return specials[word + _ONE] - _ONE
+    word = (hashed << ONE) & mask
+    while specials[word] != hashed or specials[word + ONE] == ZERO:
+        word = (word + TWO) & mask
+    return specials[word + ONE] - ONE
 
 
 @inline
-def _find_whole(tables, text, start, length):
-    """Return the id of the token that a pre-token is as a whole though its merges give others, or NO_ID."""
-    whole = tables.whole
+def _find_whole_token(tables, text, start, length):
+    """Return the id of a pre-token that is kept whole although its merges produce other tokens, or NO_ID."""
+    whole = tables.whole_tokens
     if whole.size == 0:
         return NO_ID
     hashed = hash_bytes(text, start, length)
     slot = hashed & np.uint64(whole.size // WHOLE_WORDS - 1)
     while True:
         word = slot * np.uint64(WHOLE_WORDS)
-        place = whole[word + _ONE]
-        if place == _ZERO:
+        position = whole[word + ONE]
+        if position == ZERO:
             return NO_ID
         if (
             whole[word] == hashed
-            and place & _HALF_MASK == length
-            and equal_bytes(tables.whole_pool, place >> _HALF, text, start, length)
+            and position & LOW_HALF == length
+            and equal_bytes(tables.whole_token_pool, position >> HALF, text, start, length)
         ):
-            return np.uint32(whole[word + _TWO])
-        slot = (slot + _ONE) & np.uint64(whole.size // WHOLE_WORDS - 1)
+            return np.uint32(whole[word + TWO])
+        slot = (slot + ONE) & np.uint64(whole.size // WHOLE_WORDS - 1)
 
 
 @inline
-def _encode_slowly(text, start, length, low, high, home, tables, memory, out, n_out):
-    """Encode a span that the first slot does not answer; return where the ids end, or NO_ROOM."""
+def _encode_uncommon(text, start, length, low, high, home, tables, workspace, out, n_out):
+    """Encode a span whose ids are not in its home slot; return the new `n_out`, or SCRATCH_TOO_SMALL."""
     if high == SPECIAL_TAG:
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
-        return n_out + _ONE
-    slots = memory.slots
-    word, found = find_slot(memory, low, high, home, text, start)
+        return n_out + ONE
+    slots = workspace.slots
+    slot, found = find_cache_slot(workspace, low, high, home, text, start)
     if not found:
-        whole = _find_whole(tables, text, start, length)
+        whole = _find_whole_token(tables, text, start, length)
         if whole != NO_ID:
             out[n_out] = whole
-            end = n_out + _ONE
-        elif find_part(text, start, start + length, tables.joints) < start + length:
-            end, n_parts = encode_parts(text, start, start + length, tables, memory, out, n_out)
-            if length > _SHORT and n_parts * _MANY_PARTS >= length and is_first_time(memory, low):
+            end = n_out + ONE
+        elif find_fragment_end(text, start, start + length, tables.inner_pairs) < start + length:
+            end, n_fragments = encode_fragments(text, start, start + length, tables, workspace, out, n_out)
+            is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
+            if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
                 return end
-            # The parts may have taken its slot.
-            word, found = find_slot(memory, low, high, home, text, start)
+            # The slot may have been taken by a fragment.
+            slot, found = find_cache_slot(workspace, low, high, home, text, start)
         else:
-            end = encode_pretoken(text, start, length, tables, memory.scratch, out, n_out, _WINDOW)
-        if end != NO_ROOM and not found:
-            remember(memory, home, word, low, high, text, start, out, n_out, end)
+            end = encode_pretoken(text, start, length, tables, workspace.scratch, out, n_out, _WINDOW)
+        if end != SCRATCH_TOO_SMALL and not found:
+            insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
         return end
-    if word != home and n_out & _THREE == _ZERO and slots[(word ^ _FOUR) + _ONE] != _ZERO:
-        # What is used often is used again: in its first slot the fast path finds it. One time in four does for that, and spares
-        # two sentences that are equally rare from changing places each time. What lay there is found from its own first slot
-        # on, since all slots between are in use, and both of this line.
+    if slot != home and n_out & THREE == ZERO and slots[(slot ^ FOUR) + ONE] != ZERO:
+        # Swap the entry into its home slot, where the fast path finds it. Doing so one time in four is enough, and keeps two
+        # equally rare sentences from swapping each time. The displaced entry is still found: all slots between its home slot
+        # and its new one are used, and so are both of this line.
         for i in range(SLOT_WORDS):
-            here, there = home + np.uint64(i), word + np.uint64(i)
-            slots[here], slots[there] = slots[there], slots[here]
-        word = home
-    return copy_ids(memory, word, out, n_out)
+            a, b = home + np.uint64(i), slot + np.uint64(i)
+            slots[a], slots[b] = slots[b], slots[a]
+        slot = home
+    return copy_ids(workspace, slot, out, n_out)
 
 
 @kernel
-def encode_spans(text, ends, tables, memory, out):
+def encode_spans(text, ends, tables, workspace, out):
     """Encode the spans of a text.
 
     Parameters
@@ -158,73 +182,76 @@ def encode_spans(text, ends, tables, memory, out):
     ends : uint32[:], in
         Ends of the spans, with the special flag.
     tables : EncoderTables, in
-    memory : EncoderMemory, in-out
-        `memory.progress` says where to go on: spans SPAN to N_SPANS are encoded, the first of them begins at FIRST, and ids
-        are written from `out[N_OUT]` on. These fields are brought up to date.
+    workspace : WorkspaceArrays, in-out
+        `workspace.progress` holds the position: spans NEXT_SPAN to N_SPANS are encoded, the first of them starts at
+        NEXT_START, and ids are written from `out[N_OUT]`. These fields are updated. `workspace.recent_stops` receives the end
+        of the ids of each span.
     out : uint32[:], out
 
     Returns
     -------
     int
-        DONE; NEED_SPACE if `out` has less room than the next span has bytes, plus OUT_SLACK; NEED_SCRATCH if the scratch
-        space is too small for the next span, of NEEDED bytes. Both go on at that span when called again.
+        DONE; NEED_SPACE if `out` has less space than the length of the next span plus OUT_SLACK; NEED_SCRATCH if the scratch
+        space is too small for the next span, of NEEDED_BYTES bytes. The next call resumes at that span.
 
     Notes
     -----
-    One probe per span, and a merge for each pre-token that is not in the cache. Spans are not checked.
+    One probe per span, plus merging for each miss. The spans are not checked.
     """
-    progress = memory.progress
-    slots = memory.slots
-    batch = memory.batch
+    progress = workspace.progress
+    slots = workspace.slots
+    batch = workspace.batch
+    recent_stops = workspace.recent_stops
     n_out = np.uint64(progress[N_OUT])
-    start = np.uint64(progress[FIRST])
-    span = np.uint64(progress[SPAN])
+    start = np.uint64(progress[NEXT_START])
+    span = np.uint64(progress[NEXT_SPAN])
     n_spans = np.uint64(progress[N_SPANS])
-    together = tables.whole.size == 0 and memory.scratch.size >= TOGETHER_WORDS
+    can_interleave = tables.whole_tokens.size == 0 and workspace.scratch.size >= INTERLEAVED_SCRATCH_WORDS
     status = DONE
     while span < n_spans and status == DONE:
         size = min(np.uint64(BATCH), n_spans - span)
-        room = np.uint64(out.size) - n_out
-        while size > _ZERO and (np.uint64(ends[span + size - _ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > room:
-            size >>= _ONE
-        if size == _ZERO:
+        space = np.uint64(out.size) - n_out
+        while size > ZERO and (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > space:
+            size >>= ONE
+        if size == ZERO:
             status = NEED_SPACE
         n_long = make_keys(text, start, ends, span, size, slots, batch)
-        if n_long * _FEW_LONG > size:
-            prefetch_records(memory, size)
-        k = _ZERO
-        waiting = together
+        if n_long * _LONG_RATIO > size:
+            prefetch_records(workspace, size)
+        k = ZERO
+        may_interleave = can_interleave
         last = span + size
-        begun = span
+        first_span = span
         while span < last:
             low = batch[k]
-            high = batch[k + _ONE]
-            word = batch[k + _TWO]
-            first = slots[word + _TWO]
-            second = slots[word + _THREE]
-            if (slots[word] ^ low) | (slots[word + _ONE] ^ high) | (first & RECORD) == _ZERO:
-                # All four at once: the number of ids is not worth a branch that is often mispredicted.
+            high = batch[k + ONE]
+            slot = batch[k + TWO]
+            first = slots[slot + TWO]
+            second = slots[slot + THREE]
+            if (slots[slot] ^ low) | (slots[slot + ONE] ^ high) | (first & IN_ARENA) == ZERO:
+                # All four unconditionally: a branch on the number of ids would often be mispredicted.
                 store_u64(out, n_out, first)
-                store_u64(out, n_out + _TWO, second & IDS)
-                n_out += (second >> COUNT_SHIFT) + _ONE
+                store_u64(out, n_out + TWO, second & ID_PAIR_MASK)
+                n_out += (second >> COUNT_SHIFT) + ONE
             else:
-                if span > begun:
-                    start = np.uint64(ends[span - _ONE]) & _POSITION
+                if span > first_span:
+                    start = np.uint64(ends[span - ONE]) & _POSITION
                 length = (np.uint64(ends[span]) & _POSITION) - start
-                if waiting and is_new(low, high, word, text, start, memory):
-                    encode_together(text, ends, span, last, k, tables, memory)
-                    waiting = False
-                end = _encode_slowly(text, start, length, low, high, word, tables, memory, out, n_out)
-                if end == NO_ROOM:
-                    progress[NEEDED] = np.int64(length)
+                if may_interleave and is_short_miss(low, high, slot, text, start, workspace):
+                    encode_interleaved(text, ends, span, last, k, tables, workspace)
+                    may_interleave = False
+                end = _encode_uncommon(text, start, length, low, high, slot, tables, workspace, out, n_out)
+                if end == SCRATCH_TOO_SMALL:
+                    progress[NEEDED_BYTES] = np.int64(length)
                     status = NEED_SCRATCH
                     break
                 n_out = end
-            k += _THREE
-            span += _ONE
-        if span > begun:
-            start = np.uint64(ends[span - _ONE]) & _POSITION
-    progress[FIRST] = np.int64(start)
-    progress[SPAN] = np.int64(span)
+            recent_stops[span & _RECENT] = n_out
+            k += THREE
+            span += ONE
+        if span > first_span:
+            start = np.uint64(ends[span - ONE]) & _POSITION
+    progress[NEXT_START] = np.int64(start)
+    progress[NEXT_SPAN] = np.int64(span)
     progress[N_OUT] = np.int64(n_out)
     return status

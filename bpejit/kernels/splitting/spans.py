@@ -1,8 +1,8 @@
-"""Splitting: run a compiled split pattern over bytes, and write where each pre-token ends.
+"""Split bytes with a compiled split pattern: find the end of each pre-token.
 
-`split_spans` takes the text as it comes, in pieces of any size; all it must remember lies in `state`. A text is divided at
-special tokens first (`special_tokens`); the ordinary text between them runs through an automaton (`automata`), each piece
-as a text of its own.
+`split_spans` processes a text that arrives in pieces of any size; its memory is `state`. The text is divided at special tokens
+first (`special_token_scan`). The ordinary text between them runs through an automaton (`automaton_runner`), like separate
+texts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from bpejit.jit.dispatch import kernel
 from bpejit.kernels.common.characters import read_character
 from bpejit.kernels.constants import IS_RESTART, LONGEST_SPECIAL, SPECIAL_FLAG, STRIDE
-from bpejit.kernels.splitting.automata import (
+from bpejit.kernels.splitting.automaton_runner import (
     NEED_CALL,
     ORDINARY_STOP,
     PENDING,
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 STATE_SIZE = 11
-"""Fields of the state: see `automata`, and `special_tokens` for those of the search."""
+"""Number of fields of the state: see `automaton_runner`, and `special_token_scan` for the search of special tokens."""
 
 MIN_ENDS = 16
-"""Least size of `ends`."""
+"""Minimum size of `ends`."""
 
 _SCAN_BYTES = 1 << 15
-"""How far ahead special tokens are looked for, so that the text is still in the cache when it is split."""
+"""Number of bytes searched ahead for special tokens; the text is then still in the cache when it is split."""
 
 _FLAG = np.uint32(SPECIAL_FLAG)
 _POSITION_MASK = np.uint32(SPECIAL_FLAG - 1)
@@ -65,14 +65,14 @@ def split_spans(text, stop, final, automaton, state, ends):
     stop : int
         The text known so far is `text[:stop]`.
     final : bool
-        Whether the text ends at `stop`. If not, what more text might change is left for a later call.
-    automaton : arrays.SplitAutomaton, in
+        True if the text ends at `stop`. Otherwise, ends that depend on further text are left for a later call.
+    automaton : SplitAutomaton, in
     state : int64[STATE_SIZE], in-out
-        All zero at the start of a text; the fields are described in `automata` and `special_tokens`. The work goes on from
-        POSITION.
+        All zero at the start of a text; the fields are described in `automaton_runner` and `special_token_scan`. Splitting
+        continues at POSITION.
     ends : uint32[:], out
-        At least MIN_ENDS entries. Each span begins where the one before ended. An end has the special flag if its span is a
-        special token. Entries behind those that count are overwritten.
+        At least MIN_ENDS entries. Each span starts at the end of the previous one. An end has the special flag if its span is a
+        special token. Entries after the returned number are overwritten.
 
     Returns
     -------
@@ -82,8 +82,8 @@ def split_spans(text, stop, final, automaton, state, ends):
     Notes
     -----
     Linear in the text for a transducer; the restart loop may read a character again once per match. A special token that
-    more text might complete, or make longer, waits. After a final call all of the text is written, and the state stands at
-    the start of a new text at `stop`. Neither `state` nor `stop` is checked.
+    further text might complete or extend is left for a later call. After a final call all ends are written, and the state is
+    that of the start of a new text at `stop`. Neither `state` nor `stop` is checked.
     """
     n = 0
     state[NEED_CALL] = 0
@@ -98,8 +98,7 @@ def split_spans(text, stop, final, automaton, state, ends):
             undecided = after == 0 and known < scan_end
         is_special = state[SPECIAL_STOP] != 0
         last = is_special or (final and known == stop)
-        # Up to where a character is looked at: one that is cut off by `known` is not taken for complete, unless it could not
-        # go on there in any case.
+        # Characters are read up to `bound`. One that `known` cuts off is incomplete, unless a new character starts at `known`.
         bound = known
         if not last and known < stop and text[known] & 0xC0 != 0x80:
             bound = stop
@@ -125,7 +124,7 @@ def split_spans(text, stop, final, automaton, state, ends):
 
 @kernel
 def shift_state(state, by):
-    """Tell the state that the caller moved the unfinished end of its buffer: all positions fall by `by`.
+    """Subtract `by` from all positions in the state, after the caller has moved the unfinished text to the start of its buffer.
 
     Parameters
     ----------
@@ -139,39 +138,40 @@ def shift_state(state, by):
 
 @kernel
 def find_cut(text, lo, hi, stop, automaton, reach, hidden):
-    """Find a place where a text may be cut, with the same pre-tokens before and after as in the whole.
+    """Find a position where a text may be cut, such that both parts have the same pre-tokens as the whole text.
 
     Parameters
     ----------
     text : uint8[:], in
-        The text, or a part that begins where a text begins, at a safe cut, or at least LONGEST_SPECIAL + 4 bytes before `lo`.
+        The text, or a part that starts at the start of a text, at a safe cut, or at least LONGEST_SPECIAL + 4 bytes before
+        `lo`.
     lo, hi : int
-        The cut is looked for in `lo:hi + 1`.
+        The cut is searched in `lo:hi + 1`.
     stop : int
-        The text known is `text[:stop]`.
-    automaton : arrays.SplitAutomaton, in
+        The text known so far is `text[:stop]`.
+    automaton : SplitAutomaton, in
     reach : int64[:], in
-        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; nothing if there are no special
+        From `reach_specials`, from LONGEST_SPECIAL + 4 bytes before `lo` (or from 0) to `hi`; empty if there are no special
         tokens.
     hidden : int
-        What that returned, or `stop`.
+        The value that `reach_specials` returned, or `stop`.
 
     Returns
     -------
     int
-        The first such place whose safety can be proven, or -1. The text before it is finished by reading the character
-        after it, not by the end of the text.
+        The first position that is proven to be safe, or -1. The text before the cut ends by reading the character after it, not
+        by reaching the end of the text.
 
     Notes
     -----
-    O(hi - lo). A place is safe if a safe pair of characters (`bpejit.splitting.automaton.safe_pairs`) stands around it, and no
-    special token, nor what more text might make one, begins before or at it and ends behind it.
+    O(hi - lo). A position is safe if it is between a safe pair of characters (`bpejit.splitting.dfa.safe_pairs_of_dfa`), and no
+    special token, or prefix of one that further text might complete, starts before or at the position and ends after it.
     """
     longest = automaton.settings[LONGEST_SPECIAL]
     stride = automaton.settings[STRIDE]
     first = max(0, lo - longest - 4)
     position = first
-    # No character has more than three continuation bytes, so behind three of them one begins in any case.
+    # A character has at most three continuation bytes, so a new one starts after three of them in any case.
     aligned = min(position + 3, stop)
     while position < aligned and text[position] & 0xC0 == 0x80:
         position += 1

@@ -1,10 +1,10 @@
-"""Special tokens in raw bytes: leftmost first, and the longest of those that begin at one place.
+"""Find special tokens in bytes: leftmost first, and the longest of those at one position.
 
-An automaton in flat arrays (see `special_trie`) finds them in time linear in the text, whatever their number and length.
-Where all begin with the same byte, as they usually do, ordinary text is passed over in blocks; it helps further if they share
-the second byte: `<` is common in code, `<|` is not.
+An automaton in flat arrays (see `special_token_trie`) finds them in time linear in the text, for any number and length of
+tokens. If all tokens start with the same byte, as they usually do, ordinary text is skipped in blocks. A shared second byte
+helps further: `<` is common in code, `<|` is not.
 
-The functions here take the arrays of an automaton as the fields of a record, which is a `SplitAutomaton` or a `SpecialTrie`.
+The functions take the arrays of the automaton as fields of a record, which is a `SplitAutomaton` or a `SpecialTrie`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from bpejit.kernels.splitting.special_token_trie import (
     find_entry,
 )
 
-# Fields of the state of `split_spans` that belong to the search; the others are in `automata`.
+# Fields of the state of `split_spans` for the search of special tokens; the others are in `automaton_runner`.
 SEARCH_NODE = 8
-"""The node that the search stands at, plus 1; 0 is the root."""
+"""The current node of the search plus 1; 0 is the root."""
 SEARCH_POSITION = 9
 """The next byte that the search reads."""
 SEARCH_FOUND = 10
-"""Special tokens that the fall of this node has yielded so far."""
+"""Number of special tokens that the fall of this node has yielded so far."""
 
 _BLOCK = 64
 _LOW_BITS = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
@@ -45,21 +45,21 @@ _ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 @inline
 def _none_begins(text, position, n_bytes, needles):
-    """Whether special tokens begin otherwise than the text at each of `n_bytes` places (a multiple of 8)."""
+    """Return True if no special token starts at any of `n_bytes` positions (a multiple of 8)."""
     clean = _ALL_BITS
     for i in range(0, n_bytes, 8):
         word = load_u64(text, position + i) ^ needles[0] | (load_u64(text, position + i + 1) ^ needles[1]) & needles[2]
-        # A byte of `word` that is 0 is the only one whose high bit stays 0.
+        # The high bit of a byte stays 0 only if the byte of `word` is 0.
         clean &= ((word & _LOW_BITS) + _LOW_BITS) | word | _LOW_BITS
     return clean == _ALL_BITS
 
 
 @inline
 def _next_begin(text, start, end, stop, automaton):
-    """Return the first place in `start:end` whose byte begins a special token, or else a place that is not below `end`."""
+    """Return the first position in `start:end` whose byte starts a special token, or a position of at least `end`."""
     needles = automaton.needles
     roots = automaton.trie_roots
-    # The second byte of the last place must be text as well.
+    # The byte after the last position must be text as well.
     blocks_end = min(end, stop - 1)
     position = start
     while position < end:
@@ -71,7 +71,7 @@ def _next_begin(text, start, end, stop, automaton):
                 position += 8
             checked_end = min(position + 8, end)
         while position < checked_end:
-            # A signed index would cost a test for each byte.
+            # A signed index would cost a check for each byte.
             if roots[text[np.uint64(position)]] >= 0:
                 return position
             position += 1
@@ -80,13 +80,13 @@ def _next_begin(text, start, end, stop, automaton):
 
 @inline
 def next_special(text, end, stop, final, automaton, state):
-    """Look for the next special token, and bring the search in `state` up to date.
+    """Find the next special token, and update the search in `state`.
 
     Returns
     -------
     begin, after : int
-        The token found. With `after` 0 none begins before `begin`: that is `end`, or a place before it where one may begin
-        that more text is needed to decide.
+        Start and end of the token. If `after` is 0, no token starts before `begin`, which is `end` or an earlier position where
+        further text is needed to decide whether one starts.
     """
     nodes = automaton.trie_nodes
     found = automaton.trie_found
@@ -137,7 +137,7 @@ def next_special(text, end, stop, final, automaton, state):
 
 @kernel
 def find_specials(text, stop, final, trie, state, spans):
-    """Write where the next special tokens of a text lie: leftmost first, and the longest at one place.
+    """Write the spans of the next special tokens: leftmost first, and the longest of those at one position.
 
     Parameters
     ----------
@@ -146,21 +146,21 @@ def find_specials(text, stop, final, trie, state, spans):
     stop : int
         The text known so far is `text[:stop]`.
     final : bool
-        Whether the text ends there. If not, what more text might change is left for a later call.
+        True if the text ends there. Otherwise, tokens that depend on further text are left for a later call.
     trie : SpecialTrie, in
     state : int64[STATE_SIZE], in-out
-        Of `split_spans`; all zero at the start of a text. Only the fields of the search are used.
+        The state of `split_spans`; all zero at the start of a text. Only the fields of the search are used.
     spans : int64[2 * n], out
-        Begin and end of each.
+        Start and end of each token.
 
     Returns
     -------
     int
-        How many were found. If that is n, call again with the same text.
+        Number of tokens found. If this is n, call again with the same text.
 
     Notes
     -----
-    O(stop) for a whole text, in calls of any number.
+    O(stop) for a whole text, for any number of calls.
     """
     n = 0
     while 2 * n < spans.size:
@@ -175,28 +175,28 @@ def find_specials(text, stop, final, trie, state, spans):
 
 @kernel
 def reach_specials(text, first, last, stop, trie, reach):
-    """Say how far the special tokens reach that begin in `first:last`, including those that overlap others.
+    """Write the ends of the special tokens that start in `first:last`, including tokens that overlap others.
 
     Parameters
     ----------
     text : uint8[:], in
         Readable 16 bytes past `stop`.
     first, last, stop : int
-        `last` is at most `stop`, which is where the text known so far ends.
+        The text known so far is `text[:stop]`; `last` is at most `stop`.
     trie : SpecialTrie, in
         Not empty.
     reach : int64[last - first], in-out
-        All 0 before. Of the special tokens that end at one place the longest is noted: where it ends, at the place where it
-        begins. Of several of these that begin at one place the longest stays.
+        All 0 before the call. Of the special tokens that end at one position only the longest counts. Its end is stored at the
+        index of its start; of several with the same start, the last end is stored.
 
     Returns
     -------
     int
-        The first place where a special token may begin that more text is needed to decide; `stop` if there is none.
+        The first position where further text is needed to decide whether a special token starts; `stop` if there is none.
 
     Notes
     -----
-    O(last - first), and what special tokens that begin there reach beyond.
+    O(last - first + length of the longest token).
     """
     nodes = trie.trie_nodes
     node = np.int64(ROOT)

@@ -1,18 +1,18 @@
-"""The automaton that finds special tokens: a trie of their bytes, with what is known when a path through it ends.
+"""Build the automaton that finds special tokens: a trie of their bytes with failure links.
 
-A search reads a text once, and follows the trie as long as it has a child for the next byte. Where it has none, two facts
-about a node answer what an ordinary trie would read the text again for:
+A search reads the text once. It follows the trie while the current node has a child for the next byte. Otherwise, two kinds of
+links avoid reading the text again:
 
-- Its *fall*: when a search leaves the trie here, the special tokens that lie in what was read, leftmost first and the
-  longest of those that begin at one place, are certain up to some point, and the rest is the path to a node closer to the
-  root. This is Aho and Corasick's automaton with the failure links of maximal matching, as in LinMaxMatch (Song et al.,
-  "Fast WordPiece Tokenization", 2021).
-- Its *suffix*: the longest proper suffix that is a path as well, whatever special tokens overlap it. That is the failure
-  link of Aho and Corasick; places where a text may be cut are found with it.
+- The *fall* of a node. When the search leaves the trie at the node, some special tokens in the text read so far are final
+  (leftmost first, and the longest of those at one position), and the remaining text is the path to a node closer to the root.
+  This is the automaton of Aho and Corasick with the failure links of maximal matching, as in LinMaxMatch (Song et al., "Fast
+  WordPiece Tokenization", 2021).
+- The *suffix* of a node: the node of its longest proper suffix that is a path, regardless of overlaps. This is the failure link
+  of Aho and Corasick. It is used to find safe cuts.
 
-The nodes are in order of depth, so that the children of a node are neighbours, in order of their bytes. The special tokens
-that a fall yields are a list in which each knows the one before; a node's list goes on where that of its parent ends, so
-that all lists together are no longer than the tokens.
+The nodes are sorted by depth, and the children of a node are adjacent, sorted by byte. The special tokens that a fall yields
+are a linked list from the last to the first. The list of a node extends the list of its parent, so that all lists together have
+no more entries than the tokens have bytes.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 
 ROOT = -1
-"""Stands for the node above those of the first bytes, which has no number."""
+"""The root, which is not stored as a node."""
 
 NODE_WORDS = 6
 """Words of a node in `trie_nodes`."""
 
 # Fields of a node.
 CHILDREN, DEPTH, FALL, LAST_FOUND, SUFFIX, MATCH = range(NODE_WORDS)
-"""The first child (the last is before the first of the next node); its bytes up to here; where it falls to, and the last of
-the special tokens that this yields (-1: none); its suffix; the length of the longest special token that ends here.
+"""The first child (the last child is before the first child of the next node); the length of the path; the node after a fall,
+and the last entry of the special tokens that it yields (-1: none); the suffix; the length of the longest special token that
+ends at the node.
 """
 
 FOUND_WORDS = 5
 """Words of an entry of `trie_found`."""
 
-# Fields of an entry: where the special token begins and ends, from the beginning of the path; the entry before it, and one
-# further back, so that any of n is reached in log n steps; how many there are before it.
+# Fields of an entry: start and end of the special token, relative to the start of the path; the previous entry; an entry
+# further back, with which any of n entries is reached in log n steps; the number of entries before it.
 FOUND_BEGIN, FOUND_END, PREVIOUS, JUMP, NUMBER = range(FOUND_WORDS)
 
 
 @inline
 def find_child(roots, nodes, labels, node, byte):
-    """Return the child of a node (or of ROOT) for a byte, or ROOT if it has none."""
+    """Return the child of a node (or of ROOT) for a byte, or ROOT if there is none."""
     if node < 0:
         return np.int64(roots[byte])
     child = np.int64(nodes[node * NODE_WORDS + CHILDREN])
@@ -66,16 +67,16 @@ def build_trie(pool, starts, active, above, roots, nodes, labels, parents):
     Parameters
     ----------
     pool : uint8[:], in
-        The tokens end to end, in ascending order; none is empty, and none is there twice.
+        The concatenated tokens, distinct, not empty, and in ascending order.
     starts : int64[n + 1], in
     active, above : int32[n], scratch
     roots : int32[256], out
-        Node of each first byte, or ROOT.
+        The node of each first byte, or ROOT.
     nodes : int32[NODE_WORDS * (nodes + 1)], out
-        CHILDREN and DEPTH of each; MATCH where a token ends, otherwise 0. Room for as many nodes as there are bytes is
-        enough.
+        CHILDREN and DEPTH of each node; MATCH if a token ends there, otherwise 0. The capacity of one node per byte of the
+        tokens is enough.
     labels : uint8[nodes], out
-        The byte that leads to a node.
+        The byte that leads to the node.
     parents : int32[nodes], out
 
     Returns
@@ -85,7 +86,7 @@ def build_trie(pool, starts, active, above, roots, nodes, labels, parents):
 
     Notes
     -----
-    O(bytes): at each depth only the tokens that are that long are looked at.
+    O(bytes): at each depth only tokens of at least this length are visited.
     """
     roots[:] = ROOT
     for i in range(active.size):
@@ -150,7 +151,7 @@ def _append(found, n, begin, end, previous):
 
 @inline
 def find_entry(found, last, number):
-    """Return the entry of some number in the list that ends with `last`."""
+    """Return the entry with index `number` in the list that ends with `last`."""
     entry = np.int64(last)
     while found[entry * FOUND_WORDS + NUMBER] > number:
         jump = np.int64(found[entry * FOUND_WORDS + JUMP])
@@ -163,7 +164,7 @@ def find_entry(found, last, number):
 
 @inline
 def _follow_suffixes(roots, nodes, labels, node, byte):
-    """Return the node of the longest suffix that goes on with a byte, of a node, itself included."""
+    """Return the child for a byte of the longest suffix of a node, including itself, that has one; ROOT if none has."""
     while True:
         child = find_child(roots, nodes, labels, node, byte)
         if child != ROOT or node == ROOT:
@@ -173,7 +174,7 @@ def _follow_suffixes(roots, nodes, labels, node, byte):
 
 @kernel
 def link_trie(roots, labels, parents, nodes, found):
-    """Work out where each node falls to, what that yields, its suffix and the longest token that ends there.
+    """Write FALL, LAST_FOUND, SUFFIX and MATCH of each node, and the lists of special tokens.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def link_trie(roots, labels, parents, nodes, found):
         From `build_trie`.
     nodes : int32[NODE_WORDS * (nodes + 1)], in-out
     found : int32[:], out
-        FOUND_WORDS for each entry. Room for as many entries as the tokens have bytes is enough.
+        FOUND_WORDS for each entry. The capacity of one entry per byte of the tokens is enough.
 
     Returns
     -------
@@ -190,7 +191,7 @@ def link_trie(roots, labels, parents, nodes, found):
 
     Notes
     -----
-    O(bytes of all tokens): along the path of a token each link only moves towards its end.
+    O(bytes of all tokens): along the path of a token, the start of each link only moves forward.
     """
     n = 0
     for node in range(labels.size):
@@ -211,12 +212,13 @@ def link_trie(roots, labels, parents, nodes, found):
         else:
             nodes[at + MATCH] = nodes[suffix * NODE_WORDS + MATCH] if suffix != ROOT else 0
         if above != ROOT and not is_token:
-            # As if the search had left the trie at the node above, and went on from there with the byte.
+            # The search would have left the trie at the parent, and continued with the byte from there.
             last = np.int64(nodes[above * NODE_WORDS + LAST_FOUND])
             other = np.int64(nodes[above * NODE_WORDS + FALL])
             fall = find_child(roots, nodes, labels, other, byte)
             while fall == ROOT and other != ROOT:
-                # What `other` yields when it falls comes next. Its list is known from its end, so it is written backwards.
+                # The tokens that the fall of `other` yields are next. Its list is linked from the end, so it is copied
+                # backwards.
                 source = np.int64(nodes[other * NODE_WORDS + LAST_FOUND])
                 shift = depth - 1 - nodes[other * NODE_WORDS + DEPTH]
                 if source >= 0:

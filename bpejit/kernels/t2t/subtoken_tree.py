@@ -1,15 +1,15 @@
-"""Building a subtoken vocabulary: escaping, common prefixes, the tree of substrings, segmenting, counting, pruning.
+"""Build a subtoken vocabulary with a suffix tree: escape, segment, count and prune.
 
-All substrings that may become subtokens are prefixes of suffixes of the escaped tokens. The suffixes are sorted once (by
-the caller); `build_tree` makes of them the tree whose nodes are the strings at which two suffixes part, or at which one
-ends. Between two nodes every string has the count of the node below it, so pruning, which goes from the longest to the
-shortest and takes a kept string's count away from its prefixes, can keep only nodes: one kept, or all that is kept below
-it, leaves the same for each string above it on that stretch. So memory is linear in the text of the distinct tokens,
-whatever their length, and an iteration is three passes over flat arrays:
+Every substring that may become a subtoken is a prefix of a suffix of an escaped token. The caller sorts the suffixes once.
+`build_tree` builds their suffix tree, whose nodes are the strings at which two suffixes diverge or at which one ends. All
+strings on the edge above a node have the same count as the node. Pruning proceeds from the longest string to the shortest and
+subtracts the count of each selected string from its prefixes, so only nodes can be selected: on one edge, all strings have the
+same remaining count, and the longest is visited first. Memory is therefore linear in the total length of the distinct tokens,
+and an iteration consists of three passes over flat arrays:
 
-    segment_tokens   adds a token's count to the leaf of each suffix that starts at a boundary
-    prune_tree       sums the counts upwards, decides upwards what is kept, and tells downwards which kept string is the
-                     longest at the start of each suffix: the next segmentation needs one look-up per boundary
+    segment_tokens   adds the count of a token to the leaf of each suffix that starts at a subtoken boundary
+    prune_tree       sums the counts bottom-up and selects nodes, then finds top-down the longest selected prefix of each
+                     suffix, so that the next segmentation takes one lookup per boundary
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bpejit.jit.dispatch import inline, kernel
 
 BACKSLASH, UNDERSCORE, SEMICOLON, NEWLINE, LETTER_U, DIGIT_0 = (np.int64(ord(letter)) for letter in "\\_;\nu0")
 
-ESCAPE_ROOM = 9
-"""Most characters that one character of a token becomes: a code point of seven digits, or an escape that is escaped."""
+MAX_ESCAPE_LENGTH = 9
+"""Maximum length of an escaped character: a backslash, a code point of seven digits and a semicolon."""
 
 
 @inline
 def emit_point(point, alphabet, out, at):
-    """Write a character of an escaped token, or its number where the alphabet lacks it; return the next free place."""
+    """Write a character, or its numeric escape if it is not in the alphabet. Return the next index in `out`."""
     if alphabet[point] != 0 and point != NEWLINE:
         out[at] = np.uint32(point)
         return at + 1
@@ -45,7 +45,7 @@ def emit_point(point, alphabet, out, at):
 
 @inline
 def escape_point(point, alphabet, out, at):
-    """Write a character of a token in its escaped form; return the next free place."""
+    """Write the escaped form of a character. Return the next index in `out`."""
     if point == BACKSLASH:
         at = emit_point(BACKSLASH, alphabet, out, at)
         return emit_point(BACKSLASH, alphabet, out, at)
@@ -57,7 +57,7 @@ def escape_point(point, alphabet, out, at):
 
 @kernel
 def escape_tokens(points, starts, alphabet, out, out_starts):
-    """Escape tokens, and end each with an underscore.
+    """Escape tokens and append an underscore to each.
 
     Parameters
     ----------
@@ -65,14 +65,15 @@ def escape_tokens(points, starts, alphabet, out, out_starts):
         The code points of all tokens.
     starts : int64[n + 1], in
     alphabet : uint8[0x110000], in
-        Not 0 for each code point of the alphabet.
+        Nonzero for each code point in the alphabet.
     out : uint32[:], out
-        Room for ESCAPE_ROOM for each character that is escaped, 1 for each other and for each token.
+        Must hold MAX_ESCAPE_LENGTH elements for each character that is escaped, one for each other character and one for each
+        token.
     out_starts : int64[n + 1], out
 
     Notes
     -----
-    O(characters). Neither room nor starts are checked.
+    O(characters). Neither the size of `out` nor `starts` is checked.
     """
     at = np.int64(0)
     out_starts[0] = 0
@@ -85,16 +86,16 @@ def escape_tokens(points, starts, alphabet, out, out_starts):
 
 
 @kernel
-def common_prefixes(pool, order, place, remaining, prefixes):
-    """Length of the longest common prefix of each suffix and the one before it in order.
+def common_prefixes(pool, order, inverse, remaining, prefixes):
+    """Compute the length of the longest common prefix of each suffix and its predecessor in sorted order.
 
     Parameters
     ----------
     pool : uint32[n], in
         The escaped tokens.
     order : int32[n], in
-        Where the suffixes start, in order; a suffix ends with its token, and equal ones are in order of place.
-    place : int32[n], in
+        Start positions of the sorted suffixes. A suffix ends with its token; equal suffixes are ordered by position.
+    inverse : int32[n], in
         The inverse of `order`.
     remaining : int32[n], in
         Length of the suffix that starts at each position.
@@ -103,19 +104,19 @@ def common_prefixes(pool, order, place, remaining, prefixes):
 
     Notes
     -----
-    Kasai's algorithm: O(n), since a suffix shares with its predecessor at least what the suffix one to the left shares with
-    its own, less one. Equal suffixes keep that only if they are in order of place.
+    Kasai's algorithm, O(n): the common prefix of a suffix and its predecessor is at most one character shorter than that of the
+    suffix that starts one position earlier. This requires that equal suffixes are ordered by position.
     """
     shared = np.int64(0)
     for position in range(pool.size):
-        i = place[position]
+        i = inverse[position]
         if i == 0:
             shared = np.int64(0)
             prefixes[0] = 0
             continue
-        before = np.int64(order[i - 1])
-        limit = min(np.int64(remaining[position]), np.int64(remaining[before]))
-        while shared < limit and pool[position + shared] == pool[before + shared]:
+        predecessor = np.int64(order[i - 1])
+        limit = min(np.int64(remaining[position]), np.int64(remaining[predecessor]))
+        while shared < limit and pool[position + shared] == pool[predecessor + shared]:
             shared += 1
         prefixes[i] = shared
         shared = max(shared - 1, 0)
@@ -123,32 +124,32 @@ def common_prefixes(pool, order, place, remaining, prefixes):
 
 @kernel
 def build_tree(order, prefixes, remaining, longest, stack, parent, depth, first, leaf):
-    """Make the tree of substrings: a node for each first character, each string at which suffixes part, and each suffix.
+    """Build the suffix tree, with a node for each first character, each string at which suffixes diverge, and each suffix.
 
     Parameters
     ----------
     order, prefixes, remaining : int32[n], in
         As in `common_prefixes`. No suffix is a proper prefix of another, since all end with an underscore.
     longest : int
-        Strings beyond this length are not told apart; at least 1.
+        Maximum depth of a node, at least 1. Longer strings are truncated.
     stack : int32[3 * (n + 1)], scratch
     parent, depth, first : int32[2 * n + characters], out
-        Of each node: its parent (-1 for single characters), its length, and the first place in `order` of a suffix that
-        starts with it. A node comes after all nodes below it.
+        For each node its parent (-1 for single characters), its length, and the first index in `order` of a suffix that
+        starts with it. A node follows all its descendants.
     leaf : int32[n], out
         Node of the suffix that starts at each position.
 
     Returns
     -------
     int
-        The number of nodes.
+        Number of nodes.
 
     Notes
     -----
-    O(n): each node is pushed and popped once. Until a node is popped, its children are a list linked through `parent`.
+    O(n): each node is pushed and popped once. Until a node is popped, its children form a list linked through `parent`.
     """
     n = order.size
-    room = n + 1
+    capacity = n + 1
     nodes = 0
     top = -1
     for i in range(n + 1):
@@ -156,8 +157,8 @@ def build_tree(order, prefixes, remaining, longest, stack, parent, depth, first,
         if i < n:
             shared = min(np.int64(prefixes[i]), longest)
         while top >= 0 and stack[top] > shared:
-            begin = stack[room + top]
-            child = stack[2 * room + top]
+            begin = stack[capacity + top]
+            child = stack[2 * capacity + top]
             depth[nodes] = stack[top]
             first[nodes] = begin
             if child < 0:
@@ -171,11 +172,11 @@ def build_tree(order, prefixes, remaining, longest, stack, parent, depth, first,
             if shared > 0 and stack[top] < shared:
                 top += 1
                 stack[top] = shared
-                stack[room + top] = begin
-                stack[2 * room + top] = -1
+                stack[capacity + top] = begin
+                stack[2 * capacity + top] = -1
             if top >= 0:
-                parent[nodes] = stack[2 * room + top]
-                stack[2 * room + top] = nodes
+                parent[nodes] = stack[2 * capacity + top]
+                stack[2 * capacity + top] = nodes
             else:
                 parent[nodes] = -1
             nodes += 1
@@ -184,20 +185,20 @@ def build_tree(order, prefixes, remaining, longest, stack, parent, depth, first,
         if top < 0:
             top = 0
             stack[0] = 1
-            stack[room] = i
-            stack[2 * room] = -1
+            stack[capacity] = i
+            stack[2 * capacity] = -1
         length = min(np.int64(remaining[order[i]]), longest)
         if length > stack[top]:
             top += 1
             stack[top] = length
-            stack[room + top] = i
-            stack[2 * room + top] = -1
+            stack[capacity + top] = i
+            stack[2 * capacity + top] = -1
     return nodes
 
 
 @kernel
 def segment_tokens(starts, counts, leaf, matched, reserved, weights):
-    """Segment every token by the longest match, and add its count at each boundary.
+    """Segment every token by greedy longest match, and add its count to the suffix at each boundary.
 
     Parameters
     ----------
@@ -205,11 +206,11 @@ def segment_tokens(starts, counts, leaf, matched, reserved, weights):
     counts : int64[tokens], in
     leaf : int32[n], in
     matched : int32[nodes], in
-        Length of the longest subtoken that each node starts with, at least 1.
+        Length of the longest subtoken that is a prefix of each node, at least 1.
     reserved : int32[n] or int32[0], in
-        Length of the longest reserved token at each position; nothing where none occurs.
+        Length of the longest reserved token at each position; empty if none occurs.
     weights : int64[nodes], out
-        Sum of the counts of the suffixes of each leaf that start at a boundary; 0 for other nodes.
+        For each leaf, the sum of the counts of its suffixes that start at a boundary; 0 for other nodes.
 
     Notes
     -----
@@ -228,50 +229,52 @@ def segment_tokens(starts, counts, leaf, matched, reserved, weights):
 
 
 @kernel
-def prune_tree(parent, depth, n_nodes, least, weights, left, matched):
-    """Keep the strings with a count of at least `least`, longest first, and take their counts away from their prefixes.
+def prune_tree(parent, depth, n_nodes, min_count, weights, remaining, matched):
+    """Select the strings with a count of at least `min_count`, longest first, and subtract their counts from their prefixes.
 
     Parameters
     ----------
     parent, depth : int32[:], in
         From `build_tree`.
     n_nodes : int
-    least : int
+    min_count : int
         At least 1.
     weights : int64[n_nodes], in-out
-        From `segment_tokens`; afterwards the count of each node's string before anything was taken away.
-    left : int64[n_nodes], out
-        What is left of it when all longer ones have been decided: the string is kept if that is at least `least`.
+        From `segment_tokens`; on return the total count of the string of each node.
+    remaining : int64[n_nodes], out
+        The count that remains after the counts of all longer selected strings have been subtracted. The string is selected if
+        this is at least `min_count`.
     matched : int32[n_nodes], out
-        Length of the longest kept string, or single character, that each node starts with.
+        Length of the longest selected string, or single character, that is a prefix of each node.
 
     Returns
     -------
     int
-        How many strings above one character are kept.
+        Number of selected strings of more than one character.
 
     Notes
     -----
-    O(nodes). A kept string has taken all of its count away from its prefixes, itself and what it left to longer ones; one
-    that is not kept has taken what those below it took. That sum is gathered in `left` before it becomes the difference.
+    O(nodes). A selected string subtracts its total count from its prefixes, through itself and through its longer selected
+    strings. A string that is not selected subtracts what its descendants subtract. `remaining` accumulates this sum before it
+    is replaced by the difference.
     """
-    kept = 0
-    left[:n_nodes] = 0
+    n_selected = 0
+    remaining[:n_nodes] = 0
     for node in range(n_nodes):
-        rest = weights[node] - left[node]
-        taken = left[node]
-        if rest >= least:
-            taken = weights[node]
+        rest = weights[node] - remaining[node]
+        subtracted = remaining[node]
+        if rest >= min_count:
+            subtracted = weights[node]
             if depth[node] > 1:
-                kept += 1
-        left[node] = rest
+                n_selected += 1
+        remaining[node] = rest
         above = parent[node]
         if above >= 0:
             weights[above] += weights[node]
-            left[above] += taken
+            remaining[above] += subtracted
     for node in range(n_nodes - 1, -1, -1):
-        if left[node] >= least or depth[node] == 1:
+        if remaining[node] >= min_count or depth[node] == 1:
             matched[node] = depth[node]
         else:
             matched[node] = matched[parent[node]]
-    return kept
+    return n_selected

@@ -1,15 +1,13 @@
-"""Which pair is merged next: frequency buckets with a lazy refresh, and the tie rules.
+"""Select the next pair: frequency buckets that are updated lazily, and a heap for ties.
 
-A bucket holds the pairs of one count, or of one small range of large counts, as a linked list through the pair table.
-Counts only fall, so the bucket of a pair may be too high and is never too low, and nothing is done when a count falls.
-`top` only moves down. When it reaches a bucket, the pairs in it are looked at: one whose count is lower by now moves to
-its own bucket, and the others, the true candidates, go into a heap ordered by count and tie rule. A candidate whose
-count falls while it waits is found out when it comes up, and is put back where it belongs.
+A bucket is a linked list, through the pair table, of the pairs of one count or of a small range of large counts. Counts
+only fall, so a pair is in its bucket or in a higher one, and nothing needs to be done when a count falls. `top`, the index
+of the open bucket, only moves down. When it reaches a bucket, pairs whose count has fallen move to lower buckets, and the
+others, the candidates, are pushed onto a heap ordered by count and tie rule. If the count of a candidate falls while it is
+in the heap, this is detected when it is popped, and the pair goes back to the bucket of its count.
 
-So the pairs that many steps compare again and again are those of one bucket, and hundreds of thousands of pairs that
-occur twice each, the usual end of training, cost a logarithm each.
-
-Another tie rule goes into `comes_first`; its name goes into `TIE_RULES` in training/merge_learner.py.
+Only the pairs of one bucket are compared with each other. At the end of training hundreds of thousands of pairs usually
+occur twice each; each of them costs O(log n).
 """
 
 from __future__ import annotations
@@ -18,20 +16,30 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length
-from bpejit.kernels.training.cells import HALF, LOW_HALF, ONE, TWO, ZERO
-from bpejit.kernels.training.pairs import NO_SLOT, find_slot
+from bpejit.kernels.constants import HALF, LOW_HALF, ONE, TWO, ZERO
+from bpejit.kernels.training.pairs import NO_SLOT, find_pair_slot
 
 CANDIDATE = np.dtype([("count", np.uint64), ("key", np.uint64)], align=True)
-"""An entry of the heap: a pair, and its count when it was put there."""
+"""An entry of the heap: the key of a pair, and its count when it was pushed."""
 
 FRACTION_BITS = np.uint64(7)
-"""Counts below 2^8 have a bucket each; above, each power of two is divided into 2^7 buckets."""
+"""Each count below 2^8 has its own bucket; above, each power of two is divided into 2^7 buckets."""
 
 N_BUCKETS = ((64 - 7 + 1) << 7) + 1
-"""More than the bucket of any 64-bit count."""
+"""Greater than the bucket of any 64-bit count."""
 
 GREATEST_BYTES = np.uint64(0)
-SMALLEST_IDS = np.uint64(1)
+SMALLEST_BYTES = np.uint64(1)
+GREATEST_IDS = np.uint64(2)
+SMALLEST_IDS = np.uint64(3)
+
+COMPARISONS = {
+    "greatest-bytes": GREATEST_BYTES,
+    "smallest-bytes": SMALLEST_BYTES,
+    "greatest-ids": GREATEST_IDS,
+    "smallest-ids": SMALLEST_IDS,
+}
+"""The comparisons that `comes_first` implements, by their names in `bpejit.training.tie_rules`."""
 
 PREFIX_BYTES = np.uint64(8)
 """The first bytes of a token, as one big-endian number, decide most comparisons."""
@@ -39,7 +47,7 @@ PREFIX_BYTES = np.uint64(8)
 
 @inline
 def bucket_of(count):
-    """Bucket of a count (uint64): never falls as the count grows, and is the count itself below 2^8."""
+    """Return the bucket of a count (uint64). Monotonic, and equal to the count below 2^8."""
     bits = bit_length(count)
     if bits <= FRACTION_BITS + ONE:
         return count
@@ -49,12 +57,12 @@ def bucket_of(count):
 
 @inline
 def compare_tokens(a, b, tokens):
-    """Compare the bytes of tokens `a` and `b`: 1 if `a` is greater, -1 if it is smaller, 0 if they are equal."""
+    """Compare the bytes of tokens `a` and `b`. Return 1 if `a` is greater, -1 if it is smaller, 0 if they are equal."""
     if a == b:
         return 0
     if tokens.prefixes[a] != tokens.prefixes[b]:
         return 1 if tokens.prefixes[a] > tokens.prefixes[b] else -1
-    # Equal prefixes: both go on with the same 8 bytes, or the shorter one with nothing, or with zero bytes.
+    # Equal prefixes: the first 8 bytes are equal, or the shorter token is a prefix and the next bytes of the other are zeros.
     length_a, length_b = np.uint64(tokens.lengths[a]), np.uint64(tokens.lengths[b])
     start_a, start_b = tokens.starts[a], tokens.starts[b]
     at = PREFIX_BYTES
@@ -70,21 +78,23 @@ def compare_tokens(a, b, tokens):
 
 @inline
 def comes_first(count_a, key_a, count_b, key_b, rule, tokens):
-    """Whether pair `a` is merged before pair `b`: the greater count, and among equal counts the tie rule."""
+    """Return True if pair `a` is merged before pair `b`: by count, then by the comparison `rule` (see `COMPARISONS`)."""
     if count_a != count_b:
         return count_a > count_b
-    if rule == GREATEST_BYTES:
-        order = compare_tokens((key_a - ONE) >> HALF, (key_b - ONE) >> HALF, tokens)
-        if order == 0:
-            order = compare_tokens((key_a - ONE) & LOW_HALF, (key_b - ONE) & LOW_HALF, tokens)
-        return order > 0
-    # SMALLEST_IDS: keys are ordered as (left id, right id)
-    return key_a < key_b
+    # Keys are ordered as (left id, right id).
+    if rule == SMALLEST_IDS:
+        return key_a < key_b
+    if rule == GREATEST_IDS:
+        return key_a > key_b
+    order = compare_tokens((key_a - ONE) >> HALF, (key_b - ONE) >> HALF, tokens)
+    if order == 0:
+        order = compare_tokens((key_a - ONE) & LOW_HALF, (key_b - ONE) & LOW_HALF, tokens)
+    return order > 0 if rule == GREATEST_BYTES else order < 0
 
 
 @inline
 def push_candidate(heap, size, count, key, rule, tokens):
-    """Put a pair into the heap of `size` candidates; the best one is `heap[0]`."""
+    """Push a pair onto the heap of `size` candidates. The first one to merge is `heap[0]`."""
     at = size
     while at > ZERO:
         parent = (at - ONE) // TWO
@@ -99,8 +109,8 @@ def push_candidate(heap, size, count, key, rule, tokens):
 
 
 @inline
-def drop_first(heap, size, rule, tokens):
-    """Take the best of `size` candidates out of the heap."""
+def pop_candidate(heap, size, rule, tokens):
+    """Remove `heap[0]` from the heap of `size` candidates."""
     last = size - ONE
     count, key = heap[last]["count"], heap[last]["key"]
     at = ZERO
@@ -124,76 +134,76 @@ def drop_first(heap, size, rule, tokens):
 
 
 @inline
-def file_pair(slot, work):
-    """Put the pair in `slot` where its count belongs: into its bucket, or into the heap if that bucket is open."""
-    status = work.state[0]
-    pair = work.pairs[slot]
+def bucket_pair(slot, arrays):
+    """Add the pair in `slot` to the bucket of its count, or to the heap if that bucket is open."""
+    status = arrays.state[0]
+    pair = arrays.pairs[slot]
     count = pair["count"]
     if count < status["threshold"]:
         return
     bucket = bucket_of(count)
     if bucket < status["top"]:
-        pair["next"] = work.heads[bucket]
-        work.heads[bucket] = slot + ONE
+        pair["next"] = arrays.heads[bucket]
+        arrays.heads[bucket] = slot + ONE
     else:
-        push_candidate(work.heap, status["n_candidates"], count, pair["key"], status["rule"], work.tokens)
+        push_candidate(arrays.heap, status["n_candidates"], count, pair["key"], status["rule"], arrays.tokens)
         status["n_candidates"] += ONE
 
 
 @kernel
-def file_pairs(work):
-    """Put all pairs of the table into buckets, from nothing.
+def bucket_pairs(arrays):
+    """Fill the buckets with all pairs of the table.
 
     Parameters
     ----------
-    work : Work
+    arrays : MergeArrays
         `pairs` (in-out), `heads` and `heap` (out), and of `state`: `top`, `n_candidates` (out), `threshold` (in).
 
     Notes
     -----
     O(slots + buckets).
     """
-    status = work.state[0]
-    status["top"] = np.uint64(work.heads.size)
+    status = arrays.state[0]
+    status["top"] = np.uint64(arrays.heads.size)
     status["n_candidates"] = ZERO
-    for i in range(work.heads.size):
-        work.heads[i] = 0
-    for i in range(work.pairs.size):
-        if work.pairs[i]["key"] != ZERO:
-            file_pair(np.uint64(i), work)
+    for i in range(arrays.heads.size):
+        arrays.heads[i] = 0
+    for i in range(arrays.pairs.size):
+        if arrays.pairs[i]["key"] != ZERO:
+            bucket_pair(np.uint64(i), arrays)
 
 
 @inline
-def open_bucket(work):
-    """Move `top` down to the next bucket that has pairs, and its true candidates into the heap; False if none is left."""
-    status = work.state[0]
+def open_bucket(arrays):
+    """Move `top` down to the next bucket that has pairs, and push its candidates. Return False if there is none."""
+    status = arrays.state[0]
     last = bucket_of(status["threshold"])
     while status["top"] > last:
         status["top"] -= ONE
-        entry = work.heads[status["top"]]
+        entry = arrays.heads[status["top"]]
         if entry != 0:
-            work.heads[status["top"]] = 0
+            arrays.heads[status["top"]] = 0
             while entry != 0:
                 slot = np.uint64(entry) - ONE
-                entry = work.pairs[slot]["next"]
-                file_pair(slot, work)
+                entry = arrays.pairs[slot]["next"]
+                bucket_pair(slot, arrays)
             return True
     return False
 
 
 @inline
-def next_pair(work):
-    """Slot of the pair to merge now, taken out of the heap; `NO_SLOT` if no pair reaches the threshold."""
-    status = work.state[0]
+def next_pair(arrays):
+    """Pop the next pair to merge. Return its slot, or `NO_SLOT` if no pair reaches the threshold."""
+    status = arrays.state[0]
     while True:
         while status["n_candidates"] > ZERO:
-            first = work.heap[0]
+            first = arrays.heap[0]
             count = first["count"]
-            slot = find_slot(work.pairs, first["key"])
-            drop_first(work.heap, status["n_candidates"], status["rule"], work.tokens)
+            slot = find_pair_slot(arrays.pairs, first["key"])
+            pop_candidate(arrays.heap, status["n_candidates"], status["rule"], arrays.tokens)
             status["n_candidates"] -= ONE
-            if work.pairs[slot]["count"] == count:
+            if arrays.pairs[slot]["count"] == count:
                 return slot
-            file_pair(slot, work)
-        if not open_bucket(work):
+            bucket_pair(slot, arrays)
+        if not open_bucket(arrays):
             return NO_SLOT

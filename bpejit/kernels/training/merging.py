@@ -1,15 +1,15 @@
 """The merge loop.
 
-Merging the pair (a, b) into c changes the counts of pairs around each place where it stands, x a b y: (x, a) and (b, y)
-lose the weight of the place, (x, c) and (c, y) gain it. The changes are summed by neighbour first, in two dense arrays
-indexed by x and by y; the pair table is looked at once per distinct neighbour afterwards, and the posting lists of the new
-pairs are written by a second walk over the places.
+Merging the pair (a, b) into c changes the counts of the pairs around each occurrence x a b y: (x, a) and (b, y) lose its
+weight, (x, c) and (c, y) gain it. The changes are first summed by neighbor, in two dense arrays indexed by x and by y. Then
+the pair table is accessed once for each distinct neighbor, and a second pass over the occurrences writes the posting lists
+of the new pairs.
 
-One case needs care. In a b a b the first place is counted with the neighbour a on its right, and that a is then merged
-itself: the second place sees c on its left. So whatever was counted for (c, c) is taken back from (c, a).
+One case is special. In a b a b the first occurrence is counted with the right neighbor a, which is then merged itself; the
+second occurrence has the left neighbor c. So the weight that is counted for (c, c) is subtracted from (c, a).
 
-Overlapping places of a run count as they stand: a a a holds the pair (a, a) twice. Merging it from the left makes c a, and
-the entry of the second place is skipped, because no a starts there any more.
+Overlapping occurrences in a run all count: a a a contains the pair (a, a) twice. Merging from the left makes c a, and the
+posting of the second occurrence is skipped, because no a starts there any more.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import prefetch
-from bpejit.kernels.constants import DONE, EXHAUSTED, NEED_SPACE
-from bpejit.kernels.training.buckets import PREFIX_BYTES, file_pair, next_pair
-from bpejit.kernels.training.cells import HALF, LOW_HALF, ONE, TWO, ZERO, weight_of
-from bpejit.kernels.training.pairs import AHEAD, NO_SLOT, find_slot, hash_key, pair_key
+from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.training.buckets import PREFIX_BYTES, bucket_pair, next_pair
+from bpejit.kernels.training.cells import weight_of
+from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, pair_key
 
 Array = Any
 
@@ -31,53 +31,53 @@ STATE = np.dtype(
     [
         # settings
         ("threshold", np.uint64),  # pairs that occur less often are not followed
-        ("max_bytes", np.uint64),  # longest token that may be made
-        ("rule", np.uint64),  # tie rule
-        ("border", np.uint64),  # the id that stands for "no token", greater than that of any token
-        # what the kernels remember from call to call
+        ("max_bytes", np.uint64),  # maximum length of a token
+        ("rule", np.uint64),  # how ties are resolved, see `COMPARISONS` in buckets.py
+        ("boundary", np.uint64),  # the id of boundary cells, greater than any token id
+        # state of the kernels between calls
         ("n_tokens", np.uint64),
         ("n_pairs", np.uint64),  # slots in use
         ("n_postings", np.uint64),
         ("n_candidates", np.uint64),  # pairs in the heap
-        ("top", np.uint64),  # the open bucket; those above it are empty
-        ("longest", np.uint64),  # no posting list is longer
+        ("top", np.uint64),  # the open bucket; the buckets above it are empty
+        ("longest", np.uint64),  # length of the longest posting list
         ("longest_token", np.uint64),
         ("n_bytes", np.uint64),  # bytes of all tokens
-        ("position", np.uint64),  # cell to go on from
+        ("position", np.uint64),  # where to continue
     ]
 )
-"""Settings, and what the kernels remember from call to call; an array of one."""
+"""Settings, and the state of the kernels between calls; an array of one record."""
 
-NEIGHBOUR = np.dtype([("weight", np.uint64), ("cursor", np.uint64)], align=True)
-"""What one merge learns about a neighbouring token: the weight of the places where it stands; their number, and then
-where the next posting of its new pair goes."""
+NEIGHBOR = np.dtype([("weight", np.uint64), ("cursor", np.uint64)], align=True)
+"""A neighboring token during one merge: the weight of its occurrences; their number, and later the index at which the next
+posting of its new pair is written."""
 
-POSTINGS_AHEAD = np.uint64(24)
-"""Places between asking for their cells and using them; the array of postings is longer by as many."""
+PREFETCH_CELLS = np.uint64(24)
+"""Prefetch distance in a posting list; the array of postings has as many extra elements."""
 
 NO_LIST = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
 class Tokens(NamedTuple):
-    """The tokens, by id. Each array has a place for the border too."""
+    """The tokens, by id. Each array has an element for the boundary too."""
 
     lengths: Array  # uint32 [n], bytes
     widths: Array  # uint32 [n], cells
-    prefixes: Array  # uint64 [n], the first 8 bytes as a big-endian number, filled up with zeros
-    starts: Array  # uint64 [n], the bytes of the token begin at pool[start]
+    prefixes: Array  # uint64 [n], the first 8 bytes as a big-endian number, zero-padded
+    starts: Array  # uint64 [n], index in `pool` of the first byte of the token
     pool: Array  # uint8 [...]
 
 
-class Neighbours(NamedTuple):
-    """The tokens that stand on one side of the pair that is being merged."""
+class Neighbors(NamedTuple):
+    """The tokens on one side of the pair that is being merged."""
 
-    sums: Array  # NEIGHBOUR [n], by token id; zeros between merges
+    sums: Array  # NEIGHBOR [n], by token id; zeros between merges
     seen: Array  # uint32 [n], the distinct ids
-    ids: Array  # uint32 [longest posting list], the id at each place
+    ids: Array  # uint32 [longest posting list], the id at each occurrence
 
 
-class Work(NamedTuple):
-    """Everything the merge loop works on."""
+class MergeArrays(NamedTuple):
+    """The arrays of the merge loop."""
 
     cells: Array  # uint64 [...], see cells.py
     heavy: Array  # uint64 [...]
@@ -86,8 +86,8 @@ class Work(NamedTuple):
     heads: Array  # uint32 [N_BUCKETS], see buckets.py: slot + 1 of the first pair, 0 for none
     heap: Array  # CANDIDATE [three quarters of the slots]
     tokens: Tokens
-    before: Neighbours
-    after: Neighbours
+    before: Neighbors
+    after: Neighbors
     left: Array  # int32 [merges], the result
     right: Array  # int32 [merges]
     counts: Array  # int64 [merges]
@@ -96,7 +96,7 @@ class Work(NamedTuple):
 
 @inline
 def add_token(left, right, tokens, state):
-    """Append the token `left` + `right`; returns its id."""
+    """Append the token `left` + `right`. Return its id."""
     status = state[0]
     token = status["n_tokens"]
     start = status["n_bytes"]
@@ -118,41 +118,41 @@ def add_token(left, right, tokens, state):
 
 
 @inline
-def replace_places(left, right, merged, first, number, work):
-    """Write the new token at each place of the pair, and sum up the neighbours.
+def replace_occurrences(left, right, merged, first, number, arrays):
+    """Write the new token at each occurrence of the pair, and sum the weights of its neighbors.
 
-    The places that were still valid are written back to `postings[first:]`. Returns their number, the number of
-    distinct ids before them, and the number after them.
+    The positions that are still valid are moved to the front of `postings[first:]`. Return their number, the number of
+    distinct ids before them, and the number of distinct ids after them.
     """
-    cells, postings, before, after = work.cells, work.postings, work.before, work.after
-    width_left = np.uint64(work.tokens.widths[left])
-    width = np.uint64(work.tokens.widths[merged])
-    border = work.state[0]["border"]
-    n_places = ZERO
+    cells, postings, before, after = arrays.cells, arrays.postings, arrays.before, arrays.after
+    width_left = np.uint64(arrays.tokens.widths[left])
+    width = np.uint64(arrays.tokens.widths[merged])
+    boundary = arrays.state[0]["boundary"]
+    n_positions = ZERO
     n_before = ZERO
     n_after = ZERO
     at = first
     end = first + number
     while at < end:
-        prefetch(cells, postings[at + POSTINGS_AHEAD])
-        place = np.uint64(postings[at])
+        prefetch(cells, postings[at + PREFETCH_CELLS])
+        position = np.uint64(postings[at])
         at += ONE
-        cell = cells[place]
-        if cell & LOW_HALF != left or cells[place + width_left] & LOW_HALF != right:
+        cell = cells[position]
+        if cell & LOW_HALF != left or cells[position + width_left] & LOW_HALF != right:
             continue
-        weight = weight_of(cell, work.heavy)
-        x = cells[place - ONE] & LOW_HALF
-        y = cells[place + width] & LOW_HALF
+        weight = weight_of(cell, arrays.heavy)
+        x = cells[position - ONE] & LOW_HALF
+        y = cells[position + width] & LOW_HALF
         cell = cell >> HALF << HALF | merged
-        # The start of the right token must not look like one any more; it may be the last cell, which the next line sets.
-        cells[place + width_left] = border
-        cells[place + width - ONE] = cell
-        cells[place] = cell
-        postings[first + n_places] = place
-        before.ids[n_places] = x
-        after.ids[n_places] = y
-        n_places += ONE
-        # A border counts as a neighbour here, and is left out later: cheaper than a branch that cannot be predicted.
+        # No token starts at the right token any more. If it was a single cell, the next line sets it again.
+        cells[position + width_left] = boundary
+        cells[position + width - ONE] = cell
+        cells[position] = cell
+        postings[first + n_positions] = position
+        before.ids[n_positions] = x
+        after.ids[n_positions] = y
+        n_positions += ONE
+        # A boundary counts as a neighbor here, and is skipped later. That is cheaper than an unpredictable branch.
         before.seen[n_before] = x
         n_before += ONE if before.sums[x]["cursor"] == ZERO else ZERO
         before.sums[x]["weight"] += weight
@@ -161,147 +161,147 @@ def replace_places(left, right, merged, first, number, work):
         n_after += ONE if after.sums[y]["cursor"] == ZERO else ZERO
         after.sums[y]["weight"] += weight
         after.sums[y]["cursor"] += ONE
-    return n_places, n_before, n_after
+    return n_positions, n_before, n_after
 
 
 @inline
-def lower_count(left, right, weight, pairs):
-    """Take `weight` from the count of a pair; nothing to do if the pair is not followed."""
-    pair = pairs[find_slot(pairs, pair_key(left, right))]
+def decrease_count(left, right, weight, pairs):
+    """Subtract `weight` from the count of a pair, if the pair is in the table."""
+    pair = pairs[find_pair_slot(pairs, pair_key(left, right))]
     if pair["key"] != ZERO:
         pair["count"] -= weight
 
 
 @inline
-def add_pair(left, right, weight, number, work):
-    """Follow a new pair, if it can be merged at all. Returns where its postings go, or `NO_LIST`."""
-    status = work.state[0]
-    lengths = work.tokens.lengths
+def add_pair(left, right, weight, number, arrays):
+    """Add a new pair to the table, if it may be merged. Return the start of its posting list, or `NO_LIST`."""
+    status = arrays.state[0]
+    lengths = arrays.tokens.lengths
     if weight < status["threshold"] or np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
         return NO_LIST
     key = pair_key(left, right)
-    slot = find_slot(work.pairs, key)
+    slot = find_pair_slot(arrays.pairs, key)
     start = status["n_postings"]
-    pair = work.pairs[slot]
+    pair = arrays.pairs[slot]
     pair["key"] = key
     pair["count"] = weight
     pair["start"] = start
     pair["length"] = number
     status["n_pairs"] += ONE
     status["n_postings"] = start + number
-    file_pair(slot, work)
+    bucket_pair(slot, arrays)
     return start
 
 
 @inline
 def prefetch_pair(left, right, pairs):
-    """Ask for the slot of a pair."""
-    prefetch(pairs, hash_key(pair_key(left, right)) & (np.uint64(pairs.size) - ONE))
+    """Prefetch the slot of a pair."""
+    prefetch(pairs, hash_pair(pair_key(left, right)) & (np.uint64(pairs.size) - ONE))
 
 
 @inline
-def update_before(left, merged, n_before, work):
-    """Lower the counts of (x, left), add the pairs (x, merged)."""
-    border = work.state[0]["border"]
-    before = work.before
+def update_before(left, merged, n_before, arrays):
+    """Decrease the counts of (x, left), and add the pairs (x, merged)."""
+    boundary = arrays.state[0]["boundary"]
+    before = arrays.before
     for i in range(n_before):
-        later = np.uint64(before.seen[min(np.uint64(i) + AHEAD, n_before - ONE)])
-        prefetch_pair(later, left, work.pairs)
-        prefetch_pair(later, merged, work.pairs)
+        ahead = np.uint64(before.seen[min(np.uint64(i) + PREFETCH_PAIRS, n_before - ONE)])
+        prefetch_pair(ahead, left, arrays.pairs)
+        prefetch_pair(ahead, merged, arrays.pairs)
         x = np.uint64(before.seen[i])
-        place = before.sums[x]
-        if x == border:
-            place["cursor"] = NO_LIST
+        neighbor = before.sums[x]
+        if x == boundary:
+            neighbor["cursor"] = NO_LIST
             continue
-        # Where x is the merged token itself, (x, left) is not in the table yet, and there is nothing to lower.
-        lower_count(x, left, place["weight"], work.pairs)
-        place["cursor"] = add_pair(x, merged, place["weight"], place["cursor"], work)
+        # If x is the merged token itself, (x, left) is not in the table yet, and nothing is subtracted.
+        decrease_count(x, left, neighbor["weight"], arrays.pairs)
+        neighbor["cursor"] = add_pair(x, merged, neighbor["weight"], neighbor["cursor"], arrays)
 
 
 @inline
-def update_after(left, right, merged, n_after, work):
-    """Lower the counts of (right, y), add the pairs (merged, y)."""
-    border = work.state[0]["border"]
-    after = work.after
+def update_after(left, right, merged, n_after, arrays):
+    """Decrease the counts of (right, y), and add the pairs (merged, y)."""
+    boundary = arrays.state[0]["boundary"]
+    after = arrays.after
     for i in range(n_after):
-        later = np.uint64(after.seen[min(np.uint64(i) + AHEAD, n_after - ONE)])
-        prefetch_pair(right, later, work.pairs)
-        prefetch_pair(merged, later, work.pairs)
+        ahead = np.uint64(after.seen[min(np.uint64(i) + PREFETCH_PAIRS, n_after - ONE)])
+        prefetch_pair(right, ahead, arrays.pairs)
+        prefetch_pair(merged, ahead, arrays.pairs)
         y = np.uint64(after.seen[i])
-        place = after.sums[y]
-        if y == border:
-            place["cursor"] = NO_LIST
+        neighbor = after.sums[y]
+        if y == boundary:
+            neighbor["cursor"] = NO_LIST
             continue
-        weight = place["weight"]
-        lower_count(right, y, weight, work.pairs)
+        weight = neighbor["weight"]
+        decrease_count(right, y, weight, arrays.pairs)
         if y == left:
-            # where the next place follows at once, its left token is gone: (merged, merged) has that share
-            weight -= work.before.sums[merged]["weight"]
-        place["cursor"] = add_pair(merged, y, weight, place["cursor"], work)
+            # Where the next occurrence follows immediately, its left token is merged too: that weight is (merged, merged).
+            weight -= arrays.before.sums[merged]["weight"]
+        neighbor["cursor"] = add_pair(merged, y, weight, neighbor["cursor"], arrays)
 
 
 @inline
-def write_places(first, n_places, work):
-    """Write the postings of the new pairs: each place goes to the list of the token before it and of the one after it."""
-    postings, before, after, widths = work.postings, work.before, work.after, work.tokens.widths
-    for i in range(n_places):
-        place = np.uint64(postings[first + np.uint64(i)])
+def write_new_postings(first, n_positions, arrays):
+    """Write the postings of the new pairs, one for the token before each occurrence and one for the token after it."""
+    postings, before, after, widths = arrays.postings, arrays.before, arrays.after, arrays.tokens.widths
+    for i in range(n_positions):
+        position = np.uint64(postings[first + np.uint64(i)])
         x = np.uint64(before.ids[i])
         cursor = before.sums[x]["cursor"]
         if cursor != NO_LIST:
-            postings[cursor] = place - np.uint64(widths[x])
+            postings[cursor] = position - np.uint64(widths[x])
             before.sums[x]["cursor"] = cursor + ONE
         y = np.uint64(after.ids[i])
         cursor = after.sums[y]["cursor"]
         if cursor != NO_LIST:
-            postings[cursor] = place
+            postings[cursor] = position
             after.sums[y]["cursor"] = cursor + ONE
 
 
 @inline
-def forget(neighbours, n_seen):
-    """Set the sums of the neighbours back to zero."""
+def reset_sums(neighbors, n_seen):
+    """Reset the sums of the neighbors to zero."""
     for i in range(n_seen):
-        place = neighbours.sums[neighbours.seen[i]]
-        place["weight"] = ZERO
-        place["cursor"] = ZERO
+        neighbor = neighbors.sums[neighbors.seen[i]]
+        neighbor["weight"] = ZERO
+        neighbor["cursor"] = ZERO
 
 
 @inline
-def merge_pair(slot, work):
-    """Merge one pair everywhere, and bring the pair table, the buckets and the posting lists up to date."""
-    pair = work.pairs[slot]
+def merge_pair(slot, arrays):
+    """Merge one pair everywhere, and update the pair table, the buckets and the posting lists."""
+    pair = arrays.pairs[slot]
     left, right = (pair["key"] - ONE) >> HALF, (pair["key"] - ONE) & LOW_HALF
     first, number = pair["start"], np.uint64(pair["length"])
-    merged = add_token(left, right, work.tokens, work.state)
-    n_places, n_before, n_after = replace_places(left, right, merged, first, number, work)
-    n_postings = work.state[0]["n_postings"]
-    update_before(left, merged, n_before, work)
-    update_after(left, right, merged, n_after, work)
-    if work.state[0]["n_postings"] != n_postings:
-        write_places(first, n_places, work)
-    forget(work.before, n_before)
-    forget(work.after, n_after)
+    merged = add_token(left, right, arrays.tokens, arrays.state)
+    n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, arrays)
+    n_postings = arrays.state[0]["n_postings"]
+    update_before(left, merged, n_before, arrays)
+    update_after(left, right, merged, n_after, arrays)
+    if arrays.state[0]["n_postings"] != n_postings:
+        write_new_postings(first, n_positions, arrays)
+    reset_sums(arrays.before, n_before)
+    reset_sums(arrays.after, n_after)
     pair["count"] = ZERO
 
 
 @inline
-def has_room(work):
-    """Whether the pair table and the pool have room for whatever one merge may add."""
-    status = work.state[0]
+def has_capacity(arrays):
+    """Return True if the pair table and the pool have the capacity for any next merge."""
+    status = arrays.state[0]
     new_pairs = TWO * min(status["n_tokens"] + ONE, status["longest"])
-    limit = np.uint64(work.pairs.size) * np.uint64(3) // np.uint64(4)
+    limit = np.uint64(arrays.pairs.size) * np.uint64(3) // np.uint64(4)
     new_bytes = TWO * status["longest_token"]
-    return status["n_pairs"] + new_pairs <= limit and status["n_bytes"] + new_bytes <= np.uint64(work.tokens.pool.size)
+    return status["n_pairs"] + new_pairs <= limit and status["n_bytes"] + new_bytes <= np.uint64(arrays.tokens.pool.size)
 
 
 @kernel
-def merge_some(work, n_tokens):
-    """Merge the next pair, again and again, until there are `n_tokens` tokens.
+def merge_some(arrays, n_tokens):
+    """Merge pairs until there are `n_tokens` tokens.
 
     Parameters
     ----------
-    work : Work
+    arrays : MergeArrays
         In-out.
     n_tokens : uint64
 
@@ -309,25 +309,25 @@ def merge_some(work, n_tokens):
     -------
     int
         `DONE`; `NEED_SPACE` if the pair table or the pool is too small for the next merge: call again with larger ones
-        (see `copy_pairs` and `file_pairs`); `EXHAUSTED` if no pair reaches the threshold.
+        (see `copy_pairs` and `bucket_pairs`); `EXHAUSTED` if no pair reaches the threshold.
 
     Notes
     -----
-    Each place where a pair is merged costs O(1), each distinct neighbour of a pair O(1) and each pair O(log pairs) once
-    in the heap. `postings` must have room for two entries for each pair of adjacent tokens beyond the lists that
-    it has at first; that is not checked. Neither is the room for tokens.
+    O(1) for each occurrence that is merged and for each distinct neighbor of a pair, O(log pairs) for each pair that is
+    pushed onto the heap. Not checked: `postings` needs two elements for each pair of adjacent tokens, in addition to the
+    initial lists, and the arrays of `tokens` need an element for each token.
     """
-    status = work.state[0]
+    status = arrays.state[0]
     while status["n_tokens"] < n_tokens:
-        if not has_room(work):
+        if not has_capacity(arrays):
             return NEED_SPACE
-        slot = next_pair(work)
+        slot = next_pair(arrays)
         if slot == NO_SLOT:
             return EXHAUSTED
         merge = status["n_tokens"] - np.uint64(256)
-        key = work.pairs[slot]["key"] - ONE
-        work.left[merge] = key >> HALF
-        work.right[merge] = key & LOW_HALF
-        work.counts[merge] = work.pairs[slot]["count"]
-        merge_pair(slot, work)
+        key = arrays.pairs[slot]["key"] - ONE
+        arrays.left[merge] = key >> HALF
+        arrays.right[merge] = key & LOW_HALF
+        arrays.counts[merge] = arrays.pairs[slot]["count"]
+        merge_pair(slot, arrays)
     return DONE

@@ -1,13 +1,12 @@
-"""The pairs of adjacent tokens: how often each occurs, and where.
+"""The pairs of adjacent tokens: their counts and positions.
 
-The pair table is an open-addressing hash table of 32-byte slots, so that looking at a pair, or lowering its count,
-touches one cache line. A pair can gain occurrences only in the step that makes the newer of its two tokens, which gives
-the three facts that the trainer rests on:
+The pair table is an open-addressing hash table of 32-byte slots, so reading a pair or decreasing its count touches one
+cache line. A pair can gain occurrences only in the merge that makes the newer of its two tokens. Therefore
 
-- the positions of a pair (where its left token starts) are written once, side by side, into one large array: its
-  *posting list*; it is never cleaned, and an entry that no longer matches is skipped when it is met;
-- after that step the count of a pair only falls;
-- so a pair that occurs less often than a threshold now will never reach it later, and needs neither slot nor list.
+- the positions of a pair (of its left tokens) are written once, contiguously, into one large array: its *posting list*. The
+  list is never updated; entries that no longer match are skipped when they are read;
+- after that merge the count of the pair only falls;
+- a pair whose count is below a threshold can never reach it again, and needs neither a slot nor a list.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, prefetch
-from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.training.cells import HALF, LOW_HALF, ONE, TWO, ZERO, weight_of
+from bpejit.kernels.constants import DONE, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.training.cells import weight_of
 
 PAIR = np.dtype(
     [
         ("key", np.uint64),  # see `pair_key`; 0 in an empty slot
-        ("count", np.uint64),  # how often the pair occurs now; 0 once it has been merged
+        ("count", np.uint64),  # current number of occurrences; 0 after the pair was merged
         ("start", np.uint64),  # its posting list is postings[start : start + length]
         ("length", np.uint32),
         ("next", np.uint32),  # slot + 1 of the next pair in the same bucket (see buckets.py), 0 for none
@@ -35,27 +34,27 @@ NO_SLOT = np.uint64(0xFFFF_FFFF)
 MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 SUM_LIMIT = np.uint64(0xFFFF_FFFF)
 
-AHEAD = np.uint64(16)
-"""Pairs between asking for a cache line and using it."""
+PREFETCH_PAIRS = np.uint64(16)
+"""Prefetch distance in the pair table."""
 
 
 @inline
 def pair_key(left, right):
-    """Key of a pair of token ids: never 0, and smaller ids have smaller keys."""
+    """Return the key of a pair of token ids. It is never 0, and keys are ordered as (left, right)."""
     return (left << HALF | right) + ONE
 
 
 @inline
-def hash_key(key):
-    """Spread a key over 64 bits."""
+def hash_pair(key):
+    """Return a 64-bit hash of a key."""
     return fold_multiply(key ^ MULTIPLIER, MULTIPLIER)
 
 
 @inline
-def find_slot(pairs, key):
-    """Slot that holds `key`, or the empty slot where it belongs (uint64); the table must have an empty slot."""
+def find_pair_slot(pairs, key):
+    """Return the slot of `key`, or the empty slot to insert it (uint64). The table must have an empty slot."""
     mask = np.uint64(pairs.size) - ONE
-    slot = hash_key(key) & mask
+    slot = hash_pair(key) & mask
     while pairs[slot]["key"] != key and pairs[slot]["key"] != ZERO:
         slot = (slot + ONE) & mask
     return slot
@@ -63,96 +62,96 @@ def find_slot(pairs, key):
 
 @inline
 def key_at(cells, at):
-    """Key of the pair of two tokens of one cell each, at `cells[at]` and `cells[at + 1]`."""
+    """Return the key of the pair at `cells[at]` and `cells[at + 1]`, tokens of one cell each."""
     return pair_key(cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF)
 
 
 @kernel
-def bound_counts(cells, n_cells, heavy, border, sums):
-    """Add up the weights of pairs by hash: an upper bound of each pair's count, in little memory.
+def bound_counts(cells, n_cells, heavy, boundary, sums):
+    """Sum the weights of pairs by hash, as upper bounds of their counts.
 
     Parameters
     ----------
     cells : uint64[:], in
-        Tokens of one cell each; the first `n_cells` are meaningful.
+        Tokens of one cell each; the first `n_cells` are used.
     n_cells : uint64
     heavy : uint64[:], in
         See `cells`.
-    border : uint64
-        The id that stands for "no token".
+    boundary : uint64
+        The id of boundary cells.
     sums : uint32[:], in-out
-        Zeros at first; the size is a power of two. The count of a pair is at most `sums[hash_key(key) & (size - 1)]`,
-        except that a sum stops at 2^32 - 1.
+        Initially zero; the size is a power of two. The count of a pair is at most `sums[hash_pair(key) & (size - 1)]`,
+        except that sums saturate at 2^32 - 1.
 
     Notes
     -----
-    One pass, O(cells). No branch depends on the text: mispredicted ones would take longer than all the rest.
+    One pass, O(cells). No branch depends on the text: mispredicted branches would take longer than everything else.
     """
     mask = np.uint64(sums.size) - ONE
     at = ONE
     while at + ONE < n_cells:
-        # A border has the weight 0, so only a border on the right needs a look.
+        # A boundary cell has weight 0, so only the right cell needs a test.
         weight = weight_of(cells[at], heavy)
-        weight = ZERO if cells[at + ONE] == border else weight
-        slot = hash_key(key_at(cells, at)) & mask
+        weight = ZERO if cells[at + ONE] == boundary else weight
+        slot = hash_pair(key_at(cells, at)) & mask
         sums[slot] = min(np.uint64(sums[slot]) + weight, SUM_LIMIT)
         at += ONE
 
 
 @kernel
-def select_places(cells, n_cells, border, sums, lengths, state, places):
-    """Find the places of the pairs that may reach the threshold.
+def select_positions(cells, n_cells, boundary, sums, lengths, state, positions):
+    """Find the positions of pairs that may reach the threshold.
 
     Parameters
     ----------
-    cells, n_cells, border, sums
-        As in `bound_counts`, which has filled `sums`.
+    cells, n_cells, boundary, sums
+        As in `bound_counts`, which fills `sums`.
     lengths : uint32[:], in
         Number of bytes of each token.
     state : STATE[1], in
         `threshold`, `max_bytes`.
-    places : uint32[:], out
+    positions : uint32[:], out
         As large as `cells`. Positions of left tokens, ascending.
 
     Returns
     -------
     int
-        Number of places.
+        Number of positions.
 
     Notes
     -----
-    Pairs of more than `max_bytes` bytes are left out. One pass, O(cells), without branches.
+    Pairs of more than `max_bytes` bytes are omitted. One pass, O(cells), without branches.
     """
     wanted = min(state[0]["threshold"], SUM_LIMIT)
     max_bytes = state[0]["max_bytes"]
     mask = np.uint64(sums.size) - ONE
-    n_places = ZERO
+    n_positions = ZERO
     at = ONE
     while at + ONE < n_cells:
         left, right = cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF
-        enough = np.uint64(sums[hash_key(pair_key(left, right)) & mask]) >= wanted
+        enough = np.uint64(sums[hash_pair(pair_key(left, right)) & mask]) >= wanted
         fits = np.uint64(lengths[left]) + np.uint64(lengths[right]) <= max_bytes
-        places[n_places] = at
-        n_places += ONE if enough & fits & (left != border) & (right != border) else ZERO
+        positions[n_positions] = at
+        n_positions += ONE if enough & fits & (left != boundary) & (right != boundary) else ZERO
         at += ONE
-    return n_places
+    return n_positions
 
 
 @kernel
-def count_pairs(cells, places, n_places, heavy, state, pairs):
-    """Count the pairs at the given places.
+def count_pairs(cells, positions, n_positions, heavy, state, pairs):
+    """Count the pairs at the given positions.
 
     Parameters
     ----------
     cells, heavy
         As in `bound_counts`.
-    places : uint32[:], in
-        The first `n_places` are meaningful.
-    n_places : uint64
+    positions : uint32[:], in
+        The first `n_positions` are used.
+    n_positions : uint64
     state : STATE[1], in-out
-        `position` (the place to go on from, 0 at first), `n_pairs`.
+        `position` (the index to continue from, initially 0), `n_pairs`.
     pairs : PAIR[:], in-out
-        `count`, and the number of places in `length`.
+        `count`, and the number of positions in `length`.
 
     Returns
     -------
@@ -161,25 +160,25 @@ def count_pairs(cells, places, n_places, heavy, state, pairs):
 
     Notes
     -----
-    O(places).
+    O(positions).
     """
     status = state[0]
     limit = np.uint64(pairs.size) // TWO
     mask = np.uint64(pairs.size) - ONE
     at = status["position"]
-    while at < n_places:
-        later = np.uint64(places[min(at + AHEAD, n_places - ONE)])
-        prefetch(pairs, hash_key(key_at(cells, later)) & mask)
-        place = np.uint64(places[at])
-        key = key_at(cells, place)
-        pair = pairs[find_slot(pairs, key)]
+    while at < n_positions:
+        ahead = np.uint64(positions[min(at + PREFETCH_PAIRS, n_positions - ONE)])
+        prefetch(pairs, hash_pair(key_at(cells, ahead)) & mask)
+        position = np.uint64(positions[at])
+        key = key_at(cells, position)
+        pair = pairs[find_pair_slot(pairs, key)]
         if pair["key"] == ZERO:
             if status["n_pairs"] == limit:
                 status["position"] = at
                 return NEED_SPACE
             status["n_pairs"] += ONE
             pair["key"] = key
-        pair["count"] += weight_of(cells[place], heavy)
+        pair["count"] += weight_of(cells[position], heavy)
         pair["length"] += np.uint32(1)
         at += ONE
     status["position"] = at
@@ -188,7 +187,7 @@ def count_pairs(cells, places, n_places, heavy, state, pairs):
 
 @kernel
 def copy_pairs(source, least, state, pairs):
-    """Copy the pairs that occur at least `least` times into another table, and forget the buckets they were in.
+    """Copy the pairs that occur at least `least` times to another table, without their buckets.
 
     Parameters
     ----------
@@ -197,7 +196,7 @@ def copy_pairs(source, least, state, pairs):
     state : STATE[1], in-out
         `n_pairs`.
     pairs : PAIR[:], out
-        Zeros at first; must be larger than the number of pairs that are copied.
+        Initially zero; larger than the number of pairs copied.
 
     Notes
     -----
@@ -207,7 +206,7 @@ def copy_pairs(source, least, state, pairs):
     for i in range(source.size):
         old = source[i]
         if old["key"] != ZERO and old["count"] >= least:
-            new = pairs[find_slot(pairs, old["key"])]
+            new = pairs[find_pair_slot(pairs, old["key"])]
             new["key"] = old["key"]
             new["count"] = old["count"]
             new["start"] = old["start"]
@@ -218,14 +217,14 @@ def copy_pairs(source, least, state, pairs):
 
 @kernel
 def plan_postings(pairs, state):
-    """Give each pair its place in the array of postings.
+    """Assign each pair its range in the array of postings.
 
     Parameters
     ----------
     pairs : PAIR[:], in-out
-        `length` is read and set back to 0, `start` is written.
+        `length` is read and reset to 0, `start` is written.
     state : STATE[1], in-out
-        `n_postings`: the room that all lists need together; `longest`: the length of the longest list.
+        `n_postings`: the total length of all lists; `longest`: the length of the longest list.
 
     Notes
     -----
@@ -246,29 +245,29 @@ def plan_postings(pairs, state):
 
 
 @kernel
-def write_postings(cells, places, n_places, pairs, postings):
-    """Write the posting list of each pair of the table.
+def write_postings(cells, positions, n_positions, pairs, postings):
+    """Write the posting lists of the pairs of the table.
 
     Parameters
     ----------
-    cells, places, n_places
+    cells, positions, n_positions
         As in `count_pairs`.
     pairs : PAIR[:], in-out
-        As `plan_postings` leaves them; `length` is written.
+        From `plan_postings`; `length` is written.
     postings : uint32[:], out
         Each list is in ascending order.
 
     Notes
     -----
-    O(places).
+    O(positions).
     """
     mask = np.uint64(pairs.size) - ONE
-    for i in range(n_places):
-        later = np.uint64(places[min(np.uint64(i) + AHEAD, n_places - ONE)])
-        prefetch(pairs, hash_key(key_at(cells, later)) & mask)
-        place = np.uint64(places[i])
-        key = key_at(cells, place)
-        pair = pairs[find_slot(pairs, key)]
+    for i in range(n_positions):
+        ahead = np.uint64(positions[min(np.uint64(i) + PREFETCH_PAIRS, n_positions - ONE)])
+        prefetch(pairs, hash_pair(key_at(cells, ahead)) & mask)
+        position = np.uint64(positions[i])
+        key = key_at(cells, position)
+        pair = pairs[find_pair_slot(pairs, key)]
         if pair["key"] == key:
-            postings[pair["start"] + np.uint64(pair["length"])] = place
+            postings[pair["start"] + np.uint64(pair["length"])] = position
             pair["length"] += np.uint32(1)

@@ -1,8 +1,6 @@
-"""Merging one pre-token: lanes, scan, sweeps, tree and windows against the plainest merging."""
+"""Comparison of all algorithms that merge one pre-token (lanes, scan, sweeps, tree, windows) with naive merging."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import naive
 import numpy as np
@@ -16,13 +14,13 @@ from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_tables
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.encoding import bpe, merge_rules, windowed_merging
-from bpejit.kernels.encoding.records import EncoderTables
+from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 
 pretokens = st.lists(st.sampled_from([*ALPHABET, b"aaaaaaaa", b"ab"]), min_size=1, max_size=small(200, 60)).map(b"".join)
 
 
 def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_words: int | None = None, start: int = 3):
-    """Call `encode_pretoken` or `merge_long` in the middle of a text and an output; return the ids, or None for no room."""
+    """Call `encode_pretoken` in the middle of a text and an output; return the ids, or None without enough scratch space."""
     text, _ = padded_text(b"ab " + data + b"ab")
     enough = windowed_merging.SCRATCH_WORDS * len(data) + windowed_merging.SCRATCH_EXTRA
     scratch = np.full(enough if scratch_words is None else scratch_words, 0xABCDEF, dtype=np.uint32)
@@ -30,10 +28,10 @@ def run(kernel, data: bytes, tables: EncoderTables, *, window: int, scratch_word
     out = np.full(2 + room + 20, 0xFFFFFFFF, dtype=np.uint32)
     n_out, length = np.uint64(2), np.uint64(len(data))
     end = kernel(text, np.uint64(start), length, tables, scratch, out, n_out, np.uint64(window))
-    if end == windowed_merging.NO_ROOM:
+    if end == windowed_merging.SCRATCH_TOO_SMALL:
         return None
     assert (out[:2] == 0xFFFFFFFF).all()
-    # Lanes are written all at once; nothing else is written behind the end.
+    # All lanes are written at once; nothing else is written past the end.
     written = 2 + bpe.LANES if len(data) <= bpe.LANES and kernel is bpe.encode_pretoken else int(end)
     assert (out[written:] == 0xFFFFFFFF).all()
     return out[2 : int(end)].tolist()
@@ -51,15 +49,15 @@ def test_encode_pretoken(merges, data):
 
 @st.composite
 def pretokens_of_size(draw, sizes):
-    """Pre-tokens of few bytes, so that merges apply, and of a length that decides how they are merged."""
+    """Draw pre-tokens of few distinct bytes, so that merges apply, of lengths that select the algorithm."""
     size = draw(sizes)
     return draw(st.lists(st.sampled_from(b"ab 0\xe3\x81\x82"), min_size=size, max_size=size).map(bytes))
 
 
 @pytest.mark.parametrize("least", [1, bpe.LANES + 1, bpe.SCAN_BYTES + 1])
 @given(data=st.data())
-def test_encode_pretoken__each_way(least, data):
-    """In lanes, by scanning, and what is longer; one length more often than others: where a way begins and ends."""
+def test_encode_pretoken__each_algorithm(least, data):
+    """Draw the lengths at which the algorithm changes more often than others."""
     most = {1: bpe.LANES, bpe.LANES + 1: bpe.SCAN_BYTES}.get(least, 3 * bpe.SCAN_BYTES)
     model = make_model(data.draw(merge_lists()))
     table, ids = naive_rules(model)
@@ -69,7 +67,7 @@ def test_encode_pretoken__each_way(least, data):
 
 
 def test_encode_pretoken__every_length():
-    """Chains of merges that begin at every place, and merges that leave one token of each length."""
+    """Chains of merges start at every position, or leave one token of each length."""
     text = bytes(range(97, 97 + 26)) * 2
     merges = [(text[:size], text[size : size + 1]) for size in range(1, 26)]
     backwards = [(bytes([byte]), bytes([byte + 1])) for byte in range(97, 122)][::-1]
@@ -86,7 +84,7 @@ def test_encode_pretoken__every_length():
 
 @st.composite
 def runs(draw):
-    """Pre-tokens that repeat themselves: a byte or a few, many times, with something else in between."""
+    """Draw repetitive pre-tokens: one or a few bytes, repeated many times, with other bytes in between."""
     unit = st.sampled_from([b"a", b" ", b"ab", b"|---", b"aaab", b"0"])
     one = st.tuples(unit, st.integers(1, small(60, 25))).map(lambda pair: pair[0] * pair[1])
     return b"".join(draw(st.lists(one, min_size=1, max_size=4)))
@@ -94,7 +92,7 @@ def runs(draw):
 
 @st.composite
 def run_merges(draw):
-    """Merges of long tokens of few bytes, in any order: also where a merge makes a pair of lower rank than its own."""
+    """Draw merges of long tokens of few distinct bytes, in any order: a merge may make a pair of lower rank."""
     tokens = [b"a", b"b", b" ", b"|", b"-", b"0"]
     merges = []
     for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=25)):
@@ -115,7 +113,7 @@ def test_encode_pretoken__runs(merges, data):
     assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windowed_merging.WINDOW) == expected
 
 
-def test_encode_pretoken__a_run_whose_merges_make_pairs_of_lower_rank():
+def test_encode_pretoken__run_whose_merges_make_pairs_of_lower_rank():
     for merges in ([(b"aa", b"a"), (b"a", b"a")], [(b"aa", b"aa"), (b"aa", b"a"), (b"a", b"a")], [(b"a", b"aa"), (b"a", b"a")]):
         model = make_model(merges)
         table, ids = naive_rules(model)
@@ -125,62 +123,7 @@ def test_encode_pretoken__a_run_whose_merges_make_pairs_of_lower_rank():
                 assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windowed_merging.WINDOW) == expected
 
 
-@given(merge_lists(), pretokens, st.integers(1, 70))
-def test_merge_long__any_window(merges, data, window):
-    """Ranks in any order, so that windows often disagree and are made larger."""
-    model = make_model(merges)
-    table, ids = naive_rules(model)
-    assert run(windowed_merging.merge_long, data, make_tables(model, {}), window=window) == naive.merge_long(data, table, ids)
-
-
-@given(merge_lists(), pretokens)
-def test_merge_window(merges, data):
-    model = make_model(merges)
-    table, _ = naive_rules(model)
-    text, length = padded_text(data)
-    scratch = np.zeros(windowed_merging.SCRATCH_WORDS * length + windowed_merging.SCRATCH_EXTRA, dtype=np.uint32)
-    windowed_merging.merge_window(text, np.uint64(0), np.uint64(length), make_tables(model, {}), scratch)
-    tokens, at, before = [], 0, int(windowed_merging.NO_TOKEN)
-    while at != windowed_merging.NO_TOKEN:
-        token, back, after = scratch[windowed_merging.LIST + 3 * at :][:3].tolist()
-        assert back == before
-        tokens.append(token)
-        before, at = at, after
-    assert tokens == naive.merge_window(data, table)
-
-
-@pytest.mark.parametrize("window", [4, windowed_merging.WINDOW])
-def test_merge_long__runs(window):
-    """All positions have one rank: the leftmost must win, across every border of a window."""
-    model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8)] + [(b"aa", b"a")])
-    table, ids = naive_rules(model)
-    tables = make_tables(model, {})
-    for length in [*range(1, 40), small(1000, 100), small(1001, 101)]:
-        assert run(windowed_merging.merge_long, b"a" * length, tables, window=window) == naive.merge_long(
-            b"a" * length, table, ids
-        )
-
-
-def test_merge_long__a_token_longer_than_the_window():
-    merges = [(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32)]
-    model = make_model(merges)
-    table, ids = naive_rules(model)
-    data = b"a" * 100
-    assert run(windowed_merging.merge_long, data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
-
-
-def test_merge_long__a_change_that_travels_far():
-    """Each pair has a lower rank than the one before it: the last byte decides how the first is merged."""
-    chain = bytes(range(60, 120))
-    merges = [(bytes([left]), bytes([right])) for left, right in pairwise(chain)][::-1]
-    model = make_model(merges)
-    table, ids = naive_rules(model)
-    for length in range(2, len(chain)):
-        data = chain[:length]
-        assert run(windowed_merging.merge_long, data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
-
-
-def test_encode_pretoken__asks_for_scratch_space():
+def test_encode_pretoken__needs_scratch_space():
     model = make_model([(b"a" * n, b"a" * n) for n in (1, 2, 4, 8, 16, 32, 64)])
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
@@ -202,7 +145,7 @@ rows = st.lists(st.tuples(st.integers(250, 270), st.integers(250, 270), st.integ
 
 @given(rows)
 def test_build_pairs(pairs_and_ranks):
-    """Pairs that come twice, ranks that several pairs share, full neighbourhoods of the hash table."""
+    """Include duplicate pairs, shared ranks, and collisions in the hash table."""
     given_rules = [(left, right, 256 + rank, rank) for left, right, rank in pairs_and_ranks]
     expected = naive.build_pairs(given_rules)
     columns = np.array(given_rules, dtype=np.int32).reshape(-1, 4)
@@ -220,7 +163,7 @@ def test_build_pairs(pairs_and_ranks):
                 assert byte_pairs[left << 8 | right] == rank
 
 
-def test_build_pairs__refuses_a_table_that_would_fill():
+def test_build_pairs__too_small_table_is_refused():
     column = np.arange(5, dtype=np.int32)
     pairs = np.full(8, merge_rules.FREE, dtype=np.uint64)
     byte_pairs = np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32)
@@ -228,11 +171,11 @@ def test_build_pairs__refuses_a_table_that_would_fill():
     assert (pairs == merge_rules.FREE).all()
 
 
-def test_byte_pairs_that_no_token_has():
+def test_byte_pairs_without_merges():
     tables = make_tables(make_model([(b"a", b"b"), (b"ab", b"c")]), {})
     assert tables.byte_pairs[ord("a") << 8 | ord("b")] == 0
     assert tables.byte_pairs[ord("b") << 8 | ord("c")] == merge_rules.NO_RANK
-    assert np.count_nonzero(tables.byte_pairs != merge_rules.APART) == 2
+    assert np.count_nonzero(tables.byte_pairs != merge_rules.NEVER_ADJACENT) == 2
 
 
 @given(st.sets(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=8).map(b"".join)).map(sorted))

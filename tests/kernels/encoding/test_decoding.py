@@ -1,4 +1,4 @@
-"""Decoding against its twins."""
+"""Comparison of decoding with its twins."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_decode_ids(vocab, data):
 
 
 @given(tokens, st.lists(st.integers(-5, 40) | st.sampled_from([2**62, -(2**63), 2**63 - 1]), max_size=30))
-def test_measure_ids__finds_the_first_that_is_no_token(vocab, ids):
+def test_measure_ids__finds_first_invalid_id(vocab, ids):
     _, _, lengths = arrays(vocab)
     assert decoding.measure_ids(np.array(ids, dtype=np.int64), lengths) == naive.measure_ids(ids, vocab)

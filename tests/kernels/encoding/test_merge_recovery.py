@@ -1,4 +1,4 @@
-"""The parts of a token, recovered from ranks, against the plainest way."""
+"""Comparison of the recovery of merges from ranks with its twin."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from encoding_helpers import ranked_models
 from hypothesis import example, given
 
 from bpejit.arrays import ByteStrings
-from bpejit.encoding.encoder_tables import ranked_rules
 from bpejit.kernels.constants import DONE
 from bpejit.kernels.encoding.merge_recovery import recover_splits
 from bpejit.kernels.encoding.merge_rules import FREE, build_pairs
 from bpejit.model import Model
+from bpejit.ranked_merges import ranked_rules
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 

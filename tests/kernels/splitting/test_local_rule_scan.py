@@ -1,6 +1,6 @@
-"""Splitting by local rules, against the same automaton without them and against the `regex` package."""
+"""Comparison of splitting by local rules with the same automaton without them, and with the `regex` package."""
 
-# ruff: noqa: RUF001 (look-alikes are wanted here)
+# ruff: noqa: RUF001 (look-alike characters are intended)
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from conftest import data_text, small
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter, split_by_regex, split_whole
-from strategies import awkward_bytes, special_tokens
+from split_helpers import cached_splitter, documents, split_by_regex, split_whole
+from strategies import special_tokens
 
 from bpejit.kernels.constants import CUT_RULES, POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import spans
@@ -29,7 +29,7 @@ ENDS = st.sampled_from([16, 17, 100, 135, 136, 137, 200, 700, 1535, 1536, 1560, 
 
 
 def without_rules(splitter: Splitter) -> Splitter:
-    """The same splitter, with its cursors alone."""
+    """Return the same splitter without local rules."""
     assert splitter.automaton is not None
     settings = splitter.automaton.settings.copy()
     settings[CUT_RULES] = 0
@@ -39,55 +39,33 @@ def without_rules(splitter: Splitter) -> Splitter:
 
 
 def split_guarded(
-    splitter: Splitter, data: bytes, stops: list[int], n_ends: int, behind: bytes = b"\xe4\xb8\xad a1" * 3
+    splitter: Splitter, data: bytes, stops: list[int], n_ends: int, padding: bytes = b"\xe4\xb8\xad a1" * 3
 ) -> list[int]:
-    """Split a text that becomes known up to one stop after the other, in one buffer; nothing is written but the ends.
+    """Split a text that arrives up to one stop after the other, and check that nothing is written outside of `ends`.
 
-    Behind a stop is other text than what comes; by default no more of it than there must be.
+    The bytes after a stop differ from the text that follows; by default there are no more than the padding requires.
     """
-    behind = behind if len(behind) > 2 * TEXT_PADDING else behind[:TEXT_PADDING]
-    room = np.full(n_ends + 100, GUARD, dtype=np.uint32)
-    ends = room[50 : 50 + n_ends]
+    padding = padding if len(padding) > 2 * TEXT_PADDING else padding[:TEXT_PADDING]
+    guarded = np.full(n_ends + 100, GUARD, dtype=np.uint32)
+    ends = guarded[50 : 50 + n_ends]
     state = splitter.new_state()
     found = []
     for stop in [*sorted(stops), None]:
         known = len(data) if stop is None else stop
-        text = np.frombuffer(data[:known] + behind, dtype=np.uint8).copy()
+        text = np.frombuffer(data[:known] + padding, dtype=np.uint8).copy()
         state[spans.NEED_CALL] = 1
         while state[spans.NEED_CALL]:
             n = spans.split_spans(text, known, stop is None, splitter.automaton, state, ends)
             assert n <= n_ends
             found += ends[:n].tolist()
-            assert (room[:50] == GUARD).all()
-            assert (room[50 + n_ends :] == GUARD).all()
+            assert (guarded[:50] == GUARD).all()
+            assert (guarded[50 + n_ends :] == GUARD).all()
     return found
-
-
-@st.composite
-def documents(draw, most: int = small(400, 60)):
-    """Text of one kind for a while, then of another: ASCII, Chinese, emoji, broken bytes, special tokens."""
-    sentence = st.sampled_from(
-        [
-            *(b"It's what they've said: 12345 times, \n\n  and then some more.\t", b"def f(x):\n    return x[0]  # why?\r\n"),
-            *(
-                "中文没有空格，写在一起。一二三１２３".encode(),
-                "한국어는 띄어쓰기를 합니다. ".encode(),
-                "日本語のテキスト、カタカナ".encode(),
-            ),
-            *("Ünïcödé wörds ärе ".encode(), "😀👩‍👩‍👧🇩🇪".encode(), "é中 a😀\n".encode(), "слова и слова, ".encode()),
-            *("１２３４５６７８９０".encode() * 40, "\u3000".encode() * 70, "Ⅷ中".encode() * 9),
-            *(b"    " * 5, b"a" * 70, b"0123456789" * 7, b"'s" * 20, b"\n" * 9, b"<|endoftext|>", b"hello", b"|---" * 12),
-            *(b"\xff", b"\x80\x80", b"\xe4\xb8", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80"),
-        ]
-    )
-    part = st.tuples(sentence | sentence | awkward_bytes(4), st.sampled_from([1, 1, 2, 5, 30]))
-    data = b"".join(piece * times for piece, times in draw(st.lists(part, max_size=12)))
-    return data * draw(st.sampled_from([1, 1, 1, 1, 3])) if len(data) < 20 * most else data[: 20 * most]
 
 
 @given(patterns, documents(), special_tokens(3), st.data())
 def test_rules_make_no_difference(pattern, data, tokens, draw) -> None:
-    """Whole texts, with any room for ends."""
+    """Whole texts, with any capacity for ends."""
     splitter = cached_splitter(pattern, tuple(tokens))
     expected = split_by_regex(splitter, data)
     n_ends = draw.draw(ENDS)
@@ -97,18 +75,18 @@ def test_rules_make_no_difference(pattern, data, tokens, draw) -> None:
 
 
 @given(patterns, documents(), special_tokens(2), st.lists(st.integers(0, 1 << 20), max_size=6), ENDS, BEHIND)
-def test_rules_make_no_difference__in_pieces(pattern, data, tokens, stops, n_ends, behind) -> None:
+def test_rules_make_no_difference__in_pieces(pattern, data, tokens, stops, n_ends, padding) -> None:
     splitter = cached_splitter(pattern, tuple(tokens))
     stops = [stop % (len(data) + 1) for stop in stops]
     expected = split_by_regex(splitter, data)
-    assert split_guarded(splitter, data, stops, n_ends, behind) == expected
-    assert split_guarded(without_rules(splitter), data, stops, n_ends, behind) == expected
+    assert split_guarded(splitter, data, stops, n_ends, padding) == expected
+    assert split_guarded(without_rules(splitter), data, stops, n_ends, padding) == expected
 
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("body", ["The cat's 12 hats,  \n", "一二三四 é", "a中", "😀", "中文、一二三四五六七\n"])
 def test_every_length(name: str, body: str) -> None:
-    """Texts that end at every place of a block, with the room for ends that lets them be split by rules."""
+    """Texts that end at every position of a block, with enough capacity for the rules."""
     splitter = cached_splitter(name)
     data = body.encode() * 200
     lengths = [*range(40, 220, small(1, 23)), *range(small(1500, 600), small(1570, 604), 3)]
@@ -118,18 +96,18 @@ def test_every_length(name: str, body: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("letter", ["１", "中", "é", "😀", "\u3000", "1", "a", " "])
-def test_runs_without_borders(name: str, letter: str) -> None:
-    """Stretches and blocks in which nothing is certain, so that the next one begins amid a pre-token."""
+def test_runs_without_boundaries(name: str, letter: str) -> None:
+    """Blocks without certain boundaries, so that the next one starts within a pre-token."""
     splitter = cached_splitter(name)
     for size in (small(2000, 600), 600, 515):
-        for before, behind in (("", ""), ("x", "x中 1"), ("xy", "")):
-            data = (before + letter * size + behind).encode()
+        for before, after in (("", ""), ("x", "x中 1"), ("xy", "")):
+            data = (before + letter * size + after).encode()
             assert split_guarded(splitter, data, [], 1 << 13) == split_by_regex(splitter, data), (size, before)
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_special_token_within_a_character(name: str) -> None:
-    """What is ordinary ends within a character that goes on in the special token."""
+def test_special_token_within_a_character(name: str) -> None:
+    """Ordinary text that ends within a character, which continues in the special token."""
     splitter = cached_splitter(name, (b"\xb8\xad", b"\x98\x80"))
     for size in range(20, 100, small(1, 7)):
         data = ("一é" * size + "中" + "一" * 60 + "😀" + "三" * 60).encode()
@@ -137,22 +115,22 @@ def test_a_special_token_within_a_character(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_stop_within_a_character(name: str) -> None:
-    """What lies behind the stop would complete the character, but is not known."""
+def test_stop_within_a_character(name: str) -> None:
+    """Bytes after the stop would complete the character, but are not part of the text."""
     splitter = cached_splitter(name)
     data = ("一é" * 60 + "中😀").encode()
     for cut in range(1, 7):
         part = data[:-cut]
-        for behind in (b"\xad" * 100, b"\x80" * 100):
+        for padding in (b"\xad" * 100, b"\x80" * 100):
             expected = split_by_regex(splitter, part)
-            assert split_guarded(splitter, part, [], 1 << 13, behind) == expected
+            assert split_guarded(splitter, part, [], 1 << 13, padding) == expected
             whole = split_by_regex(splitter, data)
-            assert split_guarded(splitter, data, [len(part)], 1 << 13, behind) == whole
+            assert split_guarded(splitter, data, [len(part)], 1 << 13, padding) == whole
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_many_documents(name: str) -> None:
-    """Short and long documents with special tokens between them, of which some begin like a document goes on."""
+    """Short and long documents with special tokens between them, some of which start like continuations of the document."""
     splitter = cached_splitter(name, (b"<|endoftext|>", b"<|end", b" "))
     plain = cached_splitter(name, (b"<|endoftext|>",))
     generator = np.random.default_rng(7)
@@ -179,7 +157,7 @@ def test_real_text(name: str, file: str) -> None:
 
 
 def test_ends_are_positions_of_spans() -> None:
-    """Borders far into a text, where positions have many bits, and special tokens between stretches."""
+    """Include boundaries at large positions, and special tokens between ordinary texts."""
     splitter = cached_splitter("cl100k", (b"<s>",))
     unit = ("word " * 30 + "中文、" * 60).encode() + b"<s>"
     ends = split_whole(splitter, unit * small(300, 4))

@@ -1,4 +1,4 @@
-"""The splitting kernels against their twins, and against themselves on text that comes in pieces."""
+"""Comparison of the splitting kernels with their twins, and of whole texts with texts in pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bpejit.arrays import padded_text
 from bpejit.kernels.splitting import spans
 from bpejit.splitting import PRESETS, Splitter
 
-# Beside the presets, patterns that leave gaps, go back far, or have no transducer.
+# Besides the presets, patterns that leave gaps, backtrack far, or have no transducer.
 PATTERNS = [
     *PRESETS,
     r"\p{L}+",
@@ -66,8 +66,8 @@ def test_two_cursors(pattern: str, parts: list[bytes], order: list[int], tokens:
 
 
 @pytest.mark.parametrize("pattern", PRESETS)
-def test_broken_bytes_before_text_beyond_ascii(pattern: str) -> None:
-    # A byte that only goes on with a character is one of its own where none begins before it.
+def test_invalid_bytes_before_non_ascii_text(pattern: str) -> None:
+    # A continuation byte without a lead byte is a character of its own.
     body = "中文、字 é1 我们x".encode() * small(150, 20)
     for before in (b"\x80", b"\xbf\x80", b"\x80\x80\x80", b"\xe4\xb8", b"\xf0\x9f\x98", b"<s>\xad"):
         splitter = cached_splitter(pattern, (b"<s>",))
@@ -75,7 +75,7 @@ def test_broken_bytes_before_text_beyond_ascii(pattern: str) -> None:
         assert split_stream(splitter, [data], 1 << 16) == split_by_regex(splitter, data)
 
 
-def test_state_begins_a_new_text_after_the_last_call() -> None:
+def test_state_is_reset_after_last_call() -> None:
     splitter = cached_splitter("gpt2", (b"<|endoftext|>",))
     state = splitter.new_state()
     ends = np.zeros(32, np.uint32)
@@ -94,16 +94,16 @@ def test_empty_text() -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_short_character_sequence(pattern: str) -> None:
-    # Every string of up to three bytes of those at which the decoder decides, with and without something behind.
+    # All strings of up to three bytes at the limits of the decoder, with and without text after them.
     splitter = cached_splitter(pattern)
-    borders = small(
+    limits = small(
         b"\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff",
         b"\x41\x80\xa0\xc2\xed\xf4",
     )
     parts = []
-    for a in borders:
-        for b in borders:
-            for c in borders:
+    for a in limits:
+        for b in limits:
+            for c in limits:
                 parts.append(bytes([a, b, c]))
                 if a >= 0xE0:
                     parts.append(bytes([a, b, c, 0x80]))
@@ -142,21 +142,21 @@ def test_cuts_make_no_difference(pattern: str, data: bytes, tokens: list[bytes])
         assert split_at_cuts(splitter, data, [cut]) == whole
 
 
-def test_cuts_are_found_where_they_are_wanted() -> None:
+def test_cuts_are_found_at_the_requested_position() -> None:
     text, n = padded_text(b"some words, and\n\nmore of <|endoftext|> them")
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     assert splitter.find_cut(text, 1, n, n) == 4
     assert splitter.find_cut(text, 5, n, n) == 10
     assert splitter.find_cut(text, 15, n, n) == 15
     assert splitter.find_cut(text, 16, n, n) == 17
-    # At the special token, and within it, there is none.
+    # There is none at the special token or within it.
     assert splitter.find_cut(text, 25, n, n) == 38
-    # The character behind the cut must be there.
+    # The character after the cut must be available.
     assert splitter.find_cut(text, 4, 4, 4) == -1
     assert splitter.find_cut(text, 0, 0, n) == -1
 
 
-def test_cuts_wait_for_a_special_token_that_may_begin() -> None:
+def test_cuts_wait_for_possible_special_token() -> None:
     splitter = Splitter("gpt2", [b"aaaa"])
     text, n = padded_text(b"bb, aa")
     assert splitter.find_cut(text, 3, 3, 5) == 3

@@ -1,4 +1,4 @@
-"""The automaton that finds special tokens against its twins: over small alphabets, where tokens overlap in every way."""
+"""Comparison of the automaton that finds special tokens with its twins, over small alphabets with many overlaps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bpejit.arrays import ByteStrings, padded_text
 from bpejit.kernels.splitting import spans as splitting
 from bpejit.kernels.splitting import special_token_scan, special_token_trie
 from bpejit.kernels.splitting.special_token_trie import FOUND_WORDS, NODE_WORDS
-from bpejit.splitting.special_finder import SpecialFinder, StringFinder, make_trie
+from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder, make_trie
 
 words = st.text("ab", min_size=1, max_size=9).map(str.encode)
-"""Most of two such strings overlap."""
+"""Short strings, most pairs of which overlap."""
 
 _parts = st.text("ab", max_size=3).map(str.encode)
 
@@ -30,7 +30,7 @@ repeated = st.builds(
     st.integers(1, 6),
     st.text("abc", max_size=2).map(str.encode),
 ).filter(len)
-"""Long tokens of which nearly all is there again and again."""
+"""Long tokens, nearly all of which recurs repeatedly."""
 
 token_lists = st.lists(st.one_of(words, repeated), max_size=8, unique=True)
 
@@ -38,11 +38,11 @@ data_of_tokens = st.lists(st.one_of(words, repeated, st.sampled_from([b"c", b"d"
 
 
 def nodes_of(tokens: list[bytes]) -> tuple[list[bytes], Any]:
-    """The path to each node of a trie, and the trie."""
+    """Return the path to each node of a trie, and the trie."""
     strings = ByteStrings.from_list(sorted(tokens))
-    room = strings.pool.size
-    roots, nodes = np.zeros(256, np.int32), np.zeros((room + 1) * NODE_WORDS, np.int32)
-    labels, parents = np.zeros(room, np.uint8), np.zeros(room, np.int32)
+    capacity = strings.pool.size
+    roots, nodes = np.zeros(256, np.int32), np.zeros((capacity + 1) * NODE_WORDS, np.int32)
+    labels, parents = np.zeros(capacity, np.uint8), np.zeros(capacity, np.int32)
     scratch = np.zeros(len(tokens), np.int32), np.zeros(len(tokens), np.int32)
     n = special_token_trie.build_trie(strings.pool, strings.starts, *scratch, roots, nodes, labels, parents)
     paths: list[bytes] = []
@@ -80,8 +80,8 @@ def test_link_trie(tokens: list[bytes]) -> None:
         assert (spans, *rest) == expected[path], path
 
 
-def find(finder: SpecialFinder, pieces: list[bytes], n_spans: int = 1) -> list[tuple[int, int]]:
-    """The spans of tokens in a text that comes in pieces, some in each call."""
+def find(finder: SpecialTokenFinder, pieces: list[bytes], n_spans: int = 1) -> list[tuple[int, int]]:
+    """Return the spans of tokens in a text in pieces, a limited number per call."""
     state = np.zeros(splitting.STATE_SIZE, np.int64)
     spans = np.zeros(2 * n_spans, np.int64)
     known = b""
@@ -99,7 +99,7 @@ def find(finder: SpecialFinder, pieces: list[bytes], n_spans: int = 1) -> list[t
 
 @given(token_lists, data_of_tokens, st.integers(1, 4))
 def test_find_specials(tokens: list[bytes], data: bytes, n_spans: int) -> None:
-    finder = SpecialFinder(tokens)
+    finder = SpecialTokenFinder(tokens)
     expected = list(naive.find_specials(data, tokens))
     assert find(finder, [data], n_spans) == expected
     assert list(finder.spans(data)) == expected
@@ -110,8 +110,8 @@ def test_find_specials(tokens: list[bytes], data: bytes, n_spans: int) -> None:
 
 @given(token_lists, data_of_tokens)
 def test_tokens_are_found_as_soon_as_they_are_certain(tokens: list[bytes], data: bytes) -> None:
-    # What begins before the first place where a longer token may still begin is found without more text.
-    finder = SpecialFinder(tokens)
+    # Tokens before the first position at which a longer token may start are found without more text.
+    finder = SpecialTokenFinder(tokens)
     state = np.zeros(splitting.STATE_SIZE, np.int64)
     found = list(finder.next_spans(*padded_text(data), False, state))
     certain = []
@@ -127,21 +127,21 @@ def test_tokens_are_found_as_soon_as_they_are_certain(tokens: list[bytes], data:
 def test_reach_specials(tokens: list[bytes], data: bytes, first: int, size: int) -> None:
     first = min(first, len(data))
     last = min(first + size, len(data))
-    reach, hidden = SpecialFinder(tokens).reach(*padded_text(data)[:1], first, last, len(data))
+    reach, hidden = SpecialTokenFinder(tokens).reach(*padded_text(data)[:1], first, last, len(data))
     expected, first_hidden = naive.reach_specials(data, first, last, tokens)
     assert reach.tolist() == expected
     assert min(hidden, last) == min(first_hidden, last)
 
 
 @given(token_lists.filter(len), data_of_tokens)
-def test_lonely_spans(tokens: list[bytes], data: bytes) -> None:
+def test_isolated_spans(tokens: list[bytes], data: bytes) -> None:
     everywhere = [(i, i + len(token)) for token in tokens for i in range(len(data)) if data.startswith(token, i)]
     expected = sorted(
         (begin, end)
         for begin, end in everywhere
         if all(b >= end or e <= begin or (begin <= b and e <= end) for b, e in everywhere)
     )
-    assert SpecialFinder(tokens).lonely_spans(data) == expected
+    assert SpecialTokenFinder(tokens).isolated_spans(data) == expected
 
 
 @given(
@@ -149,7 +149,7 @@ def test_lonely_spans(tokens: list[bytes], data: bytes) -> None:
     st.text("aé\udcc3\udca9中b", max_size=30),
     st.data(),
 )
-def test_strings_are_found_by_either_means(tokens: list[str], text: str, data: st.DataObject) -> None:
+def test_strings_are_found_by_trie_and_by_search(tokens: list[str], text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     few = StringFinder(tokens)
@@ -166,7 +166,7 @@ def plain(function: Any) -> Any:
 
 
 def steps(tokens: list[bytes], data: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many times a search asks for the child of a node, by the functions as plain Python."""
+    """Count the lookups of children during a search, with the kernels as plain Python."""
     count = 0
     find_child = plain(special_token_trie.find_child)
 
@@ -189,7 +189,7 @@ def steps(tokens: list[bytes], data: bytes, monkeypatch: pytest.MonkeyPatch) -> 
     return count
 
 
-@pytest.mark.compiled  # as plain Python there is nothing to take the functions out of
+@pytest.mark.compiled  # plain Python functions are returned as they are
 @pytest.mark.parametrize(
     ("tokens", "data"),
     [
@@ -201,15 +201,15 @@ def steps(tokens: list[bytes], data: bytes, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_time_is_linear(tokens: list[bytes], data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text in which tokens nearly match everywhere takes at most a step or two for each byte."""
+    """Text in which tokens nearly match everywhere takes at most two steps per byte."""
     assert steps(tokens, data, monkeypatch) <= 2 * len(data) + 2
 
 
 def test_many_and_long_tokens() -> None:
-    """A hundred thousand, and one of 400 KB that nearly matches everywhere; the automaton takes less than 30 bytes a node."""
+    """A hundred thousand tokens, and one of 400 KB that nearly matches everywhere, take less than 30 bytes per node."""
     many = [b"<|token %d of many|>" % number for number in range(small(100_000, 300))]
     size = small(400_000, 400)
-    finder = SpecialFinder([*many, b"a" * size + b"b", b"aaa"])
+    finder = SpecialTokenFinder([*many, b"a" * size + b"b", b"aaa"])
     nodes = finder.trie.trie_labels.size
     assert sum(array.nbytes for array in finder.trie) <= 30 * nodes + FOUND_WORDS * 4 * (nodes + len(many)) + 2000
     data = b"".join(many[::7]) + b"a" * (3 * size + 2)

@@ -1,4 +1,4 @@
-"""The kernels of subword vocabularies against their twins."""
+"""Comparison of the kernels of subword vocabularies with their twins."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bpejit.arrays import padded_text
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
 from bpejit.kernels.t2t import subtoken_encoding, subtoken_tree
 from bpejit.t2t.subword_text_encoder import _classes, _tokenize
-from bpejit.t2t.vocabulary_building import alphabet_table, code_points, pack_strings, sort_suffixes
+from bpejit.t2t.vocabulary_building import alphabet_table, pack_strings, sort_suffixes, writable_code_points
 
-# Few characters make equal substrings likely; among them all that escapes are made of, and all widths of UTF-8.
+# Few characters make equal substrings likely. They include those of escapes, and all widths of UTF-8.
 CHARACTERS = "ab _\\u;0\n\x00é\x7f日\U0001f600\U0010ffff²\u0301"
 texts = st.text(alphabet=CHARACTERS, max_size=40)
 tokens = st.text(alphabet="ab_\\", min_size=1, max_size=12)
@@ -32,7 +32,7 @@ def strings(points: np.ndarray, starts: np.ndarray) -> list[str]:
 )
 def test_escape_tokens(given_tokens, alphabet):
     points, starts = pack_strings(given_tokens)
-    out = np.zeros(subtoken_tree.ESCAPE_ROOM * points.size + starts.size, np.uint32)
+    out = np.zeros(subtoken_tree.MAX_ESCAPE_LENGTH * points.size + starts.size, np.uint32)
     out_starts = np.zeros(starts.size, np.int64)
     subtoken_tree.escape_tokens(points, starts, alphabet_table(alphabet), out, out_starts)
     assert strings(out, out_starts) == naive.escape_tokens(given_tokens, alphabet)
@@ -49,8 +49,8 @@ class Tree:
         self.order, self.place = sort_suffixes(self.pool, self.remaining)
         self.prefixes = np.full(n, -1, np.int32)
         subtoken_tree.common_prefixes(self.pool, self.order, self.place, self.remaining, self.prefixes)
-        room = 2 * n + len(set("".join(escaped)))
-        self.parent, self.depth, self.first = (np.full(room, -7, np.int32) for _ in range(3))
+        capacity = 2 * n + len(set("".join(escaped)))
+        self.parent, self.depth, self.first = (np.full(capacity, -7, np.int32) for _ in range(3))
         self.leaf = np.full(n, -1, np.int32)
         stack = np.zeros(3 * (n + 1), np.int32)
         self.n = subtoken_tree.build_tree(
@@ -82,7 +82,7 @@ def test_segment_and_prune(token_counts, learned, least, reserved):
         escaped[token.replace("_", "u") + "_"] += count
     tree = Tree(list(escaped), 50)
     alphabet = set("".join(escaped))
-    # Only what has a node can have been kept, so matches are looked for among these.
+    # Only strings with a node can be selected, so matches are found among these.
     known = alphabet | (learned & set(tree.nodes))
     longest = [max((len(s) for s in known if node.startswith(s)), default=1) for node in tree.nodes]
     weights, left = np.full(tree.n, 5, np.int64), np.full(tree.n, 5, np.int64)
@@ -102,10 +102,10 @@ def test_segment_and_prune(token_counts, learned, least, reserved):
         assert length == max([1, *(len(string) for string in longer if node.startswith(string))])
 
 
-def split(data: bytes, by_lines: bool, room: int) -> list[int]:
+def split(data: bytes, by_lines: bool, capacity: int) -> list[int]:
     text, stop = padded_text(data)
     state = np.array([0, -1], np.int64)
-    ends = np.zeros(room, np.uint32)
+    ends = np.zeros(capacity, np.uint32)
     found = []
     while state[subtoken_encoding.POSITION] < stop:
         found += ends[: subtoken_encoding.split_words(text, stop, *_classes(by_lines), ends, state)].tolist()
@@ -113,8 +113,8 @@ def split(data: bytes, by_lines: bool, room: int) -> list[int]:
 
 
 @given(texts, st.integers(2, 5))
-def test_split_words(text, room):
-    ends = split(text.encode(), False, room)
+def test_split_words(text, capacity):
+    ends = split(text.encode(), False, capacity)
     words = [text.encode()[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
     assert words == naive.split_words(text)
     assert _tokenize(text) == naive.drop_spaces(words)
@@ -158,15 +158,15 @@ def test_build_edges(vocabulary):
     st.lists(st.text(alphabet="ab_日\\", min_size=2, max_size=4), max_size=6),
     st.integers(340, 900),
 )
-def test_encode_words_with_little_room(given_texts, learned, room):
-    """A cache that is emptied all the time, an output and a scratch that are always full: the same ids."""
+def test_encode_words_with_small_buffers(given_texts, learned, capacity):
+    """The ids do not change if the cache is cleared constantly and output and scratch are always full."""
     vocabulary = [*sorted(naive.ESCAPE_CHARACTERS | set("ab日")), *learned]
     alphabet = set("".join(vocabulary))
     points, starts = pack_strings(vocabulary)
     edges = np.zeros(4 << (2 * points.size).bit_length(), np.uint64)
     subtoken_encoding.build_edges(points, starts, edges)
     slots, arena, state = np.zeros(4 * 8, np.uint64), np.zeros(320, np.uint32), np.zeros(4, np.int64)
-    scratch, out = np.zeros(10, np.uint32), np.zeros(room, np.uint32)
+    scratch, out = np.zeros(10, np.uint32), np.zeros(capacity, np.uint32)
     for string in given_texts:
         text, stop = padded_text(string.encode())
         ends = np.array(split(string.encode(), False, 100), np.uint32)
@@ -188,7 +188,7 @@ def test_encode_words_with_little_room(given_texts, learned, room):
         assert naive.decode_words(ids, vocabulary) == string
 
 
-def test_a_word_that_cannot_be_written():
+def test_word_that_cannot_be_encoded():
     points, starts = pack_strings(["a", "_"])
     edges = np.zeros(32, np.uint64)
     subtoken_encoding.build_edges(points, starts, edges)
@@ -198,10 +198,10 @@ def test_a_word_that_cannot_be_written():
     state = np.zeros(4, np.int64)
     table = alphabet_table("ab_, ")
     arguments = (text, 0, ends, 3, stop, False, -1, table, edges, *memory, state)
-    assert subtoken_encoding.encode_words(*arguments) == subtoken_encoding.UNWRITABLE
+    assert subtoken_encoding.encode_words(*arguments) == subtoken_encoding.UNENCODABLE
     assert state[subtoken_encoding.NEXT] == 1
     assert memory[3][:3].tolist() == [0, 0, 1]
 
 
 def test_code_points_of_lone_surrogates():
-    assert code_points("a\ud800\U0010ffff").tolist() == [97, 0xD800, 0x10FFFF]
+    assert writable_code_points("a\ud800\U0010ffff").tolist() == [97, 0xD800, 0x10FFFF]

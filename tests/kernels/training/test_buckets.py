@@ -1,4 +1,4 @@
-"""Buckets, the heap and the tie rules, against twins and against sorting."""
+"""Comparison of the buckets, the heap and the comparisons of pairs with twins and with sorting."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from training_helpers import key, pair_of
 
 from bpejit.kernels.training import buckets, merging, pairs
 
-RULES = {"greatest-bytes": buckets.GREATEST_BYTES, "smallest-ids": buckets.SMALLEST_IDS}
-
-# Tokens that share their first 8 bytes, are prefixes of each other, and differ by zero bytes: where comparing may go wrong.
+# Edge cases of comparisons: tokens with equal first 8 bytes, prefixes of each other, and tokens that differ by zero bytes.
 token_bytes = st.one_of(
     st.text("a\0b", max_size=11).map(str.encode),
     st.text("\0\xff", max_size=3).map(lambda text: b"commonly" + text.encode("latin-1")),
@@ -35,16 +33,16 @@ def new_tokens(strings: list[bytes]) -> merging.Tokens:
     )
 
 
-def new_work(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens: merging.Tokens) -> merging.Work:
+def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens: merging.Tokens) -> merging.MergeArrays:
     table = np.zeros(64, pairs.PAIR)
     for pair, count in counts.items():
-        slot = pairs.find_slot(table, key(pair))
+        slot = pairs.find_pair_slot(table, key(pair))
         table[slot]["key"], table[slot]["count"] = key(pair), count
     state = np.zeros(1, merging.STATE)
-    state[0]["threshold"], state[0]["rule"] = threshold, RULES[rule]
+    state[0]["threshold"], state[0]["rule"] = threshold, buckets.COMPARISONS[rule]
     none = np.zeros(0, np.uint32)
-    nothing = merging.Neighbours(np.zeros(0, merging.NEIGHBOUR), none, none)
-    return merging.Work(
+    nothing = merging.Neighbors(np.zeros(0, merging.NEIGHBOR), none, none)
+    return merging.MergeArrays(
         cells=np.zeros(0, np.uint64),
         heavy=np.zeros(0, np.uint64),
         pairs=table,
@@ -82,17 +80,17 @@ def test_compare_tokens(strings: list[bytes]) -> None:
             assert buckets.compare_tokens(np.uint64(a), np.uint64(b), tokens) == expected, (left, right)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", buckets.COMPARISONS)
 @given(strings=token_lists, data=st.data())
-def test_comes_first__orders_as_the_twin(rule: str, strings: list[bytes], data: st.DataObject) -> None:
+def test_comes_first__sorts_like_the_twin(rule: str, strings: list[bytes], data: st.DataObject) -> None:
     tokens = new_tokens(strings)
     ids = st.integers(0, len(strings) - 1)
     counts = data.draw(st.dictionaries(st.tuples(ids, ids), st.integers(1, 2), max_size=10))
 
     def compare(a: naive.Pair, b: naive.Pair) -> int:
         arguments = [(np.uint64(counts[pair]), key(pair)) for pair in (a, b)]
-        first = buckets.comes_first(*arguments[0], *arguments[1], RULES[rule], tokens)
-        second = buckets.comes_first(*arguments[1], *arguments[0], RULES[rule], tokens)
+        first = buckets.comes_first(*arguments[0], *arguments[1], buckets.COMPARISONS[rule], tokens)
+        second = buckets.comes_first(*arguments[1], *arguments[0], buckets.COMPARISONS[rule], tokens)
         assert first != second or a == b
         return -1 if first else 1
 
@@ -108,7 +106,7 @@ def test_heap(entries: list[tuple[int, int]]) -> None:
     popped = []
     for size in range(len(entries), 0, -1):
         popped.append((int(heap[0]["count"]), int(heap[0]["key"])))
-        buckets.drop_first(heap, np.uint64(size), buckets.SMALLEST_IDS, tokens)
+        buckets.pop_candidate(heap, np.uint64(size), buckets.SMALLEST_IDS, tokens)
     assert popped == sorted(entries, key=lambda entry: (-entry[0], entry[1]))
 
 
@@ -119,57 +117,55 @@ pair_counts = st.dictionaries(
 
 
 @given(pair_counts, st.sampled_from([1, 2, 255, 2**40]))
-def test_file_pairs(counts: dict[naive.Pair, int], threshold: int) -> None:
-    work = new_work(counts, threshold, "smallest-ids", new_tokens([b"a", b"b", b"c", b"d"]))
-    buckets.file_pairs(work)
+def test_bucket_pairs(counts: dict[naive.Pair, int], threshold: int) -> None:
+    arrays = new_arrays(counts, threshold, "smallest-ids", new_tokens([b"a", b"b", b"c", b"d"]))
+    buckets.bucket_pairs(arrays)
     found: dict[int, set[naive.Pair]] = {}
-    for bucket, entry in enumerate(work.heads.tolist()):
+    for bucket, entry in enumerate(arrays.heads.tolist()):
         while entry:
-            found.setdefault(bucket, set()).add(pair_of(work.pairs[entry - 1]["key"]))
-            entry = int(work.pairs[entry - 1]["next"])
-    assert found == naive.file_pairs(counts, threshold)
+            found.setdefault(bucket, set()).add(pair_of(arrays.pairs[entry - 1]["key"]))
+            entry = int(arrays.pairs[entry - 1]["next"])
+    assert found == naive.bucket_pairs(counts, threshold)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", buckets.COMPARISONS)
 @given(counts=pair_counts, threshold=st.sampled_from([1, 2, 255]), data=st.data())
-def test_next_pair__is_the_best_although_counts_fall(
-    rule: str, counts: dict[naive.Pair, int], threshold: int, data: st.DataObject
-) -> None:
+def test_next_pair__while_counts_fall(rule: str, counts: dict[naive.Pair, int], threshold: int, data: st.DataObject) -> None:
     strings = [b"b", b"a", b"ab", b"a\0"]
-    work = new_work(counts, threshold, rule, new_tokens(strings))
-    buckets.file_pairs(work)
+    arrays = new_arrays(counts, threshold, rule, new_tokens(strings))
+    buckets.bucket_pairs(arrays)
     live = {pair: count for pair, count in counts.items() if count >= threshold}
     steps = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 300)), max_size=3)
     while True:
-        slot = next_pair(work)
+        slot = next_pair(arrays)
         if slot == pairs.NO_SLOT:
             break
-        found = pair_of(work.pairs[slot]["key"])
+        found = pair_of(arrays.pairs[slot]["key"])
         assert found == max(live, key=lambda pair: (live[pair], naive.tie_key(pair, strings, rule)))
         del live[found]
         for number, fall in data.draw(steps):
             if number < len(live):
                 pair = sorted(live)[number]
                 live[pair] = max(0, live[pair] - fall)
-                work.pairs[pairs.find_slot(work.pairs, key(pair))]["count"] = live[pair]
+                arrays.pairs[pairs.find_pair_slot(arrays.pairs, key(pair))]["count"] = live[pair]
         live = {pair: count for pair, count in live.items() if count >= threshold}
     assert not live
 
 
-def next_pair(work: merging.Work) -> np.uint64:
-    return np.uint64(buckets.next_pair(work))
+def next_pair(arrays: merging.MergeArrays) -> np.uint64:
+    return np.uint64(buckets.next_pair(arrays))
 
 
 def test_next_pair__many_ties() -> None:
-    """Many pairs of one count come out in the order of the rule."""
+    """Many pairs with one count are returned in the order of the comparison."""
     n = small(3000, 60)
     table = np.zeros(8192, pairs.PAIR)
-    work = new_work({}, 2, "smallest-ids", new_tokens([b""]))._replace(pairs=table, heap=np.zeros(8192, buckets.CANDIDATE))
+    arrays = new_arrays({}, 2, "smallest-ids", new_tokens([b""]))._replace(pairs=table, heap=np.zeros(8192, buckets.CANDIDATE))
     wanted = [(left * 7919 % 104729, left) for left in range(n)]
     for pair in wanted:
-        slot = pairs.find_slot(table, key(pair))
+        slot = pairs.find_pair_slot(table, key(pair))
         table[slot]["key"], table[slot]["count"] = key(pair), 2
-    buckets.file_pairs(work)
-    found = [pair_of(table[next_pair(work)]["key"]) for _ in range(n)]
+    buckets.bucket_pairs(arrays)
+    found = [pair_of(table[next_pair(arrays)]["key"]) for _ in range(n)]
     assert found == sorted(wanted)
-    assert next_pair(work) == pairs.NO_SLOT
+    assert next_pair(arrays) == pairs.NO_SLOT

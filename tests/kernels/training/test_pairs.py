@@ -1,4 +1,4 @@
-"""Counting and listing pairs, against the twins."""
+"""Comparison of the kernels that count and list pairs with their twins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import naive
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import BORDER, as_twin, filled, key, pair_of, tables
+from training_helpers import BOUNDARY, as_twin, filled, key, pair_of, tables
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import merging, pairs
@@ -18,19 +18,19 @@ def contents(table: np.ndarray, *names: str) -> dict[naive.Pair, tuple[int, ...]
 
 def new_state(**settings: int) -> np.ndarray:
     state = np.zeros(1, merging.STATE)
-    for name, value in {"max_bytes": 2**63, "border": int(BORDER), **settings}.items():
+    for name, value in {"max_bytes": 2**63, "boundary": int(BOUNDARY), **settings}.items():
         state[0][name] = value
     return state
 
 
 def new_sums(size: int, array: np.ndarray, heavy: np.ndarray) -> np.ndarray:
     sums = np.zeros(size, np.uint32)
-    pairs.bound_counts(array, np.uint64(array.size), heavy, BORDER, sums)
+    pairs.bound_counts(array, np.uint64(array.size), heavy, BOUNDARY, sums)
     return sums
 
 
-def hash_pair(size: int):
-    return lambda pair: int(pairs.hash_key(key(pair))) & (size - 1)
+def slot_of_pair(size: int):
+    return lambda pair: int(pairs.hash_pair(key(pair))) & (size - 1)
 
 
 sizes = st.sampled_from([1, 2, 8, 1024])
@@ -44,13 +44,13 @@ def test_pair_key__is_unique_and_ordered(left: int, right: int) -> None:
 
 
 @given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15), st.tuples(st.integers(0, 9), st.integers(0, 9)))
-def test_find_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
+def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
     table = np.zeros(16, pairs.PAIR)  # the last test of a full table is that one slot is left
     for pair in held:
-        slot = pairs.find_slot(table, key(pair))
+        slot = pairs.find_pair_slot(table, key(pair))
         assert table[slot]["key"] == 0
         table[slot]["key"] = key(pair)
-    found = table[pairs.find_slot(table, key(wanted))]["key"]
+    found = table[pairs.find_pair_slot(table, key(wanted))]["key"]
     assert found == (key(wanted) if wanted in held else 0)
 
 
@@ -58,34 +58,36 @@ def test_find_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
 def test_bound_counts(table: dict[bytes, int], size: int) -> None:
     array, heavy, _ = filled(table)
     sums = new_sums(size, array, heavy)
-    expected = naive.bound_counts(as_twin(array, heavy), hash_pair(size))
+    expected = naive.bound_counts(as_twin(array, heavy), slot_of_pair(size))
     assert {slot: total for slot, total in enumerate(sums.tolist()) if total} == expected
 
 
 @given(tables, sizes, st.sampled_from([1, 2, 4, 10, 2**31, 2**33]), st.sampled_from([2, 3, 4, 2**63]))
-def test_select_places(table: dict[bytes, int], size: int, threshold: int, max_bytes: int) -> None:
+def test_select_positions(table: dict[bytes, int], size: int, threshold: int, max_bytes: int) -> None:
     array, heavy, _ = filled(table)
-    lengths = np.ones(int(BORDER) + 1, np.uint32)
+    lengths = np.ones(int(BOUNDARY) + 1, np.uint32)
     lengths[ord("a") + 1] = 2
-    places = np.zeros(array.size, np.uint32)
-    n = pairs.select_places(
+    positions = np.zeros(array.size, np.uint32)
+    n = pairs.select_positions(
         array,
         np.uint64(array.size),
-        BORDER,
+        BOUNDARY,
         new_sums(size, array, heavy),
         lengths,
         new_state(threshold=threshold, max_bytes=max_bytes),
-        places,
+        positions,
     )
     cells = as_twin(array, heavy)
-    sums = naive.bound_counts(cells, hash_pair(size))
-    expected = naive.select_places(cells, sums, hash_pair(size), lengths.tolist(), threshold, max_bytes)
-    assert places[:n].tolist() == expected
+    sums = naive.bound_counts(cells, slot_of_pair(size))
+    expected = naive.select_positions(cells, sums, slot_of_pair(size), lengths.tolist(), threshold, max_bytes)
+    assert positions[:n].tolist() == expected
 
 
-def counted(array: np.ndarray, heavy: np.ndarray, places: list[int], slots: int, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """A table of the pairs at the places, and how often it had to grow."""
-    chosen = np.array(places, np.uint32)
+def counted(
+    array: np.ndarray, heavy: np.ndarray, positions: list[int], slots: int, state: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """Return a table of the pairs at the positions, and the number of times that it was enlarged."""
+    chosen = np.array(positions, np.uint32)
     state[0]["position"] = state[0]["n_pairs"] = 0
     table = np.zeros(slots, pairs.PAIR)
     growths = 0
@@ -102,11 +104,11 @@ def counted(array: np.ndarray, heavy: np.ndarray, places: list[int], slots: int,
 def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], data: st.DataObject) -> None:
     array, heavy, _ = filled(table)
     cells = as_twin(array, heavy)
-    everywhere = [at for at, _, _ in naive.places_of_pairs(cells)]
-    places = [at for at in everywhere if data.draw(st.booleans())]
-    expected = naive.count_pairs(cells, places)
+    everywhere = [at for at, _, _ in naive.positions_of_pairs(cells)]
+    positions = [at for at in everywhere if data.draw(st.booleans())]
+    expected = naive.count_pairs(cells, positions)
     state = new_state()
-    found, growths = counted(array, heavy, places, 2, state)
+    found, growths = counted(array, heavy, positions, 2, state)
     assert contents(found, "count", "length") == expected
     assert state[0]["n_pairs"] == len(expected)
     assert growths > 0 or len(expected) < 2
@@ -116,23 +118,23 @@ def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], data: st.D
 def test_copy_pairs(counts: dict[naive.Pair, int], least: int) -> None:
     table = np.zeros(16, pairs.PAIR)
     for number, (pair, count) in enumerate(counts.items()):
-        table[pairs.find_slot(table, key(pair))] = (key(pair), count, 3 * number, number, 7)
+        table[pairs.find_pair_slot(table, key(pair))] = (key(pair), count, 3 * number, number, 7)
     copy, state = np.zeros(64, pairs.PAIR), new_state()
     pairs.copy_pairs(table, np.uint64(least), state, copy)
-    kept = naive.copy_pairs(counts, least)
+    selected = naive.copy_pairs(counts, least)
     assert contents(copy, "count", "start", "length", "next") == {
-        pair: (count, 3 * number, number, 0) for number, (pair, count) in enumerate(counts.items()) if pair in kept
+        pair: (count, 3 * number, number, 0) for number, (pair, count) in enumerate(counts.items()) if pair in selected
     }
-    assert state[0]["n_pairs"] == len(kept)
+    assert state[0]["n_pairs"] == len(selected)
 
 
 @given(tables, st.integers(1, 4))
 def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
     array, heavy, _ = filled(table)
     cells = as_twin(array, heavy)
-    places = [at for at, _, _ in naive.places_of_pairs(cells)]
+    positions = [at for at, _, _ in naive.positions_of_pairs(cells)]
     state = new_state()
-    everything, _ = counted(array, heavy, places, 64, state)
+    everything, _ = counted(array, heavy, positions, 64, state)
     found = np.zeros(64, pairs.PAIR)
     pairs.copy_pairs(everything, np.uint64(least), state, found)
     in_order = [pair_of(slot["key"]) for slot in found if slot["key"] != 0]
@@ -140,13 +142,13 @@ def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
 
     pairs.plan_postings(found, state)
 
-    starts, room, longest = naive.plan_postings([numbers[pair][0] for pair in in_order])
+    starts, n_postings, longest = naive.plan_postings([numbers[pair][0] for pair in in_order])
     assert contents(found, "start", "length") == {pair: (start, 0) for pair, start in zip(in_order, starts, strict=True)}
-    assert (state[0]["n_postings"], state[0]["longest"]) == (room, longest)
+    assert (state[0]["n_postings"], state[0]["longest"]) == (n_postings, longest)
 
-    postings = np.zeros(room, np.uint32)
-    pairs.write_postings(array, np.array(places, np.uint32), np.uint64(len(places)), found, postings)
+    postings = np.zeros(n_postings, np.uint32)
+    pairs.write_postings(array, np.array(positions, np.uint32), np.uint64(len(positions)), found, postings)
     lists = {
         pair: postings[start : start + length].tolist() for pair, (start, length) in contents(found, "start", "length").items()
     }
-    assert lists == naive.write_postings(cells, places, set(in_order))
+    assert lists == naive.write_postings(cells, positions, set(in_order))

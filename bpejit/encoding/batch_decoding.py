@@ -1,0 +1,76 @@
+"""Decode several sequences of ids with one call of the kernel."""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array, EncodedBatch
+from bpejit.encoding.encoder import Encoder
+from bpejit.errors import TokenIdError
+
+
+def decode_batch(encoder: Encoder, batch: Any, *, errors: str, skip_special_tokens: bool) -> list[str]:
+    """Return the text of each sequence of ids (see `bpejit.Tokenizer.decode_batch`)."""
+    if isinstance(batch, EncodedBatch):
+        ids, starts = batch.ids, batch.starts
+    else:
+        if not arguments.is_iterable(batch):
+            raise arguments.wrong_type("batch", batch, "a list of lists of token ids, or an EncodedBatch", "give a list")
+        rows = [arguments.ids(f"batch[{index}]", row) for index, row in enumerate(batch)]
+        rows = [row if isinstance(row, (list, np.ndarray)) else list(row) for row in rows]
+        try:
+            ids, starts = _joined(rows)
+        except TokenIdError:
+            ids, starts = _joined([_checked(encoder, index, row) for index, row in enumerate(rows)])
+    shown = ids
+    if skip_special_tokens:
+        ordinary = ~encoder.is_special(ids)
+        shown, starts = ids[ordinary], _sums(ordinary)[starts]
+    try:
+        data = memoryview(encoder.decode(shown))
+    except TokenIdError:
+        for index, (start, end) in enumerate(pairwise(starts.tolist())):
+            _checked(encoder, index, shown[start:end])
+        raise
+    offsets = _sums(encoder.token_lengths(shown))[starts].tolist()
+    return [str(data[start:end], "utf-8", errors) for start, end in pairwise(offsets)]
+
+
+def _sums(values: Array) -> Array:
+    """Return the sum of the values before each index, and of all values."""
+    sums = np.zeros(values.size + 1, dtype=np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _joined(rows: list[Any]) -> tuple[Array, Array]:
+    """Return the ids of all rows as int64, and the start of each row.
+
+    Raises
+    ------
+    TokenIdError
+        If not all of them are integers of 64 bits.
+    """
+    starts = _sums(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+    if rows and all(isinstance(row, list) for row in rows):
+        rows = [list(chain.from_iterable(rows))]  # converted at once: ten times as fast for short rows
+    try:
+        arrays = [np.asarray(row) for row in rows if len(row)]
+        if all(array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64 for array in arrays):
+            return np.concatenate([np.empty(0, dtype=np.int64), *arrays], dtype=np.int64), starts
+    except (OverflowError, ValueError):
+        pass
+    raise TokenIdError("not all ids are integers of 64 bits")
+
+
+def _checked(encoder: Encoder, index: int, row: Any) -> Array:
+    """Return a row as int64. An error names the row."""
+    try:
+        encoder.decode(row)
+    except TokenIdError as error:
+        raise TokenIdError(f"batch[{index}]: {error}") from None
+    return np.array(row, dtype=np.int64)

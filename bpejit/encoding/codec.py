@@ -1,0 +1,191 @@
+"""Encode and decode with one model, from any number of threads.
+
+`bpejit.Tokenizer` and the interfaces in `bpejit.compat` are written against this class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array, EncodedBatch
+from bpejit.encoding.batch_encoding import divide, join_batches
+from bpejit.encoding.cache_budget import Pool, process_budget
+from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.kernel_runner import AnySplitter
+from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
+from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
+from bpejit.encoding.utf8 import encode_utf8
+from bpejit.encoding.workspace import Workspace
+from bpejit.model import Model
+from bpejit.normalization import PreTokenizedText, TextPipeline
+
+
+class Codec:
+    """An encoder with a pool of workspaces: each call in progress uses one of its own.
+
+    It is immutable, can be pickled, and may be used from several threads.
+
+    Parameters
+    ----------
+    model : Model
+    lazy : bool
+        If True, the encoder and the first workspace are created on first use. Otherwise they are created here, so that
+        encoding allocates nothing but its result.
+
+    Attributes
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model, *, lazy: bool = False) -> None:
+        self.model = model
+        if not lazy:
+            self._workspaces  # noqa: B018 - creates the encoder as well
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Codec, (self.model,)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder, shared by all threads."""
+        return Encoder(self.model)
+
+    @cached_property
+    def _workspaces(self) -> Pool:
+        # A list is a thread-safe stack.
+        workspaces = Pool([self.encoder.new_workspace()])
+        process_budget.add_pool(workspaces)
+        return workspaces
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """Return a context manager that yields a workspace of the pool, and puts it back on exit."""
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = self.encoder.new_workspace()
+        try:
+            yield workspace
+        finally:
+            self._workspaces.append(workspace)
+
+    def splitter_for(
+        self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
+    ) -> AnySplitter:
+        """Return a splitter that finds the allowed special tokens.
+
+        Parameters
+        ----------
+        allowed, disallowed : "all" or a set of special tokens, optional
+            As in `bpejit.Tokenizer.encode`.
+        texts : iterable of str or bytes
+            The texts to search for disallowed special tokens.
+
+        Raises
+        ------
+        SpecialTokenError
+            If a text has a disallowed special token.
+        """
+        return self.encoder.splitter_for(allowed_tokens(self.encoder.special_tokens, allowed, disallowed, texts))
+
+    def encode(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> Array:
+        """Return the ids of a text as uint32 [tokens]; the options are the same as for `bpejit.Tokenizer.encode`."""
+        splitter = None
+        data: Any = encode_utf8(text) if isinstance(text, str) else arguments.as_bytes("text", text)
+        if allowed_special is not None or disallowed_special is not None:
+            splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
+        # `workspace()` written out: for a short text a context manager takes as long as the encoding.
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = self.encoder.new_workspace()
+        try:
+            return self.encoder.encode(data, workspace, splitter)
+        finally:
+            self._workspaces.append(workspace)
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        num_threads: int = 1,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> EncodedBatch:
+        """Return the ids of several texts in one array, with the start of each text.
+
+        The parameters are those of `bpejit.Tokenizer.encode_batch`.
+        """
+        splitter = None
+        given = list(arguments.texts("texts", texts))
+        if not set(map(type, given)) <= {str, bytes}:
+            given = [
+                text if isinstance(text, (str, bytes)) else arguments.as_bytes(f"texts[{index}]", text)
+                for index, text in enumerate(given)
+            ]
+        if allowed_special is not None or disallowed_special is not None:
+            splitter = self.splitter_for(allowed_special, disallowed_special, given)
+
+        def run(texts: Sequence[str | bytes]) -> EncodedBatch:
+            with self.workspace() as workspace:
+                return self.encoder.encode_batch(texts, workspace, splitter)
+
+        parts = divide(given, num_threads)
+        if len(parts) == 1:
+            return run(given)
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return join_batches(list(pool.map(run, parts)))
+
+    def locate(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> tuple[TokenOffsets, PreTokenizedText | None]:
+        """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""
+        encoder = self.encoder
+        text = arguments.as_bytes("text", text)
+        if isinstance(encoder.splitter, TextPipeline):
+            pipeline: AnySplitter = encoder.splitter
+            if allowed_special is not None or disallowed_special is not None:
+                pipeline = self.splitter_for(allowed_special, disallowed_special, [text])
+            data = encode_utf8(text) if isinstance(text, str) else text
+            if isinstance(pipeline, TextPipeline) and not pipeline.is_noop(data):
+                with self.workspace() as workspace:
+                    ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
+                return pipeline_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared
+        ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return token_offsets(ids, encoder.token_lengths(ids), [text]), None
+
+    def decode_bytes(self, ids: Iterable[int] | Array) -> bytes:
+        """Return the bytes of ids.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary.
+        """
+        return self.encoder.decode(ids if isinstance(ids, (np.ndarray, list)) else list(arguments.ids("ids", ids)))
+
+    def decode(self, ids: Iterable[int] | Array, *, errors: str = "replace", skip_special_tokens: bool = False) -> str:
+        """Return the text of ids, with or without special tokens; `errors` is the one of `bytes.decode`."""
+        if type(errors) is not str or errors != "replace":
+            errors = arguments.error_handler("errors", errors)
+        if skip_special_tokens:
+            ids = self.encoder.without_special(arguments.ids("ids", ids))
+        return self.decode_bytes(ids).decode("utf-8", errors=errors)

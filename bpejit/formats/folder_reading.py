@@ -1,0 +1,284 @@
+"""Read the folder in which bpejit saves a tokenizer (see `bpejit.formats.folder_layout`)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bpejit import __version__
+from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
+from bpejit.formats.folder_layout import FORMAT, FORMAT_VERSION, OWN_FILE, PREPARATION_STEPS, PRIVATE_FILE, TOKENIZER_FILE
+from bpejit.formats.huggingface_writing import sections_text
+from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file
+from bpejit.tokenizer_config import TokenizerConfig
+
+
+def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
+    """Return the model in a folder that `save_folder` wrote.
+
+    Parameters
+    ----------
+    path : path
+    unicode : str, optional
+        The version of Unicode that the pattern follows, instead of the version in the folder. The result is a different
+        tokenizer.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the folder is missing or was changed, has another format or a later version, or if the installed `regex` package does
+        not support its version of Unicode.
+    """
+    folder = Path(path)
+    own_path = folder / OWN_FILE
+    if not own_path.exists():
+        recover_description(own_path, error=TokenizerFormatError)
+    if not own_path.exists():
+        raise _not_ours(folder)
+    own = _object(parse_json(read_file(own_path, error=TokenizerFormatError), own_path, error=TokenizerFormatError), own_path)
+    _check_version(own, own_path)
+    name = _field(own, "tokenizer_file", str, own_path)
+    if name not in (TOKENIZER_FILE, PRIVATE_FILE):
+        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
+    tokenizer_path = folder / name
+    data = read_file(tokenizer_path, error=TokenizerFormatError, what="tokenizer file")
+    expected = _field(own, "tokenizer_file_sha256", str, own_path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{tokenizer_path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
+            "restore the file, or save the tokenizer again"
+        )
+    pattern = _field(own, "pattern", dict, own_path)
+    preset = _field(pattern, "name", (str, type(None)), own_path)
+    source = _pattern_source(pattern, own_path)
+    shared_ids = _numbers(own, "shared_ids", own_path)
+    ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
+    content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
+    tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
+    if ranked:
+        merges = []
+    merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
+    # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
+    split_pattern = preset if preset is not None and pattern_source(preset) == source else source
+    try:
+        model = Model(
+            tokens=MappingProxyType(tokens),
+            merges=merges,
+            special_tokens=specials,
+            pattern=split_pattern,
+            tie_break=_field(own, "tie_break", (str, type(None)), own_path),
+            merge_counts=merge_counts,
+            training=_field(own, "training", dict, own_path),
+            ranked=ranked,
+            ignore_merges=ignore_merges,
+            pipeline=_pipeline(own, own_path),
+            token_flags=_token_flags(own, own_path),
+            post_processor=canonical(own.get("post_processor")),
+            unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
+            config=_config(own, own_path),
+            file_sections=(
+                FileSections(sections_text(content), split_pattern) if _flag(own, "sections_of_source", own_path) else None
+            ),
+        )
+    except (TokenizerFormatError, SpecialTokenError) as error:
+        raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
+    expected = _field(own, "sha256", str, own_path)
+    if model.sha256 != expected:
+        raise TokenizerFormatError(
+            f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
+            f"expected {shorten(expected)}; restore the file, or save the tokenizer again"
+        )
+    if unicode is not None:
+        return replace(model, unicode=unicode)
+    if model.unicode is not None:
+        _check_unicode(model.unicode, own_path)
+    return model
+
+
+def _check_unicode(version: str, path: Path) -> None:
+    from bpejit.splitting.unicode_versions import check_unicode
+
+    try:
+        check_unicode(version)
+    except PatternError as error:
+        raise TokenizerFormatError(
+            f"`{path}`: {error}; or load the tokenizer with another version, as `unicode=`, if other ids are acceptable"
+        ) from error
+
+
+def _not_ours(folder: Path) -> TokenizerFormatError:
+    if not folder.exists():
+        return TokenizerFormatError(
+            f"there is no tokenizer `{folder}`: no such file or folder; expected one that `bpejit train` has written: "
+            "check the path, or train one with `bpejit train CORPUS --vocab-size N`"
+        )
+    if not folder.is_dir():
+        beside = f"; its folder is one: pass `{folder.parent}`" if (folder.parent / OWN_FILE).exists() else ""
+        return TokenizerFormatError(
+            f"`{folder}` is a file; expected a folder that `bpejit train` has written{beside or ': pass its path'}"
+        )
+    if (folder / TOKENIZER_FILE).exists():
+        return TokenizerFormatError(
+            f"`{folder / TOKENIZER_FILE}` has no {OWN_FILE} beside it, so bpejit did not write it; expected a folder that "
+            "`bpejit train` has written: read this one with `bpejit.load`, or `read_tokenizer_json`"
+        )
+    return TokenizerFormatError(
+        f"`{folder}` contains no tokenizer: there is no {OWN_FILE}; expected a folder that `bpejit train` has written: "
+        "check the path"
+    )
+
+
+def _check_version(own: dict[str, Any], path: Path) -> None:
+    if own.get("format") != FORMAT:
+        raise _bad_field(path, "format", own.get("format"), repr(FORMAT))
+    version = _field(own, "format_version", int, path)
+    if version > FORMAT_VERSION:
+        writer = shorten(own["bpejit_version"]) if "bpejit_version" in own else "of a later version"
+        raise TokenizerFormatError(
+            f"`{path}` has format version {shorten(version)}, and bpejit {__version__} reads versions up to {FORMAT_VERSION}; "
+            f"it was written by bpejit {writer}: install that or a later one"
+        )
+    if version < 1:
+        raise _bad_field(path, "format_version", version, "1")
+
+
+def _parse_tokenizer(
+    content: dict[str, Any], path: Path, shared_ids: set[int]
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]], dict[str, int]]:
+    """Return tokens, merges and special tokens of a `tokenizer.json` as `tokenizer_json` writes it."""
+    model = _field(content, "model", dict, path)
+    specials: dict[str, int] = {}
+    for added in _field(content, "added_tokens", list, path):
+        text = _field(_object(added, path), "content", str, path)
+        specials[text] = _field(added, "id", int, path)
+    tokens: dict[int, bytes] = {}
+    by_text: dict[str, bytes] = {}
+    for text, token_id in _field(model, "vocab", dict, path).items():
+        if type(token_id) is not int:
+            raise _bad_field(path, f"id of {shorten(text)}", token_id, "a whole number")
+        if specials.get(text) == token_id and not (
+            token_id in shared_ids and encode_byte_characters(special_bytes(text)) == text
+        ):
+            continue
+        try:
+            token = decode_byte_characters(text)
+        except UnicodeEncodeError as cause:
+            raise _bad_field(path, "token", text, "one character of GPT-2's byte alphabet for each byte") from cause
+        if token_id in tokens:
+            raise TokenizerFormatError(
+                f"`{path}`: the tokens {shorten(tokens[token_id])} and {shorten(token)} both have the id {token_id}; "
+                "expected one token for each id: save the tokenizer again"
+            )
+        tokens[token_id] = by_text[text] = token
+    pairs = _field(model, "merges", list, path)
+    try:
+        # Byte characters do not include the space, so a pair in one string contains exactly one.
+        split = (pair.split(" ") if isinstance(pair, str) else pair for pair in pairs)
+        return tokens, [(by_text[left], by_text[right]) for left, right in split], specials
+    except (TypeError, ValueError, KeyError) as cause:
+        rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
+        raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:
+    """Return the regular expression of the split pattern, or those of a sequence."""
+    source = _field(fields, "source", (str, list), path)
+    if isinstance(source, str):
+        return source
+    if not source or not all(isinstance(stage, str) for stage in source):
+        raise _bad_field(path, "source", source, "a regular expression or a list of them")
+    return tuple(source)
+
+
+def _is_pair(value: Any, known: dict[str, bytes]) -> bool:
+    value = value.split(" ") if isinstance(value, str) else value
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) and part in known for part in value)
+
+
+def _object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TokenizerFormatError(f"`{path}` contains {_shown(value)}; expected a JSON object: save the tokenizer again")
+    return value
+
+
+def _field(fields: dict[str, Any], key: str, kind: type | tuple[type, ...], path: Path) -> Any:
+    """Return a required value of the given type."""
+    if key not in fields:
+        raise TokenizerFormatError(
+            f"`{path}` has no {shorten(key)}; the file was changed or truncated: restore it, or save the tokenizer again"
+        )
+    value = fields[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = " or ".join(_JSON_NAMES[one] for one in kinds)
+        raise _bad_field(path, key, value, names)
+    return value
+
+
+def _pipeline(fields: dict[str, Any], path: Path) -> PipelineConfig | None:
+    value = fields.get("preparation")
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) != set(PREPARATION_STEPS):
+        raise _bad_field(path, "preparation", value, f"null, or an object of {' and '.join(PREPARATION_STEPS)}")
+    return PipelineConfig(**{name: canonical(value[name]) for name in PREPARATION_STEPS})
+
+
+def _token_flags(fields: dict[str, Any], path: Path) -> dict[str, TokenFlags]:
+    found = {}
+    for text, flags in _field({"token_flags": {}, **fields}, "token_flags", dict, path).items():
+        if not isinstance(flags, dict) or set(flags) != set(TokenFlags().as_dict) or set(map(type, flags.values())) != {bool}:
+            raise _bad_field(
+                path, f"token_flags of {shorten(text)}", flags, f"true or false for {', '.join(TokenFlags().as_dict)}"
+            )
+        found[text] = TokenFlags(**flags)
+    return found
+
+
+def _flag(fields: dict[str, Any], key: str, path: Path) -> bool:
+    """Return a flag; a missing one is False."""
+    value = fields.get(key, False)
+    if not isinstance(value, bool):
+        raise _bad_field(path, key, value, "true or false")
+    return value
+
+
+def _numbers(fields: dict[str, Any], key: str, path: Path, size: int | None = None) -> list[int]:
+    """Return a required list of integers, of length `size` if given."""
+    numbers: list[int] = _field(fields, key, list, path)
+    if not set(map(type, numbers)) <= {int} or size not in (None, len(numbers)):
+        raise _bad_field(path, key, numbers, f"{'a list of' if size is None else size} whole numbers")
+    return numbers
+
+
+_JSON_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object", type(None): "null"}
+
+
+def _bad_field(path: Path, key: str, value: Any, expected: str) -> TokenizerFormatError:
+    return TokenizerFormatError(
+        f"`{path}`: {key} is {_shown(value)}; expected {expected}: restore the file, or save the tokenizer again"
+    )
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def _config(own: dict[str, Any], path: Path) -> TokenizerConfig:
+    fields = _field({"config": {}, **own}, "config", dict, path)
+    known = {name: value for name, value in fields.items() if name in TokenizerConfig.__dataclass_fields__}
+    try:
+        return TokenizerConfig.checked(**known)
+    except BpejitError as error:
+        raise TokenizerFormatError(f"`{path}`: {error}") from error

@@ -1,0 +1,194 @@
+"""Write the folder in which bpejit saves a tokenizer (see `bpejit.formats.folder_layout`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bpejit import __version__
+from bpejit.errors import PatternError, TokenizerFormatError, shorten
+from bpejit.formats.folder_layout import (
+    FORMAT,
+    FORMAT_VERSION,
+    OWN_FILE,
+    PREPARATION_STEPS,
+    PRIVATE_FILE,
+    PUBLIC_FILES,
+    TOKENIZER_FILE,
+)
+from bpejit.formats.huggingface_writing import (
+    CONFIG_FILE,
+    file_sections,
+    pre_tokenizer,
+    special_token_obstacle,
+    tokenizer_config_json,
+    tokenizer_json,
+)
+from bpejit.formats.pipelines import split_steps
+from bpejit.model import Model, pattern_source
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.files import StrPath, creating_folder, replacing_all
+from bpejit.storage.outputs import check_output_folder, check_outputs
+
+
+def save_folder(
+    model: Model, path: StrPath, *, legacy_merges: bool = False, must_be_public: bool = False, overwrite: bool = False
+) -> str | None:
+    """Save a model as a folder, which is created if it does not exist.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    legacy_merges : bool
+        Write merges as `"a b"` (see `tokenizer_json`).
+    must_be_public : bool
+        Raise an exception if other tools cannot read the folder.
+    overwrite : bool
+        Replace a tokenizer in the folder. Other files are never touched.
+
+    Returns
+    -------
+    str, optional
+        The reason why other tools cannot read the folder; None if they can.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
+    TokenizerFormatError
+        If other tools cannot read the folder, and `must_be_public`.
+    """
+    folder = Path(path)
+    check_folder(folder, overwrite=overwrite)
+    source = pattern_source(model.pattern)
+    try:
+        splitting, obstacle = pre_tokenizer(model), special_token_obstacle(model)
+    except PatternError as error:
+        splitting, obstacle = split_steps(source), str(error)
+    if obstacle and must_be_public:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for Hugging Face: {obstacle}; expected a tokenizer to which it gives "
+            "equal ids: save it in bpejit's own format"
+        )
+    written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
+    name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
+    own = _own_json(model, source, name, written, obstacle)
+    with creating_folder(folder):
+        if obstacle:
+            stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
+            with replacing_all([folder / PRIVATE_FILE, folder / OWN_FILE], remove=stale) as (tokenizer_file, own_file):
+                tokenizer_file.write(written)
+                own_file.write(own)
+        else:
+            targets = [folder / TOKENIZER_FILE, folder / CONFIG_FILE, folder / OWN_FILE]
+            stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
+            with replacing_all(targets, remove=stale) as (tokenizer_file, config_file, own_file):
+                tokenizer_file.write(written)
+                config_file.write(tokenizer_config_json(model))
+                own_file.write(own)
+    return obstacle
+
+
+def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+    """Raise the errors of `save_folder` that can be known beforehand, for example before hours of training.
+
+    Parameters
+    ----------
+    path : path
+    inputs : paths
+        Files that will be read before.
+    overwrite : bool
+
+    Raises
+    ------
+    OutputError
+        If `path` is a file or cannot be written to, or if an output exists and `overwrite` is false, or is one of the inputs.
+    """
+    check_output_folder(path, PUBLIC_FILES)
+    folder = Path(path)
+    targets = [folder / name for name in (*PUBLIC_FILES, PRIVATE_FILE)]
+    check_outputs(targets, inputs=inputs, overwrite=overwrite, folder=folder)
+
+
+def _is_ours(folder: Path, name: str) -> bool:
+    """Return True if bpejit wrote the file `name` in a folder. Other files of that name belong to the user."""
+    try:
+        own = json.loads((folder / OWN_FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(own, dict) and own.get("format") == FORMAT and own.get("tokenizer_file") == name
+
+
+def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle: str | None) -> bytes:
+    fields = {
+        "format": FORMAT,
+        "format_version": _format_version(model),
+        "bpejit_version": __version__,
+        "tokenizer_file": name,
+        "tokenizer_file_sha256": hashlib.sha256(written).hexdigest(),
+        "not_for_other_tools": obstacle,
+        "sha256": model.sha256,
+        "pattern": {
+            "name": model.pattern if isinstance(model.pattern, str) and source != model.pattern else None,
+            "source": source,
+        },
+        "shared_ids": sorted(set(model.special_tokens.values()) & model.tokens.keys()),
+        **({"sections_of_source": True} if file_sections(model) is not None else {}),
+        "unicode": model.unicode,
+        "ranked": model.ranked,
+        "ignore_merges": model.ignore_merges,
+        "preparation": _pipeline_fields(model),
+        "token_flags": {text: flags.as_dict for text, flags in model.token_flags.items()},
+        "post_processor": json.loads(model.post_processor),
+        "tie_break": model.tie_break,
+        **({"config": model.config.fields} if model.config.fields else {}),
+        "training": dict(model.training),
+        "vocab_size": model.vocab_size,
+        "merge_counts": model.merge_counts,
+        "token_lengths": _token_lengths(model),
+    }
+    # ASCII, since file names in the notes may contain bytes that are not UTF-8.
+    lines = (f"  {json.dumps(key)}: {json.dumps(value, default=_plain_value)}" for key, value in fields.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _format_version(model: Model) -> int:
+    """Return the oldest version of the format that can represent a model."""
+    if model.unicode is not None:
+        return FORMAT_VERSION
+    plain = not (model.ranked or model.ignore_merges or model.pipeline or model.token_flags)
+    return 1 if plain and model.post_processor == "null" else 2
+
+
+def _pipeline_fields(model: Model) -> dict[str, Any] | None:
+    if model.pipeline is None:
+        return None
+    return {name: json.loads(getattr(model.pipeline, name)) for name in PREPARATION_STEPS}
+
+
+def _plain_value(value: Any) -> Any:
+    """Convert paths and NumPy values in training notes to JSON types."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return value.tolist()
+    raise TypeError(
+        f"the training notes contain {shorten(value)}, a {type(value).__name__}; expected a value that JSON can represent"
+    )
+
+
+def _token_lengths(model: Model) -> list[int] | None:
+    size = model.vocab_size
+    if size > 2 * len(model.vocab) + 65536:
+        return None
+    lengths = [0] * size
+    for token_id, token in model.tokens.items():
+        lengths[token_id] = len(token)
+    for token_id in model.special_tokens.values():
+        lengths[token_id] = 0
+    return lengths

@@ -1,0 +1,219 @@
+"""Write Hugging Face's `tokenizer.json`.
+
+A model that was read from such a file is written with the sections of that file, unchanged. For other models the file has the
+canonical byte-level form: a pre-tokenizer that splits text (see `bpejit.formats.pipelines`) and converts it to GPT-2's byte
+characters, and merges in order. The merges of a ranked model are written as a list that gives the same ids (see
+`bpejit.ranked_merges`), with `ignore_merges`, which keeps pre-tokens that are tokens whole. `tokenizers` then gives the same
+ids as bpejit. Both also find special tokens in the same way: the leftmost first, and the longest at each position.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from json.encoder import encode_basestring
+from operator import itemgetter
+from typing import Any
+
+from bpejit.errors import shorten
+from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
+from bpejit.model import Model, pattern_source, special_bytes
+from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.json_fields import canonical
+from bpejit.normalization.pipeline_config import TokenFlags
+
+END_OF_TEXT = "<|endoftext|>"
+
+CONFIG_FILE = "tokenizer_config.json"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_FLAG_ORDER = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def special_token_obstacle(model: Model) -> str | None:
+    """Return why the special tokens cannot be written to `tokenizer.json`, or None if they can.
+
+    The vocabulary is one dict, with ordinary tokens in byte characters and special tokens in plain text, and each key has one
+    id. If whole pre-tokens are looked up in it, the text of a special token must not represent other bytes than its own.
+    """
+    for text, token_id in model.special_tokens.items():
+        if not text.isascii() and _SURROGATE.search(text):
+            return f"the special token {shorten(text)} is not valid UTF-8"
+        decoded = None
+        with suppress(UnicodeEncodeError):
+            decoded = decode_byte_characters(text)
+        ordinary = None if decoded is None else model.ids.get(decoded)
+        if ordinary is not None and ordinary != token_id:
+            return f"the special token {shorten(text)} is written like the ordinary token {shorten(decoded)}"
+        if model.ignore_merges and ordinary is None and model.token_flags.get(text, TokenFlags()).single_word:
+            return f"the special token {shorten(text)} would be found beside words too, where it is a pre-token"
+        if (model.ranked or model.ignore_merges) and ordinary is None and decoded not in (None, special_bytes(text)):
+            return f"the special token {shorten(text)} is written like the bytes {shorten(decoded)}"
+    return None
+
+
+SECTIONS = ("truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+"""The sections of the file other than `version` and `model`, in order."""
+
+
+def sections_text(content: dict[str, Any]) -> str:
+    """Return the JSON of `FileSections` for the parsed content of a file."""
+    settings = {key: value for key, value in content["model"].items() if key not in ("vocab", "merges")}
+    sections = {name: content.get(name) for name in SECTIONS}
+    sections["added_tokens"] = sections["added_tokens"] or []
+    return json.dumps({**sections, "model": settings})
+
+
+def file_sections(model: Model) -> dict[str, Any] | None:
+    """Return the sections of the file that a model was read from, or None if there are none or they do not match the model.
+
+    They do not match if `dataclasses.replace` changed the pattern or the special tokens of the model.
+    """
+    if model.file_sections is None or model.file_sections.pattern != model.pattern:
+        return None
+    sections: dict[str, Any] = json.loads(model.file_sections.text)
+    steps = [canonical(sections[name]) for name in ("normalizer", "pre_tokenizer")]
+    if model.pipeline is not None and steps != [model.pipeline.normalizer, model.pipeline.pre_tokenizer]:
+        return None
+    added = sections["added_tokens"]
+    flags = {token["content"]: TokenFlags(**{name: token.get(name, False) for name in _FLAG_ORDER}) for token in added}
+    same = (
+        {token["content"]: token["id"] for token in added} == model.special_tokens
+        and {text: found for text, found in flags.items() if found != TokenFlags()} == model.token_flags
+        and canonical(sections["post_processor"]) == model.post_processor
+        and sections["model"].get("ignore_merges", False) == model.ignore_merges
+    )
+    return sections if same else None
+
+
+def pre_tokenizer(model: Model) -> Component | None:
+    """Return the pre-tokenizer for a model.
+
+    Raises
+    ------
+    PatternError
+        If no pre-tokenizer is proven to split every text in the same way.
+    """
+    sections = file_sections(model)
+    if sections is not None:
+        found: Component | None = sections["pre_tokenizer"]
+        return found
+    if model.pipeline is not None:
+        stored: Component | None = json.loads(model.pipeline.pre_tokenizer)
+        return stored
+    return pre_tokenizer_for(pattern_source(model.pattern), unicode=model.unicode)
+
+
+def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: bool = False) -> bytes:
+    """Return the content of `tokenizer.json`.
+
+    Parameters
+    ----------
+    model : Model
+    splitting : dict, optional
+        The result of `pre_tokenizer`.
+    legacy_merges : bool
+        Write merges as `"a b"`, as was usual before 2024, instead of `["a", "b"]`, for readers that do not support lists.
+    """
+    quoted = {token: encode_basestring(encode_byte_characters(token)) for token in model.tokens.values()}
+    sections = file_sections(model)
+    head = {"version": "1.0", **(_canonical_sections(model, splitting) if sections is None else sections)}
+    options = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": model.ranked or model.ignore_merges,
+        **head.pop("model", {}),
+    }
+    fields = [*_fields(options), f'"vocab": {_vocab(model, quoted)}', f'"merges": {_merges(model, quoted, legacy_merges)}']
+    del quoted
+    return _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
+
+
+def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
+    added = []
+    for text, token_id in sorted(model.special_tokens.items(), key=lambda item: item[1]):
+        flags = model.token_flags.get(text, TokenFlags()).as_dict
+        added.append({"id": token_id, "content": text, **{name: flags[name] for name in _FLAG_ORDER}})
+    normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
+    values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), byte_level())
+    return dict(zip(SECTIONS, values, strict=True))
+
+
+# Formatted here, with one token or merge per line: readable, and ten times as fast as the indentation of `json`.
+
+
+def _vocab(model: Model, quoted: dict[bytes, str]) -> str:
+    vocab = {quoted[token]: token_id for token_id, token in model.tokens.items()}
+    for text, token_id in model.special_tokens.items():
+        vocab.setdefault(_string(text), token_id)
+    return _block("{}", (f"{text}: {token_id}" for text, token_id in sorted(vocab.items(), key=itemgetter(1))), 2)
+
+
+def _merges(model: Model, quoted: dict[bytes, str], legacy: bool) -> str:
+    merges = model.merges
+    if model.ranked:
+        from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
+
+        merges = as_merge_list(model)
+    form = "[{}, {}]".format
+    if legacy:
+        quoted = {token: text[1:-1] for token, text in quoted.items()}
+        form = '"{} {}"'.format
+    return _block("[]", (form(quoted[left], quoted[right]) for left, right in merges), 2)
+
+
+def tokenizer_config_json(model: Model) -> bytes:
+    """Return the content of `tokenizer_config.json`, which `transformers.AutoTokenizer` requires beside `tokenizer.json`."""
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    if END_OF_TEXT in model.special_tokens:
+        config["eos_token"] = END_OF_TEXT
+    config |= model.config.fields
+    return _block("{}", _fields(config), 0).encode() + b"\n"
+
+
+def gpt2_config_json(model: Model) -> bytes:
+    """Return the content of `tokenizer_config.json` for GPT-2's pair of files, which lists the special tokens."""
+    end = END_OF_TEXT if END_OF_TEXT in model.special_tokens else None
+    added = {}
+    for text, token_id in sorted(model.special_tokens.items(), key=itemgetter(1)):
+        flags = model.token_flags.get(text, TokenFlags()).as_dict
+        added[str(token_id)] = {"content": text, **{name: flags[name] for name in _FLAG_ORDER}}
+    config: dict[str, Any] = {
+        "tokenizer_class": "GPT2Tokenizer",
+        "add_prefix_space": False,
+        "clean_up_tokenization_spaces": False,
+        # The class uses `<|endoftext|>` for each of these that is missing.
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end),
+        "added_tokens_decoder": added,
+        **model.config.fields,
+    }
+    return _block("{}", _fields(config), 0).encode() + b"\n"
+
+
+def _string(text: str) -> str:
+    # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
+    if text.isascii() or not _SURROGATE.search(text):
+        return encode_basestring(text)
+    return json.dumps(text)
+
+
+def _fields(values: dict[str, Any]) -> list[str]:
+    return [f'"{key}": {_value(value)}' for key, value in values.items()]
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isascii() or not _SURROGATE.search(text) else json.dumps(value)
+
+
+def _block(brackets: str, lines: Iterable[str], depth: int) -> str:
+    indent = "\n" + "  " * depth
+    return brackets[0] + indent + "  " + f",{indent}  ".join(lines) + indent + brackets[1]

@@ -1,0 +1,163 @@
+"""Recognize the format of a tokenizer's file or folder by name and content, and read the model.
+
+Nothing is guessed: what a format does not contain has to be passed, and the error names the option.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bpejit.errors import TokenizerFormatError
+from bpejit.formats.base import TokenizerFormat
+from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
+from bpejit.formats.hub import SCHEME, download
+from bpejit.formats.published import explain_name
+from bpejit.formats.registry import all_formats, load_format
+from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
+from bpejit.formats.sidecar import sidecar_path
+from bpejit.model import Model
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.exchange import recover_folder
+from bpejit.storage.files import StrPath, parse_json, read_error
+
+HEAD_BYTES = 1 << 10
+"""The number of bytes at the start of a file that formats are recognized by."""
+
+
+def load_model(
+    path: StrPath,
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+    unicode: str | None = None,
+) -> Model:
+    """Read a tokenizer in any registered format.
+
+    Parameters
+    ----------
+    path : path
+        A file or a folder, or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging
+        Face Hub (see `bpejit.formats.hub`).
+    pattern : str or tuple of str, optional
+        The split pattern, a preset's name or a regular expression, for a format that does not contain it.
+    special_tokens : dict of str to int, optional
+        Text and id of each special token, for a format that does not contain them. For GPT-2's pair a list is enough.
+    unicode : str, optional
+        The version of Unicode that the pattern follows, such as "15.0". The default is the version that a folder of bpejit
+        names, or that of the tools that the file is for.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file is missing, broken or in no known format, if an option is required, or if one is passed though the file
+        contains it.
+    PatternError
+        If `unicode` is not an available version.
+    """
+    if unicode is not None:
+        from bpejit.splitting.unicode_versions import check_unicode
+
+        check_unicode(unicode)
+    name, location = recognize(download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else path)
+    found = load_format(name)
+    for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):
+        if found.complete and value is not None:
+            raise TokenizerFormatError(
+                f"`{location}` contains its pattern and special tokens; expected no `{option}=`: omit it"
+            )
+    return found.read(location, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
+
+def tokenizer_files(path: StrPath) -> list[Path]:
+    """Return the files that may be read to load a tokenizer from `path`, a file or a folder."""
+    location = Path(path)
+    folder = location if location.is_dir() else location.parent
+    names = [name for found in all_formats() for name in found.file_names]
+    files = [folder / name for name in dict.fromkeys(names)]
+    if location.is_dir():
+        suffixes = [suffix for found in all_formats() for suffix in found.suffixes]
+        files += [file for suffix in (*suffixes, SIDECAR_SUFFIX) for file in folder.glob(f"*{suffix}")]
+    elif location.name not in names:
+        files = [location, sidecar_path(location)]
+    return [file for file in files if file.is_file()]
+
+
+def file_patterns() -> list[str]:
+    """Return the names and glob patterns of all files that tokenizers are read from."""
+    patterns: list[str] = []
+    for found in all_formats():
+        own = [*found.file_names, *(f"*{suffix}" for suffix in found.suffixes)]
+        patterns += own if found.complete else [name for one in own for name in (one, one + SIDECAR_SUFFIX)]
+    return list(dict.fromkeys(patterns))
+
+
+def recognize(path: StrPath) -> tuple[str, Path]:
+    """Return the name of the format of a file or folder, and the path that its reader takes.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file does not exist or is in no known format, or if a folder contains several tokenizers.
+    """
+    location = Path(path)
+    if location.is_dir():
+        recover_folder(location, error=TokenizerFormatError)
+        return _recognize_folder(location)
+    candidates = all_formats()
+    if not location.exists():
+        for found in candidates:
+            if found.exclusive:  # its files may appear when an interrupted run is completed
+                found.locate(location)
+    if not location.exists():
+        advice = explain_name(os.fspath(path))
+        if advice is not None:
+            raise TokenizerFormatError(advice)
+        return candidates[0].name, location  # its reader explains what is missing
+    for found in candidates:
+        located = found.locate(location)
+        if located is not None:
+            return found.name, located
+    head = decompressed_head(_read_head(location), HEAD_BYTES)
+    content = None
+    if head.lstrip()[:1] == b"{":
+        content = parse_json(read_tokenizer_file(location), location, error=TokenizerFormatError)
+    for found in candidates:
+        if found.recognizes(head, content):
+            return found.name, location
+    raise TokenizerFormatError(
+        f"`{location}` is in no known format; expected {_expected(candidates)}: pass the path of one of these"
+    )
+
+
+def _expected(formats: list[TokenizerFormat]) -> str:
+    *first, last = [found.expected for found in formats]
+    return f"{', '.join(first)}, or {last}"
+
+
+def _read_head(path: Path) -> bytes:
+    """Read the first bytes only, since a file that is no tokenizer may be large."""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenizerFormatError, what="tokenizer file") from cause
+
+
+def _recognize_folder(folder: Path) -> tuple[str, Path]:
+    found: list[tuple[str, Path]] = []
+    candidates = all_formats()
+    for candidate in candidates:
+        paths = [(candidate.name, path) for path in candidate.find(folder)]
+        if paths and candidate.exclusive:
+            return paths[0]
+        found += paths
+    if len(found) > 1:
+        names = ", ".join(f"`{location.name}`" for _, location in found)
+        raise TokenizerFormatError(
+            f"`{folder}` contains several tokenizers ({names}); expected one: pass the path of the one to read"
+        )
+    if not found:
+        raise TokenizerFormatError(f"`{folder}` contains no tokenizer; expected {_expected(candidates)}: check the path")
+    return found[0]

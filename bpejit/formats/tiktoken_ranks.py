@@ -1,0 +1,323 @@
+"""tiktoken's rank files: one line per token with its bytes in base64 and its rank, in order of rank.
+
+The rank is the id. The file does not contain the split pattern or the special tokens. These are known for the published
+files, are read from the sidecar of a file that bpejit wrote (see `bpejit.formats.sidecar`), or must be passed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from operator import lt
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bpejit.errors import PatternError, TokenizerFormatError, shorten
+from bpejit.formats.base import TokenizerFormat
+from bpejit.formats.compressed import read_tokenizer_file, without_gz
+from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
+from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
+from bpejit.model import Model, pattern_source
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.outputs import check_not_stream, check_outputs
+
+SUFFIX = ".tiktoken"
+
+MAX_RANK = (1 << 24) - 1
+
+MAX_TOKEN_BYTES = 1 << 16
+"""Maximum length of a token, since the time for finding its merges is quadratic in its length."""
+
+_LINE = re.compile(rb"([A-Za-z0-9+/]+={0,2}) ([0-9]{1,8})")
+
+_LINES = re.compile(rb"(?:%b\n)*" % _LINE.pattern.translate(None, b"()"))
+"""A whole file in canonical form, without empty lines."""
+
+
+class TiktokenFormat(TokenizerFormat):
+    """tiktoken's rank files, written with a sidecar and a Python module."""
+
+    name = "tiktoken"
+    expected = f"a rank file (`NAME{SUFFIX}`)"
+    suffixes = (SUFFIX,)
+    complete = False
+    writable = True
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True if the first line is a token and its rank."""
+        return looks_like_ranks(head)
+
+    def read(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model in a file."""
+        if special_tokens is not None and not isinstance(special_tokens, Mapping):
+            raise TokenizerFormatError(
+                f"`{path}` does not contain the ids of special tokens; expected `special_tokens=` with their ids: pass a dict"
+            )
+        return read_tiktoken(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
+    def outputs(self, path: StrPath) -> list[Path]:
+        """Return the paths of ranks, module and sidecar."""
+        return tiktoken_files(path)
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the files cannot be written."""
+        check_not_stream(path, [file.name for file in tiktoken_files(f"NAME{SUFFIX}")])
+        super().check_write(path, inputs=inputs, overwrite=overwrite)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
+        """Write ranks, module and sidecar."""
+        write_tiktoken(model, path, overwrite=overwrite)
+
+
+def read_tiktoken(
+    path: StrPath,
+    *,
+    pattern: Pattern | None = None,
+    special_tokens: Mapping[str, int] | None = None,
+    unicode: str | None = None,
+) -> Model:
+    """Read a rank file.
+
+    Parameters
+    ----------
+    path : path
+    pattern : str or tuple of str, optional
+        Name of a preset or a regular expression. Required unless the file is a published one, by name and content, or has a
+        sidecar.
+    special_tokens : dict of str to int, optional
+        Text and id of each special token. Replaces the known special tokens.
+    unicode : str, optional
+        The version of Unicode that the pattern follows; by default the version in the sidecar, or the version of tiktoken.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the file is missing or broken, or its pattern is unknown.
+    """
+    recover_files(path)
+    data = read_tokenizer_file(path, what="rank file")
+    tokens = parse_ranks(data, path)
+    known_unicode: str | None = TOOLS_UNICODE
+    if pattern is None or special_tokens is None:
+        known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
+        if known is None and pattern is None:
+            raise TokenizerFormatError(f"`{path}` {_unknown(data)}")
+        if known is not None:
+            pattern = known.pattern if pattern is None else pattern
+            special_tokens = known.special_tokens if special_tokens is None else special_tokens
+            known_unicode = known.unicode
+    assert pattern is not None
+    try:
+        return Model(
+            tokens=MappingProxyType(tokens),
+            merges=[],
+            special_tokens=dict(special_tokens or {}),
+            pattern=pattern,
+            ranked=True,
+            unicode=unicode or known_unicode,
+        )
+    except TokenizerFormatError as error:
+        raise TokenizerFormatError(f"`{path}`: {error}") from error
+
+
+def _unknown(data: bytes) -> str:
+    names = names_of_content(data)
+    if names:
+        return (
+            f"has the content of the published {' and '.join(names)}, but another name; expected {names[0]}{SUFFIX}: "
+            "rename it, or pass `pattern=` and `special_tokens=`"
+        )
+    return (
+        "does not contain a split pattern; expected a file that tiktoken publishes, by its name, or one that bpejit wrote, "
+        "with its sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+    )
+
+
+def parse_ranks(data: bytes, path: StrPath) -> dict[int, bytes]:
+    """Return the tokens of a rank file by rank.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a line is broken, or a rank or token occurs twice. The message names the line.
+    """
+    tokens = _parse_all(data)
+    return _parse_each(data, path) if tokens is None else tokens
+
+
+def _parse_all(data: bytes) -> dict[int, bytes] | None:
+    """Return the tokens of a rank file in canonical form, or None if the file may be broken. Takes two thirds of the time."""
+    if not _LINES.fullmatch(data):
+        return None
+    words = data.split()
+    try:
+        strings = list(map(binascii.a2b_base64, words[::2]))
+    except binascii.Error:
+        return None
+    ranks = list(map(int, words[1::2]))
+    ascending = all(map(lt, ranks, ranks[1:])) and max(ranks, default=0) <= MAX_RANK
+    short = max(map(len, strings), default=0) <= MAX_TOKEN_BYTES
+    return dict(zip(ranks, strings, strict=True)) if ascending and short and len(set(strings)) == len(strings) else None
+
+
+def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
+    """Return the tokens of a rank file, read line by line. Empty lines and Windows line ends are accepted."""
+    tokens: dict[int, bytes] = {}
+    lines: dict[bytes, int] = {}
+    last = -1
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        line = line.removesuffix(b"\r")
+        if not line:
+            continue
+        found = _LINE.fullmatch(line)
+        try:
+            token = binascii.a2b_base64(found[1]) if found else b""
+        except binascii.Error:
+            token = b""
+        if not found or not token:
+            raise _broken_line(path, number, line, "a token in base64, a space, and its rank")
+        rank = int(found[2])
+        if rank <= last:
+            raise _broken_line(path, number, line, f"a rank above {last}, the rank before it")
+        if rank > MAX_RANK:
+            raise _broken_line(path, number, line, f"a rank of at most {MAX_RANK}")
+        if len(token) > MAX_TOKEN_BYTES:
+            raise _broken_line(path, number, line, f"a token of at most {MAX_TOKEN_BYTES} bytes, not {len(token)}")
+        if token in lines:
+            raise _broken_line(path, number, line, f"each token only once (this one is in line {lines[token]})")
+        tokens[rank] = token
+        lines[token] = number
+        last = rank
+    return tokens
+
+
+def _broken_line(path: StrPath, number: int, line: bytes, expected: str) -> TokenizerFormatError:
+    shown = shorten(line.decode("utf-8", "backslashreplace"))
+    return TokenizerFormatError(
+        f"`{path}`, line {number} is broken: {shown}; expected {expected}: correct the line or get the file again"
+    )
+
+
+def looks_like_ranks(data: bytes) -> bool:
+    """Return True if the first line is a line of a rank file."""
+    return _LINE.fullmatch(data.split(b"\n")[0].removesuffix(b"\r")) is not None
+
+
+def module_path(path: StrPath) -> Path:
+    """Return the path of the Python module for a rank file. Its name is a valid identifier.
+
+    Examples
+    --------
+    >>> module_path("my.v1.tiktoken").name
+    'my_v1_encoding.py'
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", Path(path).stem)
+    return Path(path).with_name(f"{'_' if name[:1].isdigit() else ''}{name}_encoding.py")
+
+
+def tiktoken_files(path: StrPath) -> list[Path]:
+    """Return the paths that `write_tiktoken` writes: ranks, module and sidecar."""
+    return [Path(path), module_path(path), sidecar_path(path)]
+
+
+def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> None:
+    """Write `NAME.tiktoken`, its sidecar, and a Python module that creates a `tiktoken.Encoding` from it.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If tiktoken would give other ids.
+    OutputError
+        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
+    """
+    check_not_stream(path, [file.name for file in tiktoken_files(f"NAME{SUFFIX}")])
+    path = Path(path)
+    if path.suffix != SUFFIX:
+        raise TokenizerFormatError(f"`{path}` is not the name of a rank file; expected a name that ends in {SUFFIX}: add it")
+    obstacle = _obstacle(model)
+    pattern = tiktoken_pattern(model)
+    if obstacle:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for tiktoken: {obstacle}; expected a tokenizer to which tiktoken gives "
+            "equal ids: save it in another format"
+        )
+    ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
+    path, script, sidecar = tiktoken_files(path)
+    check_outputs([path, script, sidecar], overwrite=overwrite)
+    with replacing_all([path, script, sidecar]) as (ranks_file, script_file, sidecar_file):
+        ranks_file.write(ranks)
+        script_file.write(_script(model, path, pattern))
+        sidecar_file.write(sidecar_json(model, ranks))
+
+
+def _obstacle(model: Model) -> str | None:
+    """Return why tiktoken would give other ids, or None if it would not. The split pattern is not considered."""
+    from bpejit.ranked_merges import rank_obstacle  # not at the top: it loads kernels
+
+    if model.pipeline is not None:
+        return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
+    texts = sorted(model.special_tokens)
+    for text in texts:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return f"the special token {shorten(text)} is not valid UTF-8"
+    for first, second in pairwise(texts):
+        # In sorted order, a text comes directly before the texts that begin with it.
+        if second.startswith(first):
+            return f"the special token {shorten(second)} begins with {shorten(first)}, and tiktoken may find either"
+    return rank_obstacle(model)
+
+
+def tiktoken_pattern(model: Model) -> str:
+    """Return a model's split pattern in tiktoken's dialect.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If tiktoken cannot split text in this way.
+    """
+    from bpejit.splitting.dialect_writer import to_fancy_regex
+
+    source = pattern_source(model.pattern)
+    if not isinstance(source, str):
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be written for tiktoken: it splits by {len(source)} patterns in "
+            "sequence, and tiktoken has only one: save it in another format"
+        )
+    try:
+        translated = to_fancy_regex(source, unicode=model.unicode)
+        translated.encode("utf-8")
+    except (PatternError, UnicodeEncodeError) as cause:
+        raise TokenizerFormatError(f"the tokenizer cannot be written for tiktoken: {cause}") from cause
+    return translated
+
+
+def _script(model: Model, path: Path, pattern: str) -> bytes:
+    specials = "".join(f"        {text!a}: {number},\n" for text, number in model.special_tokens.items())
+    return f'''"""A `tiktoken.Encoding` of the ranks beside this file. Written by bpejit."""
+
+import base64
+from pathlib import Path
+
+import tiktoken
+
+lines = Path(__file__).with_name({path.name!a}).read_bytes().splitlines()
+encoding = tiktoken.Encoding(
+    name={path.stem!a},
+    pat_str={pattern!a},
+    mergeable_ranks={{base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}},
+    special_tokens={{
+{specials}    }},
+)
+'''.encode("ascii")

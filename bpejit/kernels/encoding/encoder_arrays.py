@@ -1,0 +1,87 @@
+"""The arrays of the encoding kernels, as two named tuples: read-only tables, and the workspace of one thread."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EncoderTables(NamedTuple):
+    """The tables of one model: read-only, shared by all threads.
+
+    Parameters
+    ----------
+    pairs : uint64 [slots]
+        Hash table from a pair of internal tokens to the rank of their merge (see `merge_rules`).
+    byte_pairs : uint32 [65536]
+        Rank of each pair of single bytes, NO_RANK, or NEVER_ADJACENT for a pair that no token contains.
+    merged : uint32 [ranks]
+        Internal token produced by the merge of each rank.
+    ids : uint32 [tokens]
+        Id of each internal token; 0..255 are the single bytes.
+    inner_pairs : uint64 [1024 + a power of two]
+        Bit sets of the pairs of characters, and of bytes, that occur inside a token (see `boundary_filter`).
+    specials : uint64 [2 * a power of two]
+        Hash table of special tokens: the hash of the bytes, and the id plus 1 (0 in a free slot).
+    whole_tokens : uint64 [3 * slots] or [0]
+        Tokens that a pre-token becomes as a whole although its merges produce others: a hash table with three words per
+        slot, the hash of the bytes, `start << 32 | length` in `whole_token_pool` (0 in a free slot), and the id.
+    whole_token_pool : uint8
+        The bytes of these tokens, readable 16 bytes past the last.
+    """
+
+    pairs: NDArray[np.uint64]
+    byte_pairs: NDArray[np.uint32]
+    merged: NDArray[np.uint32]
+    ids: NDArray[np.uint32]
+    inner_pairs: NDArray[np.uint64]
+    specials: NDArray[np.uint64]
+    whole_tokens: NDArray[np.uint64]
+    whole_token_pool: NDArray[np.uint8]
+
+
+class WorkspaceArrays(NamedTuple):
+    """The arrays that the encoding kernels write to: one set per thread.
+
+    Parameters
+    ----------
+    slots : uint64 [4 * slots]
+        The pre-token cache (see `pretoken_cache`).
+    arena : uint8
+        The records of the cache: entries too large for a slot.
+    seen_once : uint64 [a power of two]
+        Bit set of the hashes of long pre-tokens that occurred once and were not cached.
+    character_ids : uint64 [2 * 65536]
+        Ids of single three-byte characters (see `boundary_filter`).
+    batch : uint64
+        Keys and home slots of the current batch of pre-tokens.
+    scratch : uint32
+        Scratch space for merging.
+    ends : uint32
+        Ends of the current spans.
+    recent_stops : uint64 [RECENT_SPANS]
+        Ring buffer: the end of the ids of span `i` is at index `i % RECENT_SPANS` until a later span overwrites it.
+    document_stops : int64 [MAX_DOCUMENTS]
+        End of each document in the text, if it consists of several (see `document_spans`).
+    id_stops : int64 [MAX_DOCUMENTS]
+        End of the ids of each document.
+    progress : int64 [12]
+        Where to resume, and how full the cache is.
+    split_state : int64 [11]
+        State of the splitter (see `kernels.splitting.spans`).
+    """
+
+    slots: NDArray[np.uint64]
+    arena: NDArray[np.uint8]
+    seen_once: NDArray[np.uint64]
+    character_ids: NDArray[np.uint64]
+    batch: NDArray[np.uint64]
+    scratch: NDArray[np.uint32]
+    ends: NDArray[np.uint32]
+    recent_stops: NDArray[np.uint64]
+    document_stops: NDArray[np.int64]
+    id_stops: NDArray[np.int64]
+    progress: NDArray[np.int64]
+    split_state: NDArray[np.int64]

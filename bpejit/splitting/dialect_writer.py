@@ -1,0 +1,226 @@
+r"""Translate split patterns into the dialects of other tools.
+
+`to_oniguruma` translates for Hugging Face's `Split` pre-tokenizer, which runs Oniguruma. A pattern with the same meaning there
+is not changed at all, since some readers of `tokenizer.json` identify patterns by their text. The changes:
+
+- `{1,3}+` repeats the group in Oniguruma, as `(?:..{1,3})+`; a possessive quantifier becomes the greedy one, which is proven to
+  be equal. `{2}?` makes the group optional there, and `{,3}` becomes `{0,3}`.
+- `$` and `\Z` also match before a final newline there; `\z` matches at the end of the text only.
+- `\xE9` is a byte there; code points are written `\x{E9}`.
+- `(?i)` is written as a group. Case folding there matches some letters with several (`ß` with `ss`), and lacks some pairs of
+  the `regex` package (`İ` and `i`). If this may make a difference, all letters are listed.
+- `\w` has additional characters there (`²`), and only some names of `\p{..}` are supported; the other properties are written as
+  lists of code points. So are set differences such as `[a-z--[aeiou]]`, which Oniguruma lacks.
+
+`to_fancy_regex` translates for tiktoken, which runs Rust's fancy-regex. It supports possessive quantifiers and `$`, so fewer
+changes are needed; properties and differences are written as above. tiktoken drops text that the pattern does not match, while
+bpejit and `Split` make it a piece. If there may be such text, the pattern gets one more alternative.
+
+Unicode tables depend on the version: a letter of a script that was added later is a letter for the newer tool only. Only sets
+that are written as lists of code points keep the version of the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bpejit.errors import PatternError, shorten
+from bpejit.splitting.character_classes import END_CLASS, ESCAPE, partition, set_boundaries
+from bpejit.splitting.dfa import DEAD, Dfa, make_dfa
+from bpejit.splitting.regex_syntax import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks, sets_of
+from bpejit.splitting.split_pattern import compile_pattern
+from bpejit.splitting.table_cache import translated
+
+# Names with the same meaning in both dialects; other properties are written as lists of code points.
+_CATEGORIES = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp"
+_SCRIPTS = (
+    "Arabic Armenian Bengali Cyrillic Devanagari Georgian Greek Han Hangul Hebrew Hiragana Katakana Khmer Latin Tamil Thai"
+)
+_PROPERTIES = frozenset(f"{_CATEGORIES} {_SCRIPTS}".split())
+
+_WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}"
+
+_CONTROL = {r"\f": 0x0C, r"\v": 0x0B, r"\a": 0x07}
+
+
+def to_oniguruma(source: str, *, unicode: str | None = None) -> str:
+    r"""Return an equivalent pattern in the dialect of Hugging Face tokenizers' `Split`.
+
+    Parameters
+    ----------
+    source : str
+        A regular expression in the syntax of the `regex` package.
+    unicode : str, optional
+        The version of Unicode for sets that are written as lists of code points. The default is the version of the `regex`
+        package.
+
+    Raises
+    ------
+    PatternError
+        If the pattern does not compile, or is outside the dialect of split patterns, so that equivalence cannot be proven.
+
+    Examples
+    --------
+    >>> print(to_oniguruma(r"\p{N}{1,3}+|\s+$|."))
+    \p{N}{1,3}|\s+\z|.
+    """
+    return translated(source, unicode, "oniguruma", lambda: _rewrite(source, unicode, rust=False)[0])
+
+
+def to_fancy_regex(source: str, *, unicode: str | None = None) -> str:
+    r"""Return an equivalent pattern in the dialect of tiktoken; parameters and errors are the same as for `to_oniguruma`.
+
+    Examples
+    --------
+    >>> print(to_fancy_regex(r"\p{N}{1,3}+|\s+$|."))
+    \p{N}{1,3}+|\s+$|.|(?:(?!\p{N}{1,3}+|\s+$|.)[\s\S])++
+    """
+    return translated(source, unicode, "fancy-regex", lambda: _for_fancy_regex(source, unicode))
+
+
+def _for_fancy_regex(source: str, unicode: str | None) -> str:
+    rewritten, dfa = _rewrite(source, unicode, rust=True)
+    return rf"{rewritten}|(?:(?!{rewritten})[\s\S])++" if _leaves_gaps(dfa) else rewritten
+
+
+def _leaves_gaps(dfa: Dfa) -> bool:
+    """Return True unless the pattern is proven to match a prefix of every text."""
+    seen = {0}
+    waiting = [0]
+    while waiting:
+        state = waiting.pop()
+        if state and not dfa.accepts[state, END_CLASS]:
+            return True
+        for move in dfa.moves[state, 1:][~dfa.accepts[state, 1:]].tolist():
+            if move == DEAD:
+                return True
+            if move not in seen:
+                seen.add(move)
+                waiting.append(move)
+    return False
+
+
+def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]:
+    """Return a pattern in the dialect of Oniguruma or of Rust's fancy-regex, and its DFA."""
+    compile_pattern(source, unicode=unicode)
+    try:
+        tree, marks = parse_with_marks(source)
+        # Building the DFA proves that possessive quantifiers equal greedy ones, and that no match is empty.
+        dfa = make_dfa(tree, partition(sets_of(tree), unicode))
+    except OutsideDialectError as error:
+        raise PatternError(
+            f"the split pattern {shorten(source, 400)} cannot be translated because {error}; expected a pattern that bpejit "
+            f"runs as an automaton: {error.hint or 'simplify it, or use a preset'}"
+        ) from None
+    list_letters = _ignoring_case_differs(marks)
+    out: list[str] = []
+    at = 0
+    for mark in marks:
+        if mark.start < at:
+            continue
+        out += source[at : mark.start], _translate(mark, source, list_letters, rust, unicode)
+        at = mark.end
+    out.append(source[at:])
+    rewritten = "".join(out)
+    return rewritten + ")" if source.startswith("(?i)") else rewritten, dfa
+
+
+def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode: str | None) -> str:
+    text = source[mark.start : mark.end]
+    match mark.piece:
+        case End():
+            return text if rust and text == "$" else r"\z"
+        case Repeat():
+            return text.replace("{,", "{0,") if rust else _quantifier(mark.piece, text)
+        case Chars() as chars if chars.ignore_case:
+            return _set(_ranges(chars, unicode)) if list_letters else text
+        case Chars():
+            if mark.piece.operations and "--" in text:
+                return _set(_ranges(mark.piece, unicode))
+            if text.startswith("["):
+                inner = ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=True), text[1:-1])
+                return f"[{inner}]"
+            return ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=False), text)
+        case "(?i)" | "(?i:":
+            return "(?:" if list_letters else "(?i:"
+        case "(?-i:":
+            return "(?:" if list_letters else text
+        case _:
+            return text
+
+
+def _quantifier(repeat: Repeat, text: str) -> str:
+    if text[0] != "{":
+        return text[0] + ("?" if repeat.mode == "lazy" else "")
+    if repeat.low == repeat.high:
+        return f"{{{repeat.low}}}"
+    high = "" if repeat.high is None else repeat.high
+    return f"{{{repeat.low},{high}}}" + ("?" if repeat.mode == "lazy" else "")
+
+
+def _escape(text: str, unicode: str | None, *, within_set: bool) -> str:
+    """Translate one escape that does not ignore case."""
+    letter = text[1]
+    if letter in "pP":
+        name = text[2:].strip("{}")
+        if name in _PROPERTIES:
+            return f"\\{letter}{{{name}}}"
+    elif letter in "xuU":
+        digits = text[2:]
+        return _point(int(digits, 16))
+    elif text in _CONTROL:
+        return f"\\x{{{_CONTROL[text]:02X}}}"
+    elif letter == "w":
+        return _WORD if within_set else f"[{_WORD}]"
+    elif letter != "W":
+        return text
+    elif not within_set:
+        return f"[^{_WORD}]"
+    inner = _ranges(Chars(text), unicode)
+    return inner if within_set else _set(inner)
+
+
+def _set(ranges: str) -> str:
+    # Oniguruma rejects an empty set.
+    return f"[{ranges}]" if ranges else r"[^\x{0}-\x{10FFFF}]"
+
+
+def _ranges(chars: Chars, unicode: str | None) -> str:
+    """Return the ranges of a set, without surrogates, which UTF-8 cannot encode."""
+    boundaries = set_boundaries(chars, unicode)
+    parts = []
+    for start, end in zip(boundaries[::2].tolist(), boundaries[1::2].tolist(), strict=True):
+        for low, high in ((start, min(end, 0xD800)), (max(start, 0xE000), end)):
+            if low < high:
+                parts.append(_point(low) if high == low + 1 else f"{_point(low)}-{_point(high - 1)}")
+    return "".join(parts)
+
+
+def _point(point: int) -> str:
+    character = chr(point)
+    return character if point < 0x80 and character.isalnum() else f"\\x{{{point:X}}}"
+
+
+def _ignoring_case_differs(marks: list[Mark]) -> bool:
+    """Return True unless `(?i:..)` is known to mean the same in Oniguruma and in the `regex` package for this pattern."""
+    letters = ""
+    for mark in marks:
+        if mark.piece == "|":
+            letters += "|"
+        elif isinstance(mark.piece, Chars) and mark.piece.ignore_case:
+            text = mark.piece.source
+            inner = text[1:-1] if text.startswith("[") else text
+            # Single ASCII letters except `i` fold equally in both. Ranges and escapes in a set are not analyzed.
+            if not inner.isascii() or "i" in inner.lower() or (text != inner and re.search(r"[\\^-]", inner)):
+                return True
+            if text.startswith("\\") and text[1] not in "rnt" and text[1].isalnum():
+                return True
+            letters += text
+    return len(letters) > 1 and any(joined in letters.lower() for joined in joined_letters())
+
+
+def joined_letters() -> set[str]:
+    """Return the case foldings of single characters to several letters, such as `ss`."""
+    # All of these characters are in three blocks.
+    blocks = (range(0x80, 0x600), range(0x1E00, 0x2000), range(0xFB00, 0xFB20))
+    return {folded for block in blocks for point in block if len(folded := chr(point).casefold()) > 1}

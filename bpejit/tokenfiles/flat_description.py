@@ -1,0 +1,146 @@
+"""The description of a flat token file, in `<file>.json` beside it.
+
+format, format_version
+    What the file is.
+dtype, byte_order
+    `uint16` or `uint32`, and `little`.
+tokens
+    The number of ids.
+ids_sha256
+    SHA-256 of the token file, as `sha256sum` prints it. Descriptions of version 1 may lack it.
+bytes_read
+    The number of bytes of text that the ids encode.
+tokenizer_sha256, vocab_size
+    The hash of the tokenizer (`Model.sha256`), and one more than its largest id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.errors import TokenFileError, shorten
+from bpejit.storage.exchange import recover_description
+from bpejit.storage.files import StrPath, parse_json, read_file
+
+FORMAT = "bpejit token file"
+
+FORMAT_VERSION = 1
+
+BYTE_ORDER = "little"
+
+DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Description:
+    """The fields of a description; `ids_sha256` is None if the file lacks it."""
+
+    dtype: str
+    tokens: int
+    bytes_read: int
+    vocab_size: int
+    tokenizer_sha256: str
+    ids_sha256: str | None
+
+
+def known_dtype(dtype: str) -> np.dtype[Any]:
+    """Return the dtype with a name.
+
+    Raises
+    ------
+    TokenFileError
+        If flat token files cannot have this dtype.
+    """
+    return DTYPES[arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)]
+
+
+def description_path(path: StrPath) -> Path:
+    """Return the path of the description of the token file `path`."""
+    return Path(f"{os.fspath(path)}.json")
+
+
+def write_description(fields: Description) -> bytes:
+    """Return the content of a description."""
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "dtype": fields.dtype,
+        "byte_order": BYTE_ORDER,
+        "tokens": fields.tokens,
+        "ids_sha256": fields.ids_sha256,
+        "bytes_read": fields.bytes_read,
+        "vocab_size": fields.vocab_size,
+        "tokenizer_sha256": fields.tokenizer_sha256,
+    }
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def read_description(path: StrPath) -> Description | None:
+    """Return the description of the token file `path`, or None if there is none.
+
+    Raises
+    ------
+    TokenFileError
+        If it is broken, or of a later version.
+    """
+    described = description_path(path)
+    if not described.exists():
+        recover_description(described, error=TokenFileError)
+        if not described.exists():
+            return None
+    fields = parse_json(
+        read_file(described, error=TokenFileError, what="description of a token file"), described, error=TokenFileError
+    )
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        found = shorten(fields.get("format") if isinstance(fields, dict) else fields)
+        raise TokenFileError(
+            f"`{described}` is not the description of a token file: `format` is {found}; expected {FORMAT!r}: "
+            "move the file away and pass `dtype=`"
+        )
+    version = fields.get("format_version")
+    if type(version) is int and version > FORMAT_VERSION:
+        raise TokenFileError(
+            f"`{described}` has format version {version}, and this bpejit reads versions up to {FORMAT_VERSION}; "
+            "expected an older one: install a later bpejit (`pip install --upgrade bpejit`)"
+        )
+    for key, valid, expected in (
+        ("format_version", type(version) is int and version == 1, "1"),
+        ("dtype", fields.get("dtype") in tuple(DTYPES), "'uint16' or 'uint32'"),
+        ("byte_order", fields.get("byte_order") == BYTE_ORDER, repr(BYTE_ORDER)),
+        ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
+        ("ids_sha256", _is_hash(fields.get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
+        ("bytes_read", _is_size(fields.get("bytes_read")), "a number of bytes"),
+        ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
+        ("tokenizer_sha256", isinstance(fields.get("tokenizer_sha256"), str), "a SHA-256"),
+    ):
+        if not valid:
+            raise TokenFileError(
+                f"`{described}`: {key} is {shorten(fields.get(key))}; expected {expected}: encode the text again, "
+                "or move the description away and pass `dtype=`"
+            )
+    return Description(
+        dtype=fields["dtype"],
+        tokens=fields["tokens"],
+        bytes_read=fields["bytes_read"],
+        vocab_size=fields["vocab_size"],
+        tokenizer_sha256=fields["tokenizer_sha256"],
+        ids_sha256=fields.get("ids_sha256"),
+    )
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_hash(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and _SHA256.fullmatch(value) is not None)

@@ -1,0 +1,126 @@
+"""Open token files for reading and writing, in any registered format."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from bpejit import arguments
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath
+from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
+from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, format_names, load_format
+
+STANDARD_INPUT = "-"
+
+
+def open_tokens(
+    path: StrPath,
+    *,
+    dtype: str | None = None,
+    tokenizer_sha256: str | None = None,
+    vocab_size: int | None = None,
+    format: str = AUTO,  # noqa: A002 - the usual word
+) -> TokenReader:
+    """Open a token file and check it against its description.
+
+    The ids themselves are not read; `verify` compares them with the hash in the description.
+
+    Parameters
+    ----------
+    path : path
+    dtype : str, optional
+        `uint16` or `uint32`; required if the file has no description.
+    tokenizer_sha256 : str, optional
+        `Model.sha256` of the tokenizer that is expected to have written the file. A file without a description passes.
+    vocab_size : int, optional
+        The vocabulary size of the same tokenizer.
+    format : str
+        Name of a registered format, or `auto` for the one that recognizes the file, and the flat format if none does.
+
+    Raises
+    ------
+    TokenFileError
+        If the file is missing or broken, was written by another tokenizer, or its dtype is not known.
+    """
+    path = arguments.path("path", path, error=TokenFileError)
+    tokenizer_sha256 = arguments.optional_string("tokenizer_sha256", tokenizer_sha256)
+    vocab_size = arguments.optional_whole_number("vocab_size", vocab_size, least=0)
+    found = format_of(path, format)
+    return found.open(path, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size)
+
+
+def read_tokens(
+    path: StrPath,
+    *,
+    dtype: str | None = None,
+    tokenizer_sha256: str | None = None,
+    vocab_size: int | None = None,
+    format: str = AUTO,  # noqa: A002
+) -> TokenSource:
+    """Open a token file to read it once, in blocks; `-` is standard input.
+
+    Parameters and errors are the same as for `open_tokens`.
+    """
+    if os.fspath(path) == STANDARD_INPUT:
+        return format_of(path, format).open_stream(sys.stdin.buffer, dtype=dtype)
+    return open_tokens(path, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size, format=format)
+
+
+def token_writer(
+    path: StrPath | BinaryIO,
+    *,
+    dtype: str = "auto",
+    vocab_size: int,
+    tokenizer_sha256: str,
+    overwrite: bool = False,
+    format: str = DEFAULT_FORMAT,  # noqa: A002
+) -> TokenWriter:
+    """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`."""
+    return load_format(format).writer(
+        path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=overwrite
+    )
+
+
+def check_token_outputs(
+    path: StrPath | BinaryIO,
+    *,
+    inputs: Iterable[StrPath] = (),
+    overwrite: bool = False,
+    format: str = DEFAULT_FORMAT,  # noqa: A002
+) -> None:
+    """Raise OutputError if `check_outputs` does for the files of a token file; a stream always passes."""
+    if not isinstance(path, (str, os.PathLike)):
+        return
+    alone = is_standard_output(path) or is_device(path)
+    check_outputs([path] if alone else load_format(format).files(path), inputs=inputs, overwrite=overwrite)
+
+
+def token_inputs(path: StrPath, *, format: str = AUTO) -> list[StrPath]:  # noqa: A002
+    """Return the files that are read with a token file."""
+    return [path] if os.fspath(path) == STANDARD_INPUT else format_of(path, format).files(path)
+
+
+def format_of(path: StrPath, name: str = AUTO) -> TokenFileFormat:
+    """Return the format with a name; for `auto`, the one that recognizes a file, or the default format.
+
+    Raises
+    ------
+    TokenFileError
+        If there is no format with this name.
+    """
+    if not isinstance(name, str) or name != AUTO:
+        return load_format(name)
+    return recognized_format(path) or load_format(DEFAULT_FORMAT)
+
+
+def recognized_format(path: StrPath) -> TokenFileFormat | None:
+    """Return the format that recognizes a file, or None if none does."""
+    if os.fspath(path) == STANDARD_INPUT:
+        return None
+    candidates = map(load_format, format_names())
+    return next((candidate for candidate in candidates if candidate.recognizes(Path(path))), None)

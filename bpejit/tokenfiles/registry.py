@@ -1,0 +1,84 @@
+"""The registered formats of token files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bpejit.errors import TokenFileError
+from bpejit.registry import Registry
+
+if TYPE_CHECKING:
+    from bpejit.tokenfiles.base import TokenFileFormat
+
+AUTO = "auto"
+"""The name that selects a format by the files themselves."""
+
+DEFAULT_FORMAT = "flat"
+"""The format that is written by default, and read if no format recognizes a file."""
+
+_formats: Registry[TokenFileFormat] = Registry(
+    "token file format",
+    {"flat": ("bpejit.tokenfiles.flat:FlatFormat", "headerless uint16 or uint32, described by FILE.json")},
+    reserved=AUTO,
+    error=TokenFileError,
+)
+
+
+def register(name: str, format: Callable[[], TokenFileFormat] | str, *, description: str = "") -> None:  # noqa: A002
+    """Add a format of token files that functions and commands select by name.
+
+    Parameters
+    ----------
+    name : str
+    format : callable or str
+        Class or function without parameters that returns a format (see `bpejit.tokenfiles.base.TokenFileFormat`), or the
+        location of one as `"package.module:name"`, which is imported on first use.
+    description : str
+        Text for help pages.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `format` has the wrong type.
+    TokenFileError
+        If the name is taken, or is not a valid name.
+    """
+    _formats.register(name, format, description=description)
+
+
+def unregister(name: str) -> None:
+    """Remove a format.
+
+    Raises
+    ------
+    TokenFileError
+        If there is no format with this name.
+    """
+    _formats.unregister(name)
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats, without `auto`."""
+    return _formats.names()
+
+
+def format_descriptions() -> dict[str, str]:
+    """Return the description of each format by name."""
+    return _formats.descriptions()
+
+
+def dtype_names() -> tuple[str, ...]:
+    """Return the names of the dtypes that at least one format stores."""
+    return tuple(dict.fromkeys(dtype for name in format_names() for dtype in load_format(name).dtypes))
+
+
+def load_format(name: str) -> TokenFileFormat:
+    """Return a format by name.
+
+    Raises
+    ------
+    TokenFileError
+        If there is no format with this name.
+    """
+    return _formats.load(name)

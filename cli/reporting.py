@@ -1,0 +1,128 @@
+"""Options that control what a command reports, and the two forms of a report: lines of text, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .option_names import COMMAND
+
+if TYPE_CHECKING:
+    from .log_messages import LogHandler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEBUG, QUIET, JSON, LOG = "bpejit.debug", "bpejit.quiet", "bpejit.json", "bpejit.log"
+"""Keys of the context's `meta`: which of these options are given, and the handler of log messages."""
+
+
+def _remember_command(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    ctx.meta[COMMAND] = ctx.command  # the innermost command, whose options error messages name
+    if value:
+        ctx.meta[DEBUG] = True
+
+
+def _set(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.meta[key] = True
+
+    return remember
+
+
+def _start_logging(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from .log_messages import show_log_messages
+
+        ctx.meta[LOG] = show_log_messages(ctx)
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember_command,
+    help="Show a traceback when something fails.",
+)
+
+
+def report_options(function: Function) -> Function:
+    """Add `--quiet`, `--verbose`, `--json` and `--debug`, which all commands have."""
+    for option in (
+        debug_option,
+        click.option(
+            "--json", is_flag=True, expose_value=False, callback=_set(JSON), help="Write the report to standard output as JSON."
+        ),
+        click.option(
+            *("-v", "--verbose"),
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_start_logging,
+            help="Show log messages, such as the engine chosen and the kernels compiled.",
+        ),
+        click.option(
+            *("-q", "--quiet"), is_flag=True, expose_value=False, callback=_set(QUIET), help="Report nothing but errors."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def is_quiet() -> bool:
+    """Return True if the user gave `--quiet`."""
+    return bool(_meta().get(QUIET))
+
+
+def wants_json() -> bool:
+    """Return True if the user gave `--json`."""
+    return bool(_meta().get(JSON))
+
+
+def log_handler() -> LogHandler | None:
+    """Return the handler of log messages if the user gave `--verbose`."""
+    return _meta().get(LOG)
+
+
+def _meta() -> dict[str, Any]:
+    ctx = click.get_current_context(silent=True)
+    return {} if ctx is None else ctx.meta
+
+
+def write_json(**fields: Any) -> None:
+    """Write a report to standard output as one JSON object, which begins with the name of the command."""
+    name = click.get_current_context().command_path.partition(" ")[2]
+    click.echo(json.dumps({"command": name, **fields}, indent=2))
+
+
+def write_table(lines: Iterable[tuple[str, str]], width: int = 16) -> None:
+    """Write names and values in two columns to standard output."""
+    for name, value in lines:
+        click.echo(f"{name:<{width}}{value}")
+
+
+def check_json_output(out: str) -> None:
+    """Raise a usage error if the data and the JSON report would both go to standard output."""
+    from bpejit.storage.outputs import is_standard_output
+
+    if wants_json() and is_standard_output(out):
+        raise click.UsageError(
+            "`--json` writes to standard output, and so does the data; expected only one of them there: "
+            "name a file with `--out`, or leave `--json` out"
+        )
+
+
+def wrote(out: str) -> str:
+    """Return the end of a summary: where the output went."""
+    from bpejit.storage.outputs import is_standard_output
+
+    return "wrote to standard output" if is_standard_output(out) else f"wrote `{out}`"
+
+
+def json_text(data: bytes) -> str:
+    """Return bytes as text for JSON; each byte that is not valid UTF-8 becomes the surrogate `\\udcNN`."""
+    return data.decode("utf-8", "surrogateescape")

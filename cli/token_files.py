@@ -1,0 +1,79 @@
+"""Reports on token files, for `bpejit tokens` and `bpejit info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bpejit.tokenfiles import AUTO
+
+FIRST_IDS = 10
+"""Number of ids that a report shows."""
+
+
+def describe_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool = False) -> dict[str, Any]:
+    """Return the fields of the report on a token file.
+
+    Parameters
+    ----------
+    path : str
+    dtype : str, optional
+        Type of the ids, for files without a description.
+    token_format : str
+        Name of a format, or `auto`.
+    verify : bool
+        Read all ids, and raise an exception if they do not match the description.
+
+    Returns
+    -------
+    dict
+        `kind`, `path`, `file_bytes`, `format`, `dtype`, `tokens`, `bytes_read`, `vocab_size`, `tokenizer_sha256`, `ids_sha256`,
+        `verified` and `first_ids`. What is not known is None.
+    """
+    from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
+
+    known = dtype is not None or token_format != AUTO or recognized_format(path) is not None
+    # A file of an unknown format may have either dtype. If it is complete, it opens as uint16.
+    tokens = open_tokens(path, dtype=dtype or (None if known else "uint16"), format=token_format)
+    if verify:
+        tokens.verify()
+    return {
+        "kind": "tokens",
+        "path": path,
+        "file_bytes": Path(path).stat().st_size,
+        "format": format_of(path, token_format).name if known else None,
+        "dtype": tokens.dtype if known else None,
+        "tokens": len(tokens.ids) if known else None,
+        "bytes_read": tokens.bytes_read,
+        "vocab_size": tokens.vocab_size,
+        "tokenizer_sha256": tokens.tokenizer_sha256,
+        "ids_sha256": tokens.ids_sha256,
+        "verified": verify,
+        "first_ids": tokens.ids[:FIRST_IDS].tolist() if known else None,
+    }
+
+
+def token_file_lines(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the report of `describe_token_file` as names and values."""
+    path, size, n_tokens = fields["path"], fields["file_bytes"], fields["tokens"]
+    yield ("file" if n_tokens is None else "token file"), path
+    yield "file size", f"{size:,} bytes"
+    if n_tokens is None:
+        yield (
+            "kind",
+            f"not known: it is not a tokenizer, and there is no `{path}.json`; give `--dtype` for a token file",
+        )
+        yield "tokens", f"{size // 2:,} if they are uint16, {size // 4:,} if they are uint32"
+        return
+    yield "dtype", fields["dtype"]
+    yield "tokens", f"{n_tokens:,}"
+    if fields["bytes_read"] is not None:
+        ratio = f", {fields['bytes_read'] / n_tokens:.2f} per token" if n_tokens else ""
+        yield "text", f"{fields['bytes_read']:,} bytes{ratio}"
+    if fields["vocab_size"] is not None:
+        yield "vocab size", f"{fields['vocab_size']:,}"
+    if fields["tokenizer_sha256"] is not None:
+        yield "tokenizer", fields["tokenizer_sha256"]
+        yield "ids sha256", (fields["ids_sha256"] or "not in the description") + (", verified" if fields["verified"] else "")
+    yield "first ids", " ".join(map(str, fields["first_ids"]))

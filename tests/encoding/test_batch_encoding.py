@@ -1,0 +1,180 @@
+"""Batches: the ids of each text are those of `encode`, whatever its neighbors are and however the batch is divided."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+from conftest import data_text, small
+from encoding_helpers import FALLBACK, SMALL, WORDS, learned_model, make_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpejit
+from bpejit.arrays import EncodedBatch
+from bpejit.encoding import batch_encoding, workspace
+from bpejit.encoding.batch_encoding import divide, join_batches
+from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.utf8 import encode_utf8
+from bpejit.errors import CorpusError
+from bpejit.model import NEVER_IN_UTF8, Model
+from bpejit.normalization import PipelineConfig
+from bpejit.normalization.json_fields import canonical
+from bpejit.splitting.presets import PRESETS
+
+END = "<|s|>"
+PIECES = [
+    *("the", "ing", " ", "  ", "\n", "a", "1", "23", "'", "'s", "!", "é", "あ", "日本", "😀"),
+    *(END, "<|", "|s|>", "\ud83d", "\ude00"),
+]
+
+strings = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+raw = st.binary(max_size=40) | strings.map(lambda text: encode_utf8(text)[:-1])
+batches = st.lists(strings, max_size=12) | st.lists(raw, max_size=12) | st.lists(strings | raw, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Encoder]:
+    """Encoders with the merges of one text, by pattern."""
+    learned = learned_model(data_text("prose.txt")[: small(100_000, 2_000)], small(500, 40), specials=[END])
+    sources = {name: name for name in (PRESETS if small(1, 0) else ["gpt2", "cl100k"])}
+    merges = list(learned.merges)
+    return {name: Encoder(make_model(merges, [END], pattern=source)) for name, source in {**sources, "words": WORDS}.items()}
+
+
+def check(encoder: Encoder, texts: list, options: dict) -> None:
+    batch = encoder.encode_batch(texts, encoder.new_workspace(**options) if options else None)
+    alone = encoder.new_workspace()
+    expected = [encoder.encode(encode_utf8(text) if isinstance(text, str) else text, alone).tolist() for text in texts]
+    assert batch.tolist() == expected
+    assert [ids.tolist() for ids in batch] == expected
+    assert batch.ids.dtype == np.uint32
+    assert batch.starts.dtype == np.int64
+
+
+@given(texts=batches)
+def test_encode_batch__is_encode_of_each(texts, models):
+    """In a small workspace, texts longer than its buffer are among the others."""
+    check(models["gpt2"], texts, SMALL)
+
+
+@given(texts=st.lists(strings, max_size=12), data=st.data())
+def test_encode_batch__every_pattern(texts, models, data):
+    check(models[data.draw(st.sampled_from(sorted(models)))], texts, {**SMALL, "text_bytes": 100})
+
+
+@given(texts=st.lists(strings | raw, max_size=6))
+def test_encode_batch__a_pattern_by_regex(texts):
+    check(Encoder(make_model([(b"a", b"b")], [END], pattern=FALLBACK)), texts, SMALL)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "words"])
+def test_encode_batch__lengths(models, name):
+    """Lengths around those where the splitter changes its method, and a text that is far longer than the buffer."""
+    encoder = models[name if name in models else "gpt2"]
+    source = data_text("prose.txt").decode(errors="ignore")
+    choose = random.Random(1)
+    texts = [source[start : start + choose.randint(0, 200)] for start in range(0, small(100_000, 2_000), 60)]
+    texts.insert(5, source[: small(100_000, 500)])
+    texts += ["", "ends with spaces  ", "begins", "", "123", "456 ", " 7", "it'", "s", "\r", "\n", ""]
+    check(encoder, texts, {"cache_bytes": 1 << 16, "cache_limit": 1 << 16})
+    check(encoder, [text.encode()[1:-1] for text in texts], {"cache_bytes": 1 << 16, "text_bytes": 300})
+
+
+def test_encode_batch__more_documents_than_a_call_takes(models, monkeypatch):
+    monkeypatch.setattr(batch_encoding, "MAX_DOCUMENTS", 3)
+    check(models["gpt2"], ["a", "", "", "", "", "b c", "", "é", "", "d"], {})
+    monkeypatch.undo()
+    check(models["gpt2"], [""] * (workspace.MAX_DOCUMENTS + 1) + ["a"], {})
+
+
+def test_encode_batch__a_few_ids_for_much_text_and_many_for_little(monkeypatch):
+    """The output is enlarged between calls and within them."""
+    monkeypatch.setattr(batch_encoding, "_FULL_OUTPUT_BYTES", 1)
+    encoder = Encoder(make_model([]))
+    check(encoder, ["あ" * 20, "é", "", "日本" * 200] * small(50, 3), SMALL)
+
+
+def test_encode_batch__byte_without_a_token():
+    tokens = [bytes([byte]) for byte in range(256) if byte not in NEVER_IN_UTF8]
+    encoder = Encoder(Model(dict(enumerate(tokens)), []))
+    assert encoder.encode_batch(["ab", "c"]).tolist() == [[97, 98], [99]]
+    with pytest.raises(CorpusError, match="0xff"):
+        encoder.encode_batch([b"ab", b"c\xff"])
+    assert encoder.encode_batch(["ab", "c"]).tolist() == [[97, 98], [99]]
+
+
+def test_encode__after_a_batch(models):
+    """A batch leaves nothing in the workspace that changes a single text."""
+    encoder = models["gpt2"]
+    alone = encoder.new_workspace()
+    expected = encoder.encode(b"one two", alone).tolist()
+    encoder.encode_batch(["a b", "c"], alone)
+    assert encoder.encode(b"one two", alone).tolist() == expected
+    stream = encoder.stream(alone)
+    assert [*stream.feed(b"one ").tolist(), *stream.finish().tolist()] == encoder.encode(b"one ").tolist()
+
+
+@given(st.lists(st.text(max_size=8), max_size=30), st.integers(1, 6), st.integers(1, 40))
+def test_divide_and_join(texts, n_threads, least):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_encoding, "_LEAST_PER_THREAD", least)
+        parts = divide(texts, n_threads)
+    assert [text for part in parts for text in part] == texts
+    assert 1 <= len(parts) <= n_threads
+    assert len(parts) <= max(1, sum(map(len, texts)) // least)
+    rows = [[[ord(character) for character in text] for text in part] for part in parts]
+    encoded = [
+        EncodedBatch(
+            np.array([number for row in part for number in row], dtype=np.uint32),
+            np.cumsum([0, *map(len, part)], dtype=np.int64),
+        )
+        for part in rows
+    ]
+    assert join_batches(encoded).tolist() == [row for part in rows for row in part]
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3, 50])
+def test_num_threads(num_threads, monkeypatch):
+    monkeypatch.setattr(batch_encoding, "_LEAST_PER_THREAD", 100)
+    model = learned_model(data_text("prose.txt")[: small(100_000, 2_000)], small(500, 40))
+    tokenizer = bpejit.Tokenizer.from_model(model)
+    texts = data_text("prose.txt")[: small(50_000, 1_000)].decode(errors="ignore").splitlines()
+    expected = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(texts, num_threads=num_threads).tolist() == expected
+    assert tokenizer.encode_batch([text.encode() for text in texts], num_threads=num_threads).tolist() == expected
+    assert tokenizer.encode_batch([], num_threads=num_threads).tolist() == []
+    assert tokenizer.as_tiktoken().encode_batch(texts, num_threads=num_threads) == expected
+
+
+def test_num_threads__wrong():
+    tokenizer = bpejit.Tokenizer.from_model(make_model([]))
+    with pytest.raises(bpejit.OptionError, match="num_threads is 0"):
+        tokenizer.encode_batch(["a"], num_threads=0)
+
+
+@pytest.mark.parametrize("place", [0, 1023, 1024, 2999])
+def test_disallowed_special_tokens_of_a_batch(place):
+    tokenizer = bpejit.Tokenizer.from_model(make_model([], [END]))
+    texts = ["<|", "s|>"] * 1500  # joined, they form the token
+    expected = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(texts, allowed_special=()).tolist() == expected
+    texts[place] = "ab" + END
+    with pytest.raises(bpejit.SpecialTokenError, match="at character 2"):
+        tokenizer.encode_batch(texts, allowed_special=())
+    with pytest.raises(bpejit.SpecialTokenError, match="at byte 2"):
+        tokenizer.encode_batch([text.encode() for text in texts], allowed_special=())
+
+
+def test_encode_batch__a_pipeline():
+    """Texts that the pipeline changes are among others."""
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    pipeline = PipelineConfig(canonical({"type": "NFC"}), canonical(byte_level))
+    encoder = Encoder(dataclasses.replace(make_model([(b"\xc3", b"\xa9")], [END]), pipeline=pipeline))
+    assert encoder.splitter.automaton is not None
+    texts = ["e\u0301", "é", "", "ab " + END, "x" * 200, "e\u0301" * 100, "b"]
+    check(encoder, texts, SMALL)
+    check(encoder, texts, {})
+    check(encoder, [], {})

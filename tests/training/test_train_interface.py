@@ -1,0 +1,74 @@
+"""The signatures and the documentation of `train`, `train_model` and `train_bpe`."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import bpejit
+from bpejit.training.train import train, train_bpe, train_model
+
+
+def test_signatures_are_equal_except_for_the_result() -> None:
+    parameters = inspect.signature(train).parameters
+    assert list(parameters.values()) == list(inspect.signature(train_model).parameters.values())
+    assert get_type_hints(train)["return"] is bpejit.Tokenizer
+    assert get_type_hints(train_model)["return"] is bpejit.Model
+
+
+def test_help_shows_the_type_of_the_result() -> None:
+    for function, result in ((bpejit.train, "Tokenizer"), (train_model, "Model")):
+        page = pydoc.render_doc(function, renderer=pydoc.plaintext)
+        assert f"-> '{result}'\n" in page
+        assert re.search(rf"Returns\n +-------\n +{result}\n", page)
+
+
+def test_docstring_lists_every_parameter() -> None:
+    documented = re.findall(r"^([a-z_, ]+) : ", inspect.getdoc(train) or "", re.MULTILINE)
+    names = [name for entry in documented for name in entry.split(", ")]
+    expected = list(inspect.signature(train).parameters)
+    assert [name for name in names if name in expected] == expected
+
+
+def test_every_parameter_reaches_train_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+
+    def record(inputs: object, **options: object) -> None:
+        seen.update(options, inputs=inputs)
+        raise InterruptedError
+
+    monkeypatch.setattr("bpejit.training.train.train_model", record)
+    given = {name: object() for name in inspect.signature(train).parameters}
+    with pytest.raises(InterruptedError):
+        train(**given)  # type: ignore[arg-type]
+    assert seen == given
+
+
+def test_defaults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(train_model).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    seen: dict[str, object] = {}
+
+    def record(inputs: object, **options: object) -> None:
+        seen.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr("bpejit.training.train.train_model", record)
+    with pytest.raises(InterruptedError):
+        train("corpus.txt", vocab_size=300)
+    del seen["vocab_size"]
+    assert seen == defaults
+
+
+def test_train_bpe_has_the_interface_of_the_course() -> None:
+    parameters = inspect.signature(train_bpe).parameters
+    assert list(parameters)[:3] == ["input_path", "vocab_size", "special_tokens"]
+    assert parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
