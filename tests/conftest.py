@@ -7,7 +7,7 @@ Environment:
 - `NUMBA_DISABLE_JIT=1` runs the kernels as plain Python: tests marked `compiled` are skipped, `small` picks its second size;
 - `BPEJIT_EXAMPLES` is the number of hypothesis examples per test;
 - `BPEJIT_SHARED_DATA` is a folder of larger corpora and published vocabularies, by default `../shared/data` beside the
-  checkout. It is optional: the tests that need it are skipped if it is absent.
+  checkout. It is optional: the tests that need it are skipped if it is absent, or if the variable is empty.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def data_text(name: str) -> bytes:
 
 def _shared_folder() -> Path:
     named = os.environ.get("BPEJIT_SHARED_DATA")
+    if named == "":
+        pytest.skip(f"{NEEDS_DATA}, which are switched off")
     if named:
         folder = Path(named)
         if not folder.is_dir():

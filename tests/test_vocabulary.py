@@ -139,6 +139,7 @@ def test_with_special_tokens(model: Model) -> None:
     assert tokenizer.with_special_tokens([END]) is tokenizer
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(st.text(st.sampled_from("abc <é"), min_size=1, max_size=3), max_size=4),
     sample=st.text("abc <é", max_size=20),

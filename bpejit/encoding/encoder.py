@@ -59,10 +59,10 @@ class Encoder(Decoder):
     """
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
-        super().__init__(model)
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
+        self.tables = make_tables(model, specials)  # first: it refuses ids that are too large, before arrays of that size
+        super().__init__(model)
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
-        self.tables = make_tables(model, specials)
         self._runner = KernelRunner(model, self.tables)
         if model.ranked or model.ignore_merges:
             unreachable = self._find_unreachable()

@@ -257,6 +257,7 @@ def test_info_token_file_without_description(trained, tmp_path):
     assert (lines["dtype"], lines["tokens"]) == ("uint16", f"{size // 2:,}")
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_warmup_summary():
     result = invoke("warmup")

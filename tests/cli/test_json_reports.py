@@ -78,6 +78,7 @@ def command_of(name):
     return name.partition(" of ")[0].removesuffix(" --stats")
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", RUNS)
 def test_fields_match_documentation(name, work):

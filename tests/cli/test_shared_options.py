@@ -46,6 +46,7 @@ def test_every_command_has_the_common_options(name):
     assert isinstance(LEAVES[name], command_types.Command)
 
 
+@pytest.mark.slow
 def test_short_names(made, tmp_path):
     assert bpejit.load(made / "tokenizer").vocab_size == 300
     result = run("decode", "tokens.bin", "-o", tmp_path / "back.txt", "-q", cwd=made)

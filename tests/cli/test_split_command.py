@@ -93,6 +93,7 @@ def test_count(tmp_path: Path) -> None:
     assert report["totals"] == {"bytes": 360, "pretokens": 182, "special_tokens": 0}
 
 
+@pytest.mark.slow
 def test_long_texts_are_split_in_chunks(tmp_path: Path) -> None:
     data = (data_text("prose.txt") + data_text("cjk.txt"))[: small(1_500_000, 20_000)]
     (tmp_path / "long").write_bytes(data * small(2, 1))

@@ -9,7 +9,7 @@ import pytest
 from cli_helpers import run
 from conftest import data_text
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX file descriptors")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX file descriptors"), pytest.mark.slow]
 
 
 def start(*arguments, closed=(), cwd, **options):
@@ -25,6 +25,7 @@ def work(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(2,), (0, 2), (0,), (1,), (0, 1, 2)])
 def test_commands_without_standard_streams(closed, work, tmp_path):
     tokenizer = work / "tokenizer"

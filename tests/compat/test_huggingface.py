@@ -483,6 +483,7 @@ def test_offsets_in_normalized_text(
     assert plain(ours([text, "e\u0301 ﬁ"], **batch)) == plain(theirs([text, "e\u0301 ﬁ"], **batch))
 
 
+@pytest.mark.slow
 @given(content=hf.pipelines(), rows=st.lists(st.tuples(hf.words, hf.words), min_size=1, max_size=4))
 def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str]]) -> None:
     """Compare with each post-processor, with and without trimmed offsets."""

@@ -225,6 +225,7 @@ MEASURED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_of_a_process(request: pytest.FixtureRequest) -> None:

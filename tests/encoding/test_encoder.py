@@ -425,6 +425,7 @@ LIMITED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc and a limit on the address space")
 @pytest.mark.parametrize("limit", ["total + 1_000_000", "resident"])

@@ -55,6 +55,7 @@ def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: in
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["gpt2", FALLBACK], ids=["automaton", "regex"])
 @pytest.mark.parametrize(("engine", "workers"), spreads)
 def test_counting_agrees(engine: str, workers: int, pattern: str, corpus: Path) -> None:

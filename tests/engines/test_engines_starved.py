@@ -25,7 +25,7 @@ from bpejit.errors import EngineError
 from bpejit.tokenfiles import flat_writer
 from bpejit.tokenfiles.flat_writer import FlatWriter
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,7 @@ def assert_equal_on(text: str, ours: Encoder, theirs: Callable[[str], list[int]]
     pytest.fail("the ids of the whole text differ, those of its lines do not")
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("pattern", sorted(PRESETS))
 def test_equal_ids_on_real_text(tmp_path: Path, pattern: str) -> None:

@@ -91,6 +91,7 @@ def test_published_tokenizers_give_equal_ids_on_large_corpora(published, name, c
     assert np.array_equal(encoder.encode(text.encode()), np.array(their_ids(theirs, text), dtype=np.uint32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pre_tokenizer", hf.PRE_TOKENIZERS)
 def test_pipelines_give_equal_ids(pre_tokenizer):
     generator = random.Random(pre_tokenizer)

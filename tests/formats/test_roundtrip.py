@@ -65,6 +65,7 @@ def test_random_models(tmp_path_factory: pytest.TempPathFactory, model: Model, t
         assert loaded == model
 
 
+@pytest.mark.slow
 def test_some_random_models_are_supported_by_every_format(tmp_path: Path) -> None:
     """Check that the test above does not consist of refusals only."""
     written = dict.fromkeys(FORMATS, 0)

@@ -221,6 +221,7 @@ print(len(compiled) // 2, hashes[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_root_does_not_run_planted_code(shared_folder):
     """Code with a valid checksum that another user has stored for a real kernel."""

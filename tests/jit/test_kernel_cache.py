@@ -34,6 +34,7 @@ class Run(NamedTuple):
     value: int
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_edit_in_another_file_is_detected(tmp_path):
     shutil.copytree(Path(bpejit.__file__).parent, tmp_path / "bpejit", ignore=shutil.ignore_patterns("__pycache__"))

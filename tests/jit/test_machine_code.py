@@ -228,6 +228,7 @@ if sys.argv[1] == "clear":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exit", "clear"])
 def test_interpreter_exits_while_daemon_thread_runs_kernel(way):
     # The time from clearing the modules to the exit varies; `clear` ensures that it is long enough.

@@ -157,6 +157,7 @@ def test_each_target_has_its_own_folder():
     assert [wide for _, wide in found] == [found[0][1], "False", "False", "False", found[0][1]]
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(not IS_X86, reason="other processors have no such instructions")
 @pytest.mark.parametrize("path", [{}, {"NUMBA_BOUNDSCHECK": "1"}])

@@ -25,6 +25,7 @@ EVERY = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 SOME = EVERY[:: small(1, 97)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_normal_forms_of_every_character(form):
     theirs = getattr(tokenizers.normalizers, form)()
@@ -73,6 +74,7 @@ def test_sources_of_normal_forms(combining, their_sources):
             assert (sources.of <= sources.high).all()
 
 
+@pytest.mark.slow
 def test_sources_of_normal_forms_of_every_character(their_sources):
     """Put each affected character between two letters, so that nothing combines across them."""
     for form, theirs in their_sources.items():
@@ -98,6 +100,7 @@ def test_sources_cover_all_contributing_characters(text, index):
             assert normalized(form, text)[before:] == normalized(form, text[index:])
 
 
+@pytest.mark.slow
 def test_lower_case_of_every_character():
     theirs = tokenizers.normalizers.Lowercase()
     assert [hex(point) for point in SOME if theirs.normalize_str(chr(point)) != lowered(chr(point))] == []
@@ -124,6 +127,7 @@ def test_boundary_characters():
             assert not unicodedata.combining(chr(point))
 
 
+@pytest.mark.slow
 def test_words_around_single_words():
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE({"x": 0}, []))
     theirs.add_tokens([tokenizers.AddedToken("<>", single_word=True)])
@@ -131,6 +135,7 @@ def test_words_around_single_words():
     assert [hex(ord(one)) for one in some if is_word(one, TOOLS_UNICODE) == bool(theirs.encode(f"{one}<>").ids)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("component", ["punctuation", "digits"])
 def test_sets_of_characters(component):
     theirs, ours = {

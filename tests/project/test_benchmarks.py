@@ -37,6 +37,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> measure.Context:
 # ---- works
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", WORKS)
 def test_work_measures_and_compares(name: str, toy: measure.Context) -> None:
@@ -65,6 +66,7 @@ def test_work_measures_and_compares(name: str, toy: measure.Context) -> None:
     assert rows
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_command(tmp_path: Path) -> None:
     options = ["--size", "toy", "--corpora", "prose", "--vocabularies", "trained", "--tools", "tiktoken"]
@@ -142,6 +144,7 @@ def test_runs_are_interleaved_and_failing_tools_dropped() -> None:
 # ---- tools
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in ("bpejit", "bpejit-avx2")])
 def test_tool_agrees_with_bpejit(name: str, toy: measure.Context) -> None:

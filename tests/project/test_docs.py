@@ -78,6 +78,7 @@ def test_readme_in_python(shell, monkeypatch):
     assert names["fast"](corpus[:10_000]).input_ids == ids
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 @pytest.mark.parametrize("name", ["", *COMMANDS])

@@ -85,6 +85,7 @@ def test_every_kernel_has_a_docstring():
         assert text, kernel.__name__
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba compiles a kernel again where another one calls it")
 def test_one_specialization_per_kernel(tmp_path):

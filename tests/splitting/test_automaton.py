@@ -161,6 +161,7 @@ def test_transducer_has_all_safe_pairs_of_the_dfa(name: str) -> None:
         assert (safe_pairs_of_transducer(make_transducer(dfa)) >= safe_pairs_of_dfa(dfa)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source", [r"a", r"b+c?", r"ab|c+", r"[ab]c", r"a(?=b)|c", r"a$|b+", r"a(?!b)", r"ab?|c(?=[ac])| +(?! )", r"[a-c]"]
 )

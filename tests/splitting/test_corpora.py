@@ -64,7 +64,9 @@ def check(pattern: str, data: bytes, distance: int = 4096) -> None:
 
 
 @pytest.mark.parametrize("pattern", DISTINCT)
-@pytest.mark.parametrize("name", ["prose.txt", "code.txt", "cjk.txt"])
+@pytest.mark.parametrize(
+    "name", ["prose.txt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("code.txt", "cjk.txt"))]
+)
 def test_repository_texts(pattern: str, name: str) -> None:
     n_bytes = 400_000 if pattern in LONG else 150_000
     check(pattern, data_text(name)[: small(n_bytes, 5_000)], distance=small(4096, 300))
@@ -88,6 +90,7 @@ def test_corpora(pattern: str, name: str, n_bytes: int) -> None:
     check(pattern, read_shared(name)[: n_bytes if pattern in LONG else n_bytes // 4], distance=20_000)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("pattern", DISTINCT)
 def test_long_runs(pattern: str) -> None:
@@ -106,6 +109,7 @@ def test_long_runs(pattern: str) -> None:
         check(pattern, data[:unit] + b"x", distance=30_000)
 
 
+@pytest.mark.slow
 def test_many_special_tokens() -> None:
     tokens = tuple(f"<|reserved_special_token_{i}|>".encode() for i in range(small(3000, 50)))
     tokens = (*tokens, *(b" " * n for n in range(2, 25)), "…".encode(), b"\t\t")

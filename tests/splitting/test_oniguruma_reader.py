@@ -112,6 +112,7 @@ def test_different_patterns_are_rewritten(source):
     check(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", OTHERS)
 def test_matches_are_equal(source):
     check(source)

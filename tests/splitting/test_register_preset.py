@@ -101,6 +101,7 @@ def test_pickled_tokenizers_do_not_need_the_name(registered: str, corpus: Path) 
     assert done.stdout.decode().splitlines() == [PATTERN, str(tokenizer.encode("it is 1234"))]
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_spawned_workers_do_not_need_the_name(
     registered: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -127,6 +127,7 @@ def by_tokenizers(source: str) -> Array:
     return mask_of("".join(found))
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("source", SETS)
 def test_sets_match_other_tools(source: str) -> None:

@@ -68,6 +68,7 @@ def test_failed_block_leaves_no_files(tmp_path: Path, exception: type[BaseExcept
 
 
 # If the interrupt precedes the line that closes a file, the garbage collector closes it.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("n_files", [1, 3])

@@ -26,7 +26,7 @@ from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 from bpejit.tokenfiles.flat_writer import FlatWriter
 from bpejit.tokenfiles.opening import open_tokens
 
-pytestmark = needs_fork
+pytestmark = [needs_fork, pytest.mark.slow]
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 
@@ -445,7 +445,6 @@ def test_file_systems_without_flush_are_supported(tmp_path: Path, monkeypatch: p
 # ---- whole commands
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "encode", "decode", "subword train", "export"])
 def test_killed_command_completes_on_second_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     corpus = tmp_path / "corpus.txt"

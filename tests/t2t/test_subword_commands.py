@@ -158,6 +158,7 @@ def test_errors(work):
     assert isinstance(result.exception, BpejitError)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_examples_of_page_and_help(tmp_path):

@@ -85,6 +85,7 @@ SIZES |= {f"corpora/{name}": 60_000 for name in ("english.txt", "code.txt", "har
 SIZES |= {"corpora/multilingual.txt": 40_000, "corpora/hard_bytes.bin": 20_000, "tinystories/tinystories_head_2M.txt": 100_000}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_real_text(name, tmp_path):
     lines = real_lines(name, small(SIZES[name], 2500))

@@ -90,6 +90,7 @@ STEPS = """
 """
 
 
+@pytest.mark.slow
 def test_merging_tables_takes_linear_time() -> None:
     """Count probes, with the kernels as plain Python: the number per pre-token does not grow with the number of tables."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

@@ -78,6 +78,7 @@ def test_equals_the_twin(
     assert as_list(merges) == naive.learn_merges(table, n_merges, rule, min_frequency, max_token_bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_arrays")
 @pytest.mark.parametrize("step", [2, 16, 2**40])
 @pytest.mark.parametrize("rule", list(TIE_RULES))
