@@ -71,7 +71,7 @@ def clear() -> None:
     from bpejit.jit import folders, upkeep
 
     try:
-        path = folders.find_place().path
+        path = folders.find_cache_folder().path
         root = folders.resolve(path)
     except folders.FolderError as error:
         raise BpejitError(f"the cache cannot be cleared: {error}: remove the folder yourself") from error
@@ -92,7 +92,7 @@ def _describe() -> dict[str, Any]:
     path = root = None
     variable = ""
     try:
-        path, variable = folders.find_place()
+        path, variable = folders.find_cache_folder()
         root = folders.resolve(path)
     except folders.FolderError:
         pass  # `find_problem` returns the reason

@@ -159,7 +159,7 @@ def find_problem() -> str | None:
     if _state.problem is not None:
         return _state.problem
     try:
-        path = folders.find_place().path
+        path = folders.find_cache_folder().path
         folders.resolve(path)
     except FolderError as error:
         return str(error)
@@ -236,7 +236,7 @@ def _find_folder(name: str) -> Path | None:
     location = (*_location(), name)
     found = _state.checked.get(location)
     if found is None:
-        root = folders.resolve(folders.find_place().path)
+        root = folders.resolve(folders.find_cache_folder().path)
         found = None if root is None else folders.resolve(root / name)
         if found is not None:
             _state.checked[location] = found
@@ -244,7 +244,7 @@ def _find_folder(name: str) -> Path | None:
 
 
 def _make_folder(name: str) -> Path:
-    root = folders.resolve(folders.find_place().path, create=True)
+    root = folders.resolve(folders.find_cache_folder().path, create=True)
     assert root is not None  # if it cannot be created, an error is raised
     folder = folders.resolve(root / name, create=True)
     assert folder is not None

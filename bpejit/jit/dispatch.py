@@ -5,7 +5,7 @@ import time. A function runs in one of three modes:
 
 - As machine code (the default). Wheels may include it (`shipped`). Otherwise the first call with a new combination of
   argument types compiles the function (`lowering`, `compiler`) and stores the result on disk (`cache`). Later processes load
-  it from there (`loader`) without importing Numba, which would take half a second and 60 MB.
+  it from there (`loader`) without importing Numba, which would take half a second and 70 MB.
 - Through Numba's own dispatcher (`ordinary`), with `BPEJIT_JIT=numba`, with `NUMBA_BOUNDSCHECK=1` (check every index) or with
   `NUMBA_DEBUGINFO=1` (emit debug information).
 - As plain Python, with `NUMBA_DISABLE_JIT=1`. This is slow and exact; coverage is measured this way.

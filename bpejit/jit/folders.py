@@ -36,7 +36,7 @@ class FolderError(Exception):
     """A folder cannot be used; the message gives the reason."""
 
 
-class Place(NamedTuple):
+class CacheFolder(NamedTuple):
     """The folder of the cache.
 
     Parameters
@@ -51,7 +51,7 @@ class Place(NamedTuple):
     variable: str
 
 
-def find_place() -> Place:
+def find_cache_folder() -> CacheFolder:
     """Return the folder of the cache; it need not exist.
 
     Raises
@@ -63,7 +63,7 @@ def find_place() -> Place:
         chosen = os.environ.get(variable)
         if chosen:
             try:
-                return Place(Path(chosen, inner).absolute(), variable)
+                return CacheFolder(Path(chosen, inner).absolute(), variable)
             except OSError as error:
                 raise FolderError(f"{variable} is {shorten(chosen)}, but there is no working directory: {error}") from error
     try:
@@ -72,7 +72,7 @@ def find_place() -> Place:
         path = Path()
     if not path.is_absolute():
         raise FolderError("the user has no home directory")
-    return Place(path, "")
+    return CacheFolder(path, "")
 
 
 def _user_folder() -> Path:

@@ -99,8 +99,8 @@ def is_supported() -> bool:
 def find_differences() -> list[str]:
     """Return a description of each private name that the installed version of Numba lacks or defines differently."""
     found = []
-    for place, wanted in _EXPECTED.items():
-        module, _, names = place.partition(":")
+    for location, wanted in _EXPECTED.items():
+        module, _, names = location.partition(":")
         try:
             value: Any = functools.reduce(getattr, names.split("."), importlib.import_module(module))
         except (ImportError, AttributeError):

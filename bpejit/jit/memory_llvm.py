@@ -102,9 +102,9 @@ def array_at(typing_context: Any, addresses: Any, number: Any, element: Any) -> 
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         entries = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.shl(context.cast(builder, arguments[1], signature.args[1], types.intp), ir.IntType(64)(1))
-        address = builder.load(builder.gep(entries, [place]))
-        size = builder.load(builder.gep(entries, [builder.add(place, ir.IntType(64)(1))]))
+        index = builder.shl(context.cast(builder, arguments[1], signature.args[1], types.intp), ir.IntType(64)(1))
+        address = builder.load(builder.gep(entries, [index]))
+        size = builder.load(builder.gep(entries, [builder.add(index, ir.IntType(64)(1))]))
         width = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
         array = context.make_array(array_type)(context, builder)
         data = builder.inttoptr(address, context.get_data_type(array_type.dtype).as_pointer())

@@ -30,8 +30,8 @@ def has_avx512_vbmi(typing_context: Any) -> Any:
 
 
 def _load_bytes(builder: Any, start: Any, offset: int) -> Any:
-    place = builder.gep(start, [ir.IntType(64)(offset)])
-    return builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1)
+    address = builder.gep(start, [ir.IntType(64)(offset)])
+    return builder.load(builder.bitcast(address, _BYTES.as_pointer()), align=1)
 
 
 def _as_bits(builder: Any, comparison: str, lanes: Any) -> Any:
@@ -103,11 +103,11 @@ def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: An
         chosen = builder.call(compress, [numbers, ir.Constant(_BYTES, None), builder.bitcast(bits, _TRUTHS)])
         base = _splat(builder, position)
 
-        def write(part: int) -> None:
-            lanes = ir.Constant(_WORDS, list(range(16 * part, 16 * part + 16)))
+        def write(quarter: int) -> None:
+            lanes = ir.Constant(_WORDS, list(range(16 * quarter, 16 * quarter + 16)))
             some = builder.zext(builder.shuffle_vector(chosen, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
-            place = builder.gep(start, [ir.IntType(64)(64 * part)])
-            builder.store(builder.add(some, base), builder.bitcast(place, _WORDS.as_pointer()), align=4)
+            address = builder.gep(start, [ir.IntType(64)(64 * quarter)])
+            builder.store(builder.add(some, base), builder.bitcast(address, _WORDS.as_pointer()), align=4)
 
         count = builder.ctpop(bits)
         write(0)
@@ -133,8 +133,9 @@ def _splat(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * 16))
 
 
-def _lanes_at(builder: Any, start: Any, part: int) -> Any:
-    return builder.bitcast(builder.gep(start, [ir.IntType(64)(64 * part)]), _WORDS.as_pointer())
+def _lanes_at(builder: Any, start: Any, index: int) -> Any:
+    """Return a pointer to the group of sixteen words with an index."""
+    return builder.bitcast(builder.gep(start, [ir.IntType(64)(64 * index)]), _WORDS.as_pointer())
 
 
 def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
@@ -247,18 +248,18 @@ def write_selected(typing_context: Any, scratch: Any, index: Any, first: Any, bi
             "llvm.x86.avx512.mask.compress.v16i32",
         )
         count = ir.IntType(64)(0)
-        for part in range(4):
-            some = builder.trunc(builder.lshr(arguments[3], ir.IntType(64)(16 * part)), ir.IntType(16))
+        for quarter in range(4):
+            some = builder.trunc(builder.lshr(arguments[3], ir.IntType(64)(16 * quarter)), ir.IntType(16))
             chosen = builder.call(
                 compress,
                 [
-                    builder.load(_lanes_at(builder, source, part), align=4),
+                    builder.load(_lanes_at(builder, source, quarter), align=4),
                     ir.Constant(_WORDS, None),
                     builder.bitcast(some, _SIXTEEN_TRUTHS),
                 ],
             )
-            place = builder.gep(out, [builder.shl(count, ir.IntType(64)(2))])
-            builder.store(chosen, builder.bitcast(place, _WORDS.as_pointer()), align=4)
+            address = builder.gep(out, [builder.shl(count, ir.IntType(64)(2))])
+            builder.store(chosen, builder.bitcast(address, _WORDS.as_pointer()), align=4)
             count = builder.add(count, builder.zext(builder.ctpop(some), ir.IntType(64)))
         return count
 
@@ -274,17 +275,17 @@ def begin_merge(typing_context: Any, text: Any, start: Any, length: Any, byte_pa
         first = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
 
         def load(offset: int) -> Any:
-            place = builder.gep(first, [ir.IntType(64)(offset)])
-            return builder.zext(builder.load(builder.bitcast(place, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
+            address = builder.gep(first, [ir.IntType(64)(offset)])
+            return builder.zext(builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1), _WORDS)
 
         byte = load(0)
         pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
         wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
         ranks = _gather(builder, table, pair, wanted, _NONE)
-        place = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
-        builder.store(byte, _lanes_at(builder, place, 0), align=4)
-        builder.store(ranks, _lanes_at(builder, place, 1), align=4)
+        address = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
+        builder.store(byte, _lanes_at(builder, address, 0), align=4)
+        builder.store(ranks, _lanes_at(builder, address, 1), align=4)
         return context.get_dummy_value()
 
     return types.void(text, start, types.uint64, byte_pairs, lanes, first), generate
@@ -295,8 +296,8 @@ def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
     """Return the lowest rank and the first lane that has it, as two uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
-        ranks = builder.load(_lanes_at(builder, place, 1), align=4)
+        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        ranks = builder.load(_lanes_at(builder, address, 1), align=4)
         reduce = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.IntType(32), [_WORDS]), "llvm.vector.reduce.umin.v16i32"
         )
@@ -313,7 +314,7 @@ def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: An
     """Replace two adjacent tokens by one, and write the ranks of its pairs."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         lane = _splat(builder, arguments[2])
         one = ir.Constant(_WORDS, [1] * 16)
         here = builder.icmp_unsigned("==", _LANE, lane)
@@ -321,16 +322,16 @@ def merge_lane(typing_context: Any, lanes: Any, first: Any, lane: Any, token: An
         above = builder.icmp_unsigned(">", _LANE, lane)
         following = ir.Constant(_WORDS, list(range(1, 17)))
 
-        def closed(part: int, new: Any) -> Any:
-            """Return the lanes of a part with `new` in `lane`, and the lanes after it shifted down by one."""
-            old = builder.load(_lanes_at(builder, place, part), align=4)
+        def closed(index: int, new: Any) -> Any:
+            """Return the lanes of a group with `new` in `lane`, and the lanes after it shifted down by one."""
+            old = builder.load(_lanes_at(builder, address, index), align=4)
             moved = builder.shuffle_vector(old, _NONE, following)
             return builder.select(here, _splat(builder, new), builder.select(above, moved, old))
 
         tokens = closed(0, arguments[3])
         ranks = builder.select(left, _splat(builder, arguments[4]), closed(1, arguments[5]))
-        builder.store(tokens, _lanes_at(builder, place, 0), align=4)
-        builder.store(ranks, _lanes_at(builder, place, 1), align=4)
+        builder.store(tokens, _lanes_at(builder, address, 0), align=4)
+        builder.store(ranks, _lanes_at(builder, address, 1), align=4)
         return context.get_dummy_value()
 
     return types.void(lanes, first, types.uint64, types.uint64, types.uint64, types.uint64), generate
@@ -342,8 +343,8 @@ def write_tokens(typing_context: Any, lanes: Any, first: Any, n: Any, ids: Any, 
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = signature.args
-        place = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        tokens = builder.load(_lanes_at(builder, place, 0), align=4)
+        address = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
+        tokens = builder.load(_lanes_at(builder, address, 0), align=4)
         wanted = builder.icmp_unsigned("<", _LANE, _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
         found = _gather(builder, table, tokens, wanted, ir.Constant(_WORDS, None))

@@ -127,16 +127,16 @@ def _rewrite(source: str, unicode: str | None, *, rust: bool) -> tuple[str, Dfa]
 
 def _translate(mark: Mark, source: str, list_letters: bool, rust: bool, unicode: str | None) -> str:
     text = source[mark.start : mark.end]
-    match mark.piece:
+    match mark.element:
         case End():
             return text if rust and text == "$" else r"\z"
         case Repeat():
-            return text.replace("{,", "{0,") if rust else _quantifier(mark.piece, text)
+            return text.replace("{,", "{0,") if rust else _quantifier(mark.element, text)
         case Chars() as chars if chars.ignore_case:
             return _set(_ranges(chars, unicode)) if list_letters else text
         case Chars():
-            if mark.piece.operations and "--" in text:
-                return _set(_ranges(mark.piece, unicode))
+            if mark.element.operations and "--" in text:
+                return _set(_ranges(mark.element, unicode))
             if text.startswith("["):
                 inner = ESCAPE.sub(lambda escape: _escape(escape[0], unicode, within_set=True), text[1:-1])
                 return f"[{inner}]"
@@ -205,10 +205,10 @@ def _ignoring_case_differs(marks: list[Mark]) -> bool:
     """Return True unless `(?i:..)` is known to mean the same in Oniguruma and in the `regex` package for this pattern."""
     letters = ""
     for mark in marks:
-        if mark.piece == "|":
+        if mark.element == "|":
             letters += "|"
-        elif isinstance(mark.piece, Chars) and mark.piece.ignore_case:
-            text = mark.piece.source
+        elif isinstance(mark.element, Chars) and mark.element.ignore_case:
+            text = mark.element.source
             inner = text[1:-1] if text.startswith("[") else text
             # Single ASCII letters except `i` fold equally in both. Ranges and escapes in a set are not analyzed.
             if not inner.isascii() or "i" in inner.lower() or (text != inner and re.search(r"[\\^-]", inner)):

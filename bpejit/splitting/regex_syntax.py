@@ -105,7 +105,7 @@ class Mark(NamedTuple):
 
     start: int
     end: int
-    piece: Node | str
+    element: Node | str
     """A node of the tree, or the text itself: `|`, or the opening of a group."""
 
 
@@ -152,8 +152,8 @@ class _Parser:
         self.at = 0
         self.marks: list[Mark] = []
 
-    def mark(self, start: int, piece: Node | str) -> None:
-        self.marks.append(Mark(start, self.at, piece))
+    def mark(self, start: int, element: Node | str) -> None:
+        self.marks.append(Mark(start, self.at, element))
 
     def looking_at(self, text: str) -> bool:
         return self.source.startswith(text, self.at)

@@ -240,7 +240,7 @@ def _make_dfas(trees: list[Node], sources: tuple[str, ...], unicode: str | None)
 def _no_automaton(error: OutsideDialectError, source: str, number: int, sources: tuple[str, ...]) -> _NoAutomatonError:
     reason = str(error)
     if error.node is not None:
-        at = next(mark.start for mark in parse_with_marks(source)[1] if mark.piece == error.node)
+        at = next(mark.start for mark in parse_with_marks(source)[1] if mark.element == error.node)
         reason += f" at character {at}"
     if len(sources) > 1:
         reason += f" (in expression {number + 1} of {len(sources)})"

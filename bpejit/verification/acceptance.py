@@ -130,28 +130,28 @@ def check_readers(
     TokenizerFormatError
         If the file is missing, or no other tool reads it.
     """
-    kind, place = recognize(path)
-    if not place.exists():
-        raise TokenizerFormatError(f"there is no `{place}`; expected a file or folder that other tools read: check the path")
-    if kind == "bpejit" and (place / PRIVATE_FILE).exists():
+    kind, location = recognize(path)
+    if not location.exists():
+        raise TokenizerFormatError(f"there is no `{location}`; expected a file or folder that other tools read: check the path")
+    if kind == "bpejit" and (location / PRIVATE_FILE).exists():
         raise TokenizerFormatError(
-            f"`{place}` is not for other tools: its tokens are in {PRIVATE_FILE}, because other tools would give other ids; "
+            f"`{location}` is not for other tools: its tokens are in {PRIVATE_FILE}, because other tools would give other ids; "
             "expected a tokenizer that can be exported: see `not_for_other_tools` in its bpejit.json"
         )
     if texts is None:
         texts = sample_texts(tokenizer.model, special_tokens=kind != "tekken")
     expected = [ids.tolist() for ids in tokenizer.encode_batch(list(texts))]
-    place = place.parent if kind == "gpt2" else place
+    location = location.parent if kind == "gpt2" else location
     return [
-        _reading(reader, place, texts, expected, tokenizer.model, python)
+        _reading(reader, location, texts, expected, tokenizer.model, python)
         for reader in (READERS_OF.get(kind, ()) if readers is None else readers)
     ]
 
 
 def _reading(
-    reader: str, place: Path, texts: Sequence[str], expected: list[list[int]], model: Model, python: StrPath
+    reader: str, location: Path, texts: Sequence[str], expected: list[list[int]], model: Model, python: StrPath
 ) -> Reading:
-    target = module_path(place) if reader == "tiktoken" else place
+    target = module_path(location) if reader == "tiktoken" else location
     command = [str(python), reader_script.__file__, reader, str(target.resolve())]
     try:
         done = subprocess.run(

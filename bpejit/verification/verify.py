@@ -237,9 +237,9 @@ def _tokenizers(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Re
         from tokenizers import Tokenizer as HuggingFace
     except ImportError as cause:
         raise _missing("tokenizers", cause) from cause
-    kind, place = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
-    if kind == "hf" and place.suffix != ".gz":
-        other = HuggingFace.from_file(str(place / "tokenizer.json" if place.is_dir() else place))
+    kind, location = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    if kind == "hf" and location.suffix != ".gz":
+        other = HuggingFace.from_file(str(location / "tokenizer.json" if location.is_dir() else location))
     else:
         with tempfile.TemporaryDirectory() as folder:
             save_model(tokenizer.model, Path(folder) / "tokenizer", format="hf")
@@ -255,9 +255,9 @@ def _tiktoken(tokenizer: Tokenizer, path: str | os.PathLike[str] | None) -> Refe
         from tiktoken.load import load_tiktoken_bpe
     except ImportError as cause:
         raise _missing("tiktoken", cause) from cause
-    kind, place = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
+    kind, location = recognize(path) if path is not None and Path(path).exists() else ("bpejit", Path())
     model = tokenizer.model
-    ranks = load_tiktoken_bpe(str(place)) if kind == "tiktoken" and place.suffix != ".gz" else dict(model.ids)
+    ranks = load_tiktoken_bpe(str(location)) if kind == "tiktoken" and location.suffix != ".gz" else dict(model.ids)
     other = tiktoken.Encoding(
         "compared", pat_str=tiktoken_pattern(model), mergeable_ranks=ranks, special_tokens=dict(model.special_tokens)
     )

@@ -254,18 +254,19 @@ def test_location_of_cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BPEJIT_CACHE_DIR", "here")
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/there")
-    assert folders.find_place() == (tmp_path / "here", "BPEJIT_CACHE_DIR")
+    assert folders.find_cache_folder() == (tmp_path / "here", "BPEJIT_CACHE_DIR")
     monkeypatch.setenv("BPEJIT_CACHE_DIR", "")
-    assert folders.find_place() == (Path("/there/bpejit"), "NUMBA_CACHE_DIR")
+    assert folders.find_cache_folder() == (Path("/there/bpejit"), "NUMBA_CACHE_DIR")
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     for folder in ("", str(tmp_path)):
         monkeypatch.setenv("XDG_CACHE_HOME", folder)
-        assert folders.find_place() == (Path(platformdirs.user_cache_dir("bpejit")), "")
+        assert folders.find_cache_folder() == (Path(platformdirs.user_cache_dir("bpejit")), "")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
-    assert folders.find_place().path == Path.home() / ("Library/Caches/bpejit" if sys.platform == "darwin" else ".cache/bpejit")
+    inner = "Library/Caches/bpejit" if sys.platform == "darwin" else ".cache/bpejit"
+    assert folders.find_cache_folder().path == Path.home() / inner
     monkeypatch.setenv("HOME", "~")
     with pytest.raises(folders.FolderError, match="no home directory"):
-        folders.find_place()
+        folders.find_cache_folder()
     assert cache.find_problem() == "the user has no home directory"
 
 
@@ -320,7 +321,7 @@ import time
 end, found = time.monotonic() + seconds, 0
 while time.monotonic() < end:
     if role == "clear":
-        upkeep.clear(folders.resolve(folders.find_place().path, create=True))
+        upkeep.clear(folders.resolve(folders.find_cache_folder().path, create=True))
         time.sleep(0.002)
     else:
         cache.write("pattern", text)

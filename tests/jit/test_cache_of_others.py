@@ -162,9 +162,9 @@ def test_users_of_shared_folder_are_isolated(shared_folder, monkeypatch):
 def test_clear_preserves_caches_of_other_users(shared_folder):
     file = save(ALICE)
     with acting_as(MALLORY), pytest.raises(folders.FolderError):
-        folders.resolve(folders.find_place().path)
+        folders.resolve(folders.find_cache_folder().path)
     with acting_as(ALICE):
-        assert upkeep.clear(folders.resolve(folders.find_place().path))[0] == 1
+        assert upkeep.clear(folders.resolve(folders.find_cache_folder().path))[0] == 1
     assert not file.exists()
 
 
@@ -229,7 +229,7 @@ def test_root_does_not_run_planted_code(shared_folder):
     def run() -> tuple[int, int, str]:
         done = subprocess.run(
             [sys.executable, "-c", PROCESS],
-            env={**ENVIRONMENT, "NUMBA_CACHE_DIR": str(shared_folder), "BPEJIT_CACHE": "1"},
+            env={**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(shared_folder / "bpejit"), "BPEJIT_CACHE": "1"},
             capture_output=True,
             text=True,
             timeout=300,

@@ -123,8 +123,8 @@ def test_match_contexts(wide, data, position, sets, number, seed, share):
         1, 256, sets * CONTEXT_SIZE * 128, dtype=np.uint8
     )
     text = np.frombuffer(data, dtype=np.uint8)
-    place = CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE)
-    arguments = (text, np.uint64(place), rules, number % sets)
+    offset = CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE)
+    arguments = (text, np.uint64(offset), rules, number % sets)
     assert match_contexts(*arguments) == simd.match_contexts.function(*arguments)
 
 
@@ -144,8 +144,8 @@ def test_match_contexts__of_words(wide, seed, index):
 @given(st.binary(min_size=63 + CONTEXT_SIZE, max_size=90), st.integers(0, 1000))
 def test_find_wide(wide, data, position):
     text = np.frombuffer(data, dtype=np.uint8)
-    place = np.uint64(CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE))
-    assert find_non_ascii(text, place) == simd.find_non_ascii.function(text, place)
+    offset = np.uint64(CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE))
+    assert find_non_ascii(text, offset) == simd.find_non_ascii.function(text, offset)
 
 
 def test_find_wide__one_byte(wide):
@@ -154,7 +154,7 @@ def test_find_wide__one_byte(wide):
         text = np.full(63 + CONTEXT_SIZE, 0x7F, dtype=np.uint8)
         text[at] = 0x80
         first = np.uint64(CONTEXT_BEFORE)
-        expected = sum(1 << place for place in range(64) if place <= at < place + CONTEXT_SIZE)
+        expected = sum(1 << offset for offset in range(64) if offset <= at < offset + CONTEXT_SIZE)
         assert find_non_ascii(text, first) == expected == simd.find_non_ascii.function(text, first)
 
 
@@ -263,11 +263,11 @@ BROKEN = [
 def test_read_characters__invalid_at_every_position(wide, around):
     good = (around * 16)[:16]
     for broken in BROKEN:
-        for place in range(17):
-            data = good[:place].encode() + broken + good[place:].encode() + b"y" * 70
+        for offset in range(17):
+            data = good[:offset].encode() + broken + good[offset:].encode() + b"y" * 70
             size = read(data, 0)
             # An invalid or incomplete character is never read as text.
-            assert size == 0 or (place == 16 and size == len(good.encode()) and broken[0] & 0xC0 != 0x80)
+            assert size == 0 or (offset == 16 and size == len(good.encode()) and broken[0] & 0xC0 != 0x80)
 
 
 @given(st.lists(words, min_size=64, max_size=64), st.binary(min_size=17, max_size=40), st.integers(1, 16), st.data())

@@ -35,7 +35,7 @@ SPECIAL_STOP = 6
 NEED_CALL = 7
 """1 if the call stopped because `ends` is full: call again with the same text. 0 if the text is finished."""
 
-ROOM = 8
+RESERVE = 8
 """Entries of `ends` that may be written between two checks of its capacity."""
 
 _ACCEPT = np.uint64(SPLIT_ACCEPT)
@@ -53,8 +53,8 @@ def run_transducer(text, stop, bound, final, automaton, state, ends, n):
     ends[out] = state[PENDING]
     ends[out + ONE] = state[PENDING + 1]
     # On average a character emits at most one end, so this many bytes cannot overflow `ends`.
-    room = np.int64(ends.size) - n - ROOM
-    block_end = min(end, position + np.uint64(max(room, 0)))
+    capacity = np.int64(ends.size) - n - RESERVE
+    block_end = min(end, position + np.uint64(max(capacity, 0)))
     if has_avx512_vbmi() and automaton.settings[CUT_RULES] > 0:
         if block_end > position + WORTH_RULES:
             position, entry, out = run_by_rules(text, position, block_end, bound, final, automaton, entry, ends, out)
@@ -62,9 +62,9 @@ def run_transducer(text, stop, bound, final, automaton, state, ends, n):
         stop = block_end - SIXTEEN
         position, entry, out = run_two_cursors(text, position, stop, bound, final, automaton, entry, ends, out)
     position, entry, out = run_cursor(text, position, block_end, bound, final, automaton, entry, ends, out)
-    if final and position == end and room > 0:
+    if final and position == end and capacity > 0:
         entry, out = step(automaton.table, entry, ZERO, ends, out, position)
-    elif room <= 0 or (position >= block_end and position < end):
+    elif capacity <= 0 or (position >= block_end and position < end):
         state[NEED_CALL] = 1
     state[POSITION] = position
     state[ROW] = entry & ROW_MASK
@@ -89,7 +89,7 @@ def run_restart(text, stop, bound, final, automaton, state, ends, n):
     if begin < span_start:
         begin = span_start
         accept = span_start
-    while n + ROOM <= ends.size:
+    while n + RESERVE <= ends.size:
         width = ZERO
         column = ZERO
         if position < end:

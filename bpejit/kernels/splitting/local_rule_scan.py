@@ -46,7 +46,7 @@ _LONGEST = np.uint64(4)
 _READ = np.uint64(68)
 """Bytes that `read_characters` reads."""
 
-_ROOM = np.uint64(128)
+_RESERVE = np.uint64(128)
 """Entries of `ends` that a block may overwrite: its ends, and up to 64 after them."""
 
 _BEFORE = np.uint64(CONTEXT_BEFORE)
@@ -68,7 +68,7 @@ def run_by_rules(text, position, end, bound, final, automaton, entry, ends, out)
     certain = False
     block = position + _BEFORE
     # The last block must not be read past the array, and the text after `end` is not known.
-    while block + _AFTER < end and block + _BLOCK + _AFTER <= np.uint64(text.size) and out + _ROOM <= np.uint64(ends.size):
+    while block + _AFTER < end and block + _BLOCK + _AFTER <= np.uint64(text.size) and out + _RESERVE <= np.uint64(ends.size):
         unknown = find_non_ascii(text, block)
         if count_ones(unknown) > _MANY_NON_ASCII:
             start = position

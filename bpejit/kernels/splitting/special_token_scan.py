@@ -105,12 +105,12 @@ def next_special(text, end, stop, final, automaton, state):
             node = np.int64(automaton.trie_roots[text[position]])
             position += 1
             continue
-        place = node * NODE_WORDS
-        start = position - nodes[place + DEPTH]
+        first = node * NODE_WORDS
+        start = position - nodes[first + DEPTH]
         if number == 0:
             if start >= end:
                 break
-            if nodes[place + CHILDREN] != nodes[place + NODE_WORDS + CHILDREN]:
+            if nodes[first + CHILDREN] != nodes[first + NODE_WORDS + CHILDREN]:
                 if position < stop:
                     child = find_child(automaton.trie_roots, nodes, automaton.trie_labels, node, text[position])
                     if child != ROOT:
@@ -120,14 +120,14 @@ def next_special(text, end, stop, final, automaton, state):
                 elif not final:
                     begin = start
                     break
-        last = np.int64(nodes[place + LAST_FOUND])
+        last = np.int64(nodes[first + LAST_FOUND])
         if last >= 0 and number <= found[last * FOUND_WORDS + NUMBER]:
             entry = find_entry(found, last, number) * FOUND_WORDS
             begin = start + found[entry + FOUND_BEGIN]
             after = start + found[entry + FOUND_END]
             number += 1
             break
-        node = np.int64(nodes[place + FALL])
+        node = np.int64(nodes[first + FALL])
         number = np.int64(0)
     state[SEARCH_NODE] = node + 1
     state[SEARCH_POSITION] = position

@@ -100,10 +100,10 @@ def build_trie(pool, starts, active, above, roots, nodes, labels, parents):
         parent = np.int64(ROOT)
         for i in range(count):
             token = active[i]
-            place = starts[token] + depth
-            if place == starts[token + 1]:
+            index = starts[token] + depth
+            if index == starts[token + 1]:
                 continue
-            byte = pool[place]
+            byte = pool[index]
             if kept == 0 or np.int64(above[i]) != parent or labels[n - 1] != byte:
                 parent = np.int64(above[i])
                 labels[n] = byte
@@ -113,7 +113,7 @@ def build_trie(pool, starts, active, above, roots, nodes, labels, parents):
                 if parent == ROOT:
                     roots[byte] = n
                 n += 1
-            if place + 1 == starts[token + 1]:
+            if index + 1 == starts[token + 1]:
                 nodes[(n - 1) * NODE_WORDS + MATCH] = depth + 1
             active[kept] = token
             above[kept] = n - 1
