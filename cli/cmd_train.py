@@ -6,7 +6,7 @@ from typing import TextIO
 
 import click
 
-from bpejit.training.tie_rules import TIE_RULES
+from bpejit.training.tie_rules import tie_rule_names
 
 from .command_types import command
 from .count_type import Count
@@ -59,11 +59,11 @@ DEFAULT_SPECIAL_TOKEN = "<|endoftext|>"
 @click.option("--special-tokens-first", is_flag=True, help="Assign the first ids to special tokens, instead of the last ones.")
 @click.option(
     "--tie-break",
-    type=LazyChoice("tie rule", lambda: tuple(TIE_RULES)),
+    type=LazyChoice("tie rule", tie_rule_names),
     default="greatest-bytes",
     show_default=True,
     metavar="NAME",
-    help=f"Rule that chooses among equally frequent pairs: {', '.join(TIE_RULES)}.",
+    help=f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
 )
 @click.option(
     "--min-frequency",

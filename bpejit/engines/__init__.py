@@ -96,9 +96,12 @@ def make_engine(
 
     Raises
     ------
+    ArgumentTypeError
+        If `name` has the wrong type.
     EngineError
         If the engine is unknown, or `workers` is less than 1.
     """
+    name = arguments.choice("engine", name, (AUTO, *engine_names()), error=EngineError)
     if workers is not None and workers < 1:
         raise EngineError(f"workers is {workers}; expected at least 1: choose another number")
     count = workers or count_cpus()

@@ -19,7 +19,7 @@ from bpejit.errors import TrainingError
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import buckets, cells, merging, pairs
 from bpejit.training.merge_settings import MergeSettings
-from bpejit.training.tie_rules import TIE_RULES
+from bpejit.training.tie_rules import load_tie_rule
 
 STEP = 16
 """The threshold of a phase is the highest count, or the previous threshold, divided by this.
@@ -109,7 +109,7 @@ class MergeLearner:
     def __init__(self, table: PretokenTable, n_merges: int, settings: MergeSettings | None = None) -> None:
         settings = settings or MergeSettings()
         n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES, error=TrainingError)
-        rule = TIE_RULES[settings.tie_break]
+        rule = load_tie_rule(settings.tie_break)
         self.min_frequency = settings.min_frequency
         lengths = np.diff(table.starts)
         has_pairs = (lengths > 1) & (table.counts > 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bpejit import arguments
 from bpejit.errors import TrainingError
-from bpejit.training.tie_rules import TIE_RULES
+from bpejit.training.tie_rules import tie_rule_names
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class MergeSettings:
     Parameters
     ----------
     tie_break : str
-        Which of several equally frequent pairs is merged first: a name in `TIE_RULES`.
+        Which of several equally frequent pairs is merged first: a name in `tie_rule_names()`.
     min_frequency : int
         Pairs that occur less often are not merged.
     max_token_bytes : int, optional
@@ -34,7 +34,7 @@ class MergeSettings:
     def __post_init__(self) -> None:
         most = 2**62
         checked = {
-            "tie_break": arguments.choice("tie_break", self.tie_break, TIE_RULES, error=TrainingError),
+            "tie_break": arguments.choice("tie_break", self.tie_break, tie_rule_names(), error=TrainingError),
             "min_frequency": arguments.whole_number(
                 "min_frequency", self.min_frequency, least=1, most=most, error=TrainingError
             ),

@@ -5,12 +5,11 @@ Tools differ in this, so the rule has a name, is part of the result, and is save
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from bpejit.errors import ArgumentTypeError, TrainingError, shorten
 from bpejit.normalization.byte_characters import CHARACTERS
+from bpejit.registry import Registry
 
 COMPARISONS = ("greatest-bytes", "smallest-bytes", "greatest-ids", "smallest-ids")
 """The comparisons of pairs, implemented by `comes_first` in kernels/training/buckets.py."""
@@ -53,17 +52,7 @@ class TieRule:
             )
 
 
-_rules = {
-    # CS336
-    "greatest-bytes": TieRule("greatest-bytes"),
-    # rustbpe and bpeasy
-    "smallest-ids": TieRule("smallest-ids"),
-    # Hugging Face: bytes in the order of the characters that represent them in GPT-2's files
-    "hf": TieRule("smallest-ids", tuple(sorted(BYTES, key=CHARACTERS.__getitem__))),
-}
-
-TIE_RULES: Mapping[str, TieRule] = MappingProxyType(_rules)
-"""The tie rules by name, read-only. See `register`."""
+_rules: Registry[TieRule] = Registry("tie rule", {}, reserved="", error=TrainingError)
 
 
 def register(name: str, rule: TieRule) -> None:
@@ -82,15 +71,9 @@ def register(name: str, rule: TieRule) -> None:
     TrainingError
         If the name is taken, or is not a valid name.
     """
-    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise TrainingError(
-            f"the name of the tie rule is {shorten(name)}; expected letters, digits, `-` and `_`: choose another name"
-        )
     if not isinstance(rule, TieRule):
         raise ArgumentTypeError(f"rule is {shorten(rule)}; expected a TieRule: give one")
-    if name in _rules:
-        raise TrainingError(f"there is already a tie rule {shorten(name)}; expected a new name: choose another one")
-    _rules[name] = rule
+    _rules.register(name, lambda: rule)
 
 
 def unregister(name: str) -> None:
@@ -101,8 +84,28 @@ def unregister(name: str) -> None:
     TrainingError
         If there is no tie rule with this name.
     """
-    if name not in _rules:
-        raise TrainingError(
-            f"the tie rule {shorten(name)} is not known; expected one of {', '.join(_rules)}: choose one of these"
-        )
-    del _rules[name]
+    _rules.unregister(name)
+
+
+def tie_rule_names() -> tuple[str, ...]:
+    """Return the names of all tie rules."""
+    return _rules.names()
+
+
+def load_tie_rule(name: str) -> TieRule:
+    """Return a tie rule by name.
+
+    Raises
+    ------
+    TrainingError
+        If there is no tie rule with this name.
+    """
+    return _rules.load(name)
+
+
+# CS336
+register("greatest-bytes", TieRule("greatest-bytes"))
+# rustbpe and bpeasy
+register("smallest-ids", TieRule("smallest-ids"))
+# Hugging Face: bytes in the order of the characters that represent them in GPT-2's files
+register("hf", TieRule("smallest-ids", tuple(sorted(BYTES, key=CHARACTERS.__getitem__))))

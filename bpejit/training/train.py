@@ -78,7 +78,7 @@ def train(
         The split pattern: the name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or several of these,
         each of which splits the pre-tokens of the previous one.
     tie_break : str, default "greatest-bytes"
-        Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.TIE_RULES`.
+        Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.
     min_frequency : int, default 1
         Pairs that occur less often are not merged.
     max_token_bytes : int, optional

@@ -199,7 +199,7 @@ def test_dead_worker_preserves_old_token_file(
 
 
 def test_make_engine__invalid_arguments() -> None:
-    with pytest.raises(EngineError, match="'cluster' is not known; expected one of serial, threads, processes"):
+    with pytest.raises(EngineError, match="'cluster'; expected one of 'auto', 'serial', 'threads', 'processes'"):
         make_engine("cluster", 1)
     with pytest.raises(EngineError, match="workers is 0; expected at least 1"):
         make_engine("serial", 0)
