@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT
+
 from .command_types import command
 from .count_type import Count
 from .options import (
@@ -15,6 +17,7 @@ from .options import (
     out_option,
     overwrite_option,
     strip_bom_option,
+    token_format_option,
 )
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, debug_option, report_options, wrote
@@ -133,6 +136,7 @@ def train(
 @click.option(
     "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, after each line, so that decode restores the lines."
 )
+@token_format_option(DEFAULT_FORMAT)
 @input_format_option
 @strip_bom_option
 @report_options
@@ -143,6 +147,7 @@ def encode(
     out: str,
     overwrite: bool,
     append_eos: bool,
+    token_format: str,
     input_format: str,
     strip_bom: bool,
 ) -> None:
@@ -164,10 +169,17 @@ def encode(
     contents = Contents(input_format, strip_bom=strip_bom)
     with watch() as progress:
         read = [source.path for source in find_sources(inputs, Contents(input_format))]
-        check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite)
+        check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
         encoder = load_vocabulary(vocab)
         report = encode_file(
-            encoder, inputs, out, append_eos=append_eos, contents=contents, overwrite=overwrite, progress=progress
+            encoder,
+            inputs,
+            out,
+            append_eos=append_eos,
+            format=token_format,
+            contents=contents,
+            overwrite=overwrite,
+            progress=progress,
         )
         seconds = progress.stages["encode"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
@@ -180,6 +192,7 @@ def encode(
         tokens=report.tokens,
         bytes=report.bytes,
         dtype=report.dtype,
+        format=token_format,
         tokenizer_sha256=encoder.sha256,
         seconds=seconds,
     )
@@ -191,8 +204,9 @@ def encode(
 @out_option("File to write the text to.  [default: standard output]")
 @overwrite_option
 @dtype_option
+@token_format_option(AUTO)
 @report_options
-def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None) -> None:
+def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
     """Decode a file of ids into text, with a line for each <EOS>.
 
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
@@ -209,9 +223,9 @@ def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: 
     from bpejit.tokenfiles.opening import token_inputs
 
     with watch() as progress:
-        check_outputs([target], inputs=[*token_inputs(tokens), vocab], overwrite=overwrite)
+        check_outputs([target], inputs=[*token_inputs(tokens, format=token_format), vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
-        written = decode_file(encoder, tokens, target, dtype=dtype, overwrite=overwrite, progress=progress)
+        written = decode_file(encoder, tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
         seconds = progress.stages["decode"].seconds
     progress.finish(
         f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "

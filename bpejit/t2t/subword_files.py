@@ -20,6 +20,7 @@ from bpejit.storage.files import OutputFile, StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.subword_text_encoder import EOS, EOS_ID, RESERVED_TOKENS, SubwordTextEncoder, TokenCounter
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT
 
 BLOCK_BYTES = 4 << 20
 """Size of a block of whole lines. A longer line is a block of its own."""
@@ -224,11 +225,12 @@ def encode_file(
     out: StrPath | BinaryIO,
     *,
     append_eos: bool = False,
+    format: str = DEFAULT_FORMAT,  # noqa: A002
     contents: Contents | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> Encoded:
-    """Encode files in which each line is a text, and write the ids to a token file (see `bpejit.tokenfiles.flat`).
+    """Encode files in which each line is a text, and write the ids to a token file.
 
     Parameters
     ----------
@@ -239,6 +241,8 @@ def encode_file(
         As for `Tokenizer.encode_files`.
     append_eos : bool
         Append EOS_ID to each line.
+    format : str
+        A format of token files.
     contents : Contents, optional
         How the first bytes of each file are checked. By default byte-order marks are encoded.
     overwrite : bool
@@ -249,6 +253,8 @@ def encode_file(
     ------
     CorpusError, OutputError
         If a file cannot be read or written, or if an output exists and `overwrite` is false.
+    TokenFileError
+        If the format is unknown.
     TokenizerFormatError
         If the vocabulary cannot encode a line, or lacks an end-of-sentence token and `append_eos` is true.
     """
@@ -259,12 +265,14 @@ def encode_file(
             f"{EOS!r}: leave out `append_eos=True`, or build a vocabulary that starts with the reserved tokens"
         )
     sources = find_sources(inputs, contents)
-    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite)
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
     total = total_bytes(sources)
     lines = done = 0
     if progress is not None:
         progress("encode", 0, total, "bytes")
-    with token_writer(out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite) as writer:
+    with token_writer(
+        out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite, format=format
+    ) as writer:
         for source in sources:
             for block in line_blocks(source):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):
@@ -284,6 +292,7 @@ def decode_file(
     out: StrPath | Writable,
     *,
     dtype: str | None = None,
+    format: str = AUTO,  # noqa: A002
     overwrite: bool = False,
     progress: Report | None = None,
 ) -> int:
@@ -298,10 +307,10 @@ def decode_file(
         the text cannot be written.
     """
     if isinstance(out, (str, os.PathLike)):
-        check_outputs([out], inputs=token_inputs(tokens), overwrite=overwrite)
+        check_outputs([out], inputs=token_inputs(tokens, format=format), overwrite=overwrite)
         if is_standard_output(out):
             out = sys.stdout.buffer
-    file = read_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256, vocab_size=encoder.vocab_size)
+    file = read_tokens(tokens, dtype=dtype, tokenizer_sha256=encoder.sha256, vocab_size=encoder.vocab_size, format=format)
     opened: AbstractContextManager[OutputFile | Writable]
     opened = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
     done = written = 0

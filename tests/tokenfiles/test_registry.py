@@ -144,6 +144,20 @@ def test_commands_accept_registered_format(tokenizer: Tokenizer, text: Path, tmp
     assert "dtype" in refused.stderr
 
 
+@pytest.mark.usefixtures("json_lines")
+def test_subword_commands_accept_registered_format(tmp_path: Path) -> None:
+    text, vocab, ids, back = (str(tmp_path / name) for name in ("text.txt", "vocab.subwords", "ids.jsonl", "back.txt"))
+    Path(text).write_text("low lower lowest\n\né\n", encoding="utf-8")
+    assert invoke("subword", "train", text, "--vocab-size", "40", "--out", vocab).exit_code == 0
+    options = ["--vocab", vocab, "--format", "json-lines"]
+    shown = invoke("subword", "encode", text, "--out", ids, "--append-eos", "--json", *options)
+    assert shown.exit_code == 0, shown.stderr
+    assert json.loads(shown.stdout)["format"] == "json-lines"
+    assert bpejit.open_tokens(ids).ids.tolist().count(1) == 3
+    assert invoke("subword", "decode", ids, "--out", back, *options).exit_code == 0
+    assert Path(back).read_bytes() == Path(text).read_bytes()
+
+
 def test_names_that_are_not_registered(tokenizer: Tokenizer, text: Path, tmp_path: Path) -> None:
     for call in (
         lambda: tokenizer.encode_files(text, tmp_path / "t", format="json-lines"),
