@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, starmap
 from operator import add, itemgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.presets import pattern_source as pattern_source
 from bpejit.tokenizer_config import TokenizerConfig
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 NEVER_IN_UTF8 = (0xC0, 0xC1, *range(0xF5, 0x100))
 """The bytes that never occur in valid UTF-8. Vocabularies that were trained on characters lack them."""
 
-_MAPPINGS = ("tokens", "special_tokens", "training", "token_flags")
-
 _DERIVED = ("ids", "vocab", "special_vocab", "special_ids")
 """Cached mappings, which are not pickled."""
 
@@ -37,8 +35,8 @@ _DERIVED = ("ids", "vocab", "special_vocab", "special_ids")
 class Model:
     """A tokenizer as immutable data.
 
-    The attributes are read-only: mappings are `types.MappingProxyType`, sequences are tuples. Arguments are copied and their
-    items are checked, except that a `MappingProxyType` is used as it is.
+    The attributes are read-only: mappings are dicts that refuse changes, sequences are tuples. Arguments are copied and their
+    items are checked, except that a `ReadOnlyDict` is used as it is.
 
     Parameters
     ----------
@@ -121,11 +119,11 @@ class Model:
         }
         for name, (key_type, value_type, expected) in checks.items():
             given = getattr(self, name)
-            if isinstance(given, MappingProxyType):
+            if isinstance(given, ReadOnlyDict):
                 continue  # of another model, or of a reader: a copy and a check of 200,000 tokens take 20 ms
             if not isinstance(given, Mapping):
                 raise arguments.wrong_type(name, given, expected, "give one")
-            mapping = dict(given)
+            mapping = ReadOnlyDict(given)
             if not {*map(type, mapping)} <= {key_type} or (value_type and not {*map(type, mapping.values())} <= {value_type}):
                 wrong = next(
                     (key, value)
@@ -133,7 +131,7 @@ class Model:
                     if type(key) is not key_type or (value_type and type(value) is not value_type)
                 )
                 raise ArgumentTypeError(f"{name} has the item {shorten(wrong)}; expected {expected}: correct this item")
-            store(self, name, MappingProxyType(mapping))
+            store(self, name, mapping)
         for name in ("merges", "merge_counts"):
             given = getattr(self, name)
             if given is None and name == "merge_counts":
@@ -183,7 +181,7 @@ class Model:
                 f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens give the order of "
                 "merging: leave one of the two out"
             )
-        known = _copied(self.ids)  # faster than its proxy
+        known = self.ids
         try:
             # Two passes in C, because a loop in Python takes a third longer; the loop below finds the message.
             complete = all(map(known.__contains__, chain.from_iterable(self.merges)))
@@ -245,12 +243,11 @@ class Model:
         state = {name: value for name, value in vars(self).items() if name not in _DERIVED}
         # The process that unpickles the model may not have registered the name of the pattern.
         state["pattern"] = self.pattern, pattern_source(self.pattern)
-        return {name: value.copy() if isinstance(value, MappingProxyType) else value for name, value in state.items()}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         pattern, source = state["pattern"]
-        state = {**state, "pattern": pattern if pattern_source(pattern) == source else source}
-        vars(self).update({name: MappingProxyType(value) if name in _MAPPINGS else value for name, value in state.items()})
+        vars(self).update({**state, "pattern": pattern if pattern_source(pattern) == source else source})
 
     def with_special_tokens(self, special_tokens: Iterable[str]) -> Model:
         """Return a model with additional special tokens (see `Tokenizer.with_special_tokens`)."""
@@ -277,17 +274,17 @@ class Model:
     @cached_property
     def ids(self) -> Mapping[bytes, int]:
         """Id of each ordinary token by its bytes."""
-        return MappingProxyType(dict(zip(self.tokens.values(), self.tokens, strict=True)))
+        return ReadOnlyDict(zip(self.tokens.values(), self.tokens, strict=True))
 
     @cached_property
     def special_vocab(self) -> Mapping[int, bytes]:
         """Bytes of each special token by id."""
-        return MappingProxyType({token_id: special_bytes(text) for text, token_id in self.special_tokens.items()})
+        return ReadOnlyDict({token_id: special_bytes(text) for text, token_id in self.special_tokens.items()})
 
     @cached_property
     def special_ids(self) -> Mapping[bytes, int]:
         """Id of each special token by its bytes."""
-        return MappingProxyType({token: token_id for token_id, token in self.special_vocab.items()})
+        return ReadOnlyDict({token: token_id for token_id, token in self.special_vocab.items()})
 
     @cached_property
     def missing_bytes(self) -> tuple[int, ...]:
@@ -297,9 +294,9 @@ class Model:
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """Bytes of every token, special tokens included, in order of id."""
-        tokens = {**_copied(self.tokens), **self.special_vocab}
+        tokens = {**self.tokens, **self.special_vocab}
         ordered = sorted(tokens)
-        return MappingProxyType(dict(zip(ordered, map(tokens.__getitem__, ordered), strict=True)))
+        return ReadOnlyDict(zip(ordered, map(tokens.__getitem__, ordered), strict=True))
 
     @cached_property
     def vocab_size(self) -> int:
@@ -346,11 +343,6 @@ class Model:
 def in_order(tokens: Mapping[int, bytes]) -> list[bytes]:
     """Return tokens in order of id."""
     return list(map(tokens.__getitem__, sorted(tokens)))
-
-
-def _copied(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
-    # `dict(proxy)` calls Python's protocol for each item: ten times slower than `copy`.
-    return mapping.copy() if isinstance(mapping, MappingProxyType) else dict(mapping)
 
 
 def special_bytes(text: str) -> bytes:

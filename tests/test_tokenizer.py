@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import io
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -186,10 +188,11 @@ def test_threads_can_share_a_tokenizer(tokenizer: bpejit.Tokenizer) -> None:
         assert all(ids == expected for ids in pool.map(lambda _: tokenizer.encode(text), range(small(20, 4))))
 
 
-def test_pickle(tokenizer: bpejit.Tokenizer) -> None:
-    copy = pickle.loads(pickle.dumps(tokenizer))
-    assert copy.model == tokenizer.model
-    assert copy.encode("some text") == tokenizer.encode("some text")
+@pytest.mark.parametrize("duplicate", [lambda one: pickle.loads(pickle.dumps(one)), copy.copy, copy.deepcopy])
+def test_copies(duplicate: Callable[[bpejit.Tokenizer], bpejit.Tokenizer], tokenizer: bpejit.Tokenizer) -> None:
+    other = duplicate(tokenizer)
+    assert other.model == tokenizer.model
+    assert other.encode("some text") == tokenizer.encode("some text")
 
 
 # ---- CS336's constructor -----------------------------------------------------------------------------------------------
@@ -346,10 +349,10 @@ def test_trained_tokenizer_encodes_without_compiling(tmp_path):
     trained = bpejit.train([tmp_path / "text.txt"], vocab_size=270)
     assert "_encoder" not in vars(trained)
     trained.save(tmp_path / "tokenizer")
-    copy = pickle.loads(pickle.dumps(trained))
+    other = pickle.loads(pickle.dumps(trained))
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(trained.encode, ["lower lowest"] * 20))
-    assert found == [copy.encode("lower lowest")] * 20
+    assert found == [other.encode("lower lowest")] * 20
     assert found[0] == bpejit.load(tmp_path / "tokenizer").encode("lower lowest")
     assert len(found[0]) < 5
     with pytest.raises(AttributeError, match="no attribute 'missing'"):

@@ -236,6 +236,7 @@ def test_attributes_are_read_only_copies() -> None:
         with pytest.raises(TypeError):
             getattr(model, name)[0] = b""
         assert getattr(model, name) == dict(getattr(model, name))
+        assert type(getattr(model, name).copy()) is dict
     assert model.merges == tuple(MODEL.merges)
     assert model.merge_counts == (2, 1)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -252,6 +253,33 @@ def test_copies_are_equal_and_read_only(duplicate) -> None:
     assert again.vocab == model.vocab
     with pytest.raises(TypeError):
         again.tokens[5] = b""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda mapping: mapping.update({1: b"x"}),
+        lambda mapping: mapping.setdefault(-1, b"x"),
+        lambda mapping: mapping.pop(1),
+        lambda mapping: mapping.popitem(),
+        lambda mapping: mapping.clear(),
+        lambda mapping: mapping.__delitem__(1),
+        lambda mapping: mapping.__ior__({1: b"x"}),
+    ],
+)
+def test_mappings_refuse_changes(change) -> None:
+    before = dict(MODEL.tokens)
+    with pytest.raises(TypeError, match="read-only; change a copy"):
+        change(MODEL.tokens)
+    assert MODEL.tokens == before
+
+
+def test_fields_as_dict() -> None:
+    fields = dataclasses.asdict(MODEL)
+    assert fields["tokens"] == MODEL.tokens
+    assert Model(**{**fields, "config": MODEL.config}) == MODEL
+    assert dataclasses.astuple(MODEL)[0] == MODEL.tokens
+    assert json.loads(json.dumps(MODEL.special_tokens)) == MODEL.special_tokens
 
 
 @pytest.mark.parametrize(

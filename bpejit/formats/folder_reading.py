@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from bpejit import __version__
@@ -16,6 +15,7 @@ from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file
@@ -72,7 +72,7 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
     split_pattern = preset if preset is not None and pattern_source(preset) == source else source
     try:
         model = Model(
-            tokens=MappingProxyType(tokens),
+            tokens=ReadOnlyDict(tokens),
             merges=merges,
             special_tokens=specials,
             pattern=split_pattern,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from bpejit.errors import TokenizerFormatError, shorten
@@ -25,6 +24,7 @@ from bpejit.normalization.json_fields import Fields, canonical, refused, shown, 
 from bpejit.normalization.pipeline_config import FileSections
 from bpejit.normalization.post_processor import make_template
 from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
+from bpejit.read_only import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
 
 FILE = "tokenizer.json"
@@ -94,7 +94,7 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     pipeline = TextPipeline(config, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     return Model(
-        tokens=MappingProxyType(_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges)),
+        tokens=ReadOnlyDict(_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges)),
         merges=[(strings[left], strings[right]) for left, right in merges],
         special_tokens=numbers,
         pattern=pattern,

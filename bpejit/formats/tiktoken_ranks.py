@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from operator import lt
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from bpejit.errors import PatternError, TokenizerFormatError, shorten
@@ -22,6 +21,7 @@ from bpejit.formats.compressed import read_tokenizer_file, without_gz
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
 from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.model import Model, pattern_source
+from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs
@@ -121,7 +121,7 @@ def read_tiktoken(
     assert pattern is not None
     try:
         return Model(
-            tokens=MappingProxyType(tokens),
+            tokens=tokens,
             merges=[],
             special_tokens=dict(special_tokens or {}),
             pattern=pattern,
@@ -145,7 +145,7 @@ def _unknown(data: bytes) -> str:
     )
 
 
-def parse_ranks(data: bytes, path: StrPath) -> dict[int, bytes]:
+def parse_ranks(data: bytes, path: StrPath) -> ReadOnlyDict[int, bytes]:
     """Return the tokens of a rank file by rank.
 
     Raises
@@ -154,10 +154,10 @@ def parse_ranks(data: bytes, path: StrPath) -> dict[int, bytes]:
         If a line is broken, or a rank or token occurs twice. The message names the line.
     """
     tokens = _parse_all(data)
-    return _parse_each(data, path) if tokens is None else tokens
+    return ReadOnlyDict(_parse_each(data, path)) if tokens is None else tokens
 
 
-def _parse_all(data: bytes) -> dict[int, bytes] | None:
+def _parse_all(data: bytes) -> ReadOnlyDict[int, bytes] | None:
     """Return the tokens of a rank file in canonical form, or None if the file may be broken. Takes two thirds of the time."""
     if not _LINES.fullmatch(data):
         return None
@@ -169,7 +169,8 @@ def _parse_all(data: bytes) -> dict[int, bytes] | None:
     ranks = list(map(int, words[1::2]))
     ascending = all(map(lt, ranks, ranks[1:])) and max(ranks, default=0) <= MAX_RANK
     short = max(map(len, strings), default=0) <= MAX_TOKEN_BYTES
-    return dict(zip(ranks, strings, strict=True)) if ascending and short and len(set(strings)) == len(strings) else None
+    is_good = ascending and short and len(set(strings)) == len(strings)
+    return ReadOnlyDict(zip(ranks, strings, strict=True)) if is_good else None
 
 
 def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:
