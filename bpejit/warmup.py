@@ -75,7 +75,7 @@ def _train() -> None:
     from bpejit.arrays import padded_text
     from bpejit.splitting import Splitter
     from bpejit.training.counting import PretokenCounter, merge_tables
-    from bpejit.training.merge_learner import learn_merges
+    from bpejit.training.merge_learner import MergeLearner
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     text, n_bytes = padded_text(_TEXT)
@@ -87,7 +87,8 @@ def _train() -> None:
         word, length = padded_text(b"%d" % number)
         counter.add_text(splitter, word, length, length, True)
     table = merge_tables([counter.table(), counter.table()])
-    learn_merges(table, 200)
+    # More merges than there are, so that there are several phases, and two threads, so that their results are combined.
+    MergeLearner(table, 10_000, workers=2, least_cells=1).run()
 
 
 def _encode() -> None:

@@ -326,20 +326,9 @@ def bound_counts(cells: list[Cell], hash_pair: Callable[[Pair], int]) -> dict[in
     return sums
 
 
-def select_positions(
-    cells: list[Cell],
-    sums: dict[int, int],
-    hash_pair: Callable[[Pair], int],
-    lengths: list[int],
-    threshold: int,
-    max_bytes: int,
-) -> list[int]:
-    """Return the positions of pairs of at most `max_bytes` bytes whose sum reaches the threshold."""
-    return [
-        at
-        for at, pair, _ in positions_of_pairs(cells)
-        if sums[hash_pair(pair)] >= min(threshold, 2**32 - 1) and lengths[pair[0]] + lengths[pair[1]] <= max_bytes
-    ]
+def select_positions(cells: list[Cell], sums: dict[int, int], hash_pair: Callable[[Pair], int], threshold: int) -> list[int]:
+    """Return the positions of pairs whose sum reaches the threshold."""
+    return [at for at, pair, _ in positions_of_pairs(cells) if sums[hash_pair(pair)] >= threshold]
 
 
 def count_pairs(cells: list[Cell], positions: list[int]) -> dict[Pair, tuple[int, int]]:
@@ -352,9 +341,13 @@ def count_pairs(cells: list[Cell], positions: list[int]) -> dict[Pair, tuple[int
     return counts
 
 
-def copy_pairs(counts: dict[Pair, int], least: int) -> dict[Pair, int]:
-    """Return the pairs that occur at least `least` times."""
-    return {pair: count for pair, count in counts.items() if count >= least}
+def copy_pairs(counts: dict[Pair, int], least: int, lengths: list[int], max_bytes: int) -> dict[Pair, int]:
+    """Return the pairs that occur at least `least` times, and have at most `max_bytes` bytes."""
+    return {
+        (left, right): count
+        for (left, right), count in counts.items()
+        if count >= least and lengths[left] + lengths[right] <= max_bytes
+    }
 
 
 def plan_postings(numbers: list[int]) -> tuple[list[int], int, int]:
@@ -372,6 +365,37 @@ def write_postings(cells: list[Cell], positions: list[int], pairs: set[Pair]) ->
         if at in positions and pair in found:
             found[pair].append(at)
     return found
+
+
+def move_cells(cells: list[int], source: int, number: int, target: int) -> list[int]:
+    """Return the cells after a move towards the front."""
+    moved = list(cells)
+    moved[target : target + number] = cells[source : source + number]
+    return moved
+
+
+def add_sums(source: list[int], sums: list[int]) -> list[int]:
+    """Add two lists of sums, up to 2^32 - 1."""
+    return [min(one + other, 2**32 - 1) for one, other in zip(source, sums, strict=True)]
+
+
+def add_counted_pairs(source: dict[Pair, tuple[int, int]], counts: dict[Pair, tuple[int, int]]) -> dict[Pair, tuple[int, int]]:
+    """Add the counts and the numbers of positions of pairs."""
+    return {
+        pair: (
+            source.get(pair, (0, 0))[0] + counts.get(pair, (0, 0))[0],
+            source.get(pair, (0, 0))[1] + counts.get(pair, (0, 0))[1],
+        )
+        for pair in source.keys() | counts.keys()
+    }
+
+
+def divide_postings(
+    lists: dict[Pair, tuple[int, int]], numbers: dict[Pair, int]
+) -> tuple[dict[Pair, tuple[int, int]], dict[Pair, int | None]]:
+    """Append the postings of a range to lists of (start, length). Return the lists, and where those of the range start."""
+    starts = {pair: sum(lists[pair]) if pair in lists else None for pair in numbers}
+    return {pair: (start, length + numbers.get(pair, 0)) for pair, (start, length) in lists.items()}, starts
 
 
 def bucket_of(count: int) -> int:

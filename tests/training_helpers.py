@@ -22,7 +22,7 @@ def filled(table: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     array = np.zeros(arrays.pool.size + len(arrays) + 1, np.uint64)
     heavy = np.zeros(1 + np.count_nonzero(arrays.counts >= 2**31), np.uint64)
     byte_ids = np.arange(1, 257, dtype=np.uint64)
-    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, array, heavy)
+    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, np.uint64(0), array, heavy)
     return array[:n], heavy, byte_ids
 
 

@@ -17,7 +17,8 @@ from bpejit import arguments
 from bpejit.arrays import Array, MergeTable, PretokenTable
 from bpejit.errors import TrainingError
 from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.training import buckets, cells, merging, pairs
+from bpejit.kernels.training import buckets, merging, pairs
+from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, CellRanges, power_of_two
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule
 
@@ -27,15 +28,22 @@ STEP = 16
 31,744 merges on 869,000 distinct pre-tokens of many kinds: 214 MB and 0.80 s with 16, 257 MB and 0.77 s with 64, and
 487 MB and 0.70 s in a single phase (best of seven on one busy core, without the table itself)."""
 
-LOW_STEP = 2
-"""Used instead of `STEP` below `STEP` squared: most pairs of a corpus are that rare, and the last merges seldom need them.
-Chinese and Japanese, 31,743 merges: 1.0 s and 292 MB instead of 1.6 s and 409 MB."""
+LAST_STEP = 256
+"""Maximum divisor, instead of `STEP`, of a phase that is probably the last one. Such a phase has fewer cells than the ones
+before it, so it needs no more memory."""
+
+ENOUGH = 2
+"""A phase is probably the last one if it has this many pairs for each merge: merges make pairs, but take more occurrences away
+from the others. With 1.5, Chinese needed another phase for a sixth of the merges."""
+
+CELLS_PER_SUM = 16
+"""Number of cells for each sum of `bound_counts`. With more, rare pairs share a sum that reaches the threshold."""
+
+MOST_SUMS = 1 << 20
+"""Maximum number of sums. Four times as many do not fit into the CPU cache, and took 1.4 times as long."""
 
 CALL_SECONDS = 0.05
 """Approximate duration of a kernel call, so that progress is reported and Ctrl-C is handled."""
-
-FIRST_SLOTS = 1 << 14
-"""Minimum size of a pair table; a power of two."""
 
 FIRST_POOL_BYTES = 1 << 16
 """Initial capacity for the bytes of all tokens; at least 256."""
@@ -52,6 +60,7 @@ def learn_merges(
     n_merges: int,
     settings: MergeSettings | None = None,
     *,
+    workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> MergeTable:
     """Repeatedly merge the most frequent pair of adjacent tokens.
@@ -66,6 +75,8 @@ def learn_merges(
     n_merges : int
         Number of merges to learn.
     settings : MergeSettings, optional
+    workers : int, default 1
+        Maximum number of threads. Does not change the merges.
     progress : callable, optional
         Called as `progress(done, total)`, in merges, about twenty times a second.
 
@@ -79,7 +90,7 @@ def learn_merges(
     TrainingError
         If `n_merges` is out of range, or the table is too large for 32-bit positions.
     """
-    learner = MergeLearner(table, n_merges, settings)
+    learner = MergeLearner(table, n_merges, settings, workers=workers)
     return learner.run(None if progress is None else lambda done: progress(done, n_merges))
 
 
@@ -96,17 +107,22 @@ def _check_size(n_cells: int, n_tokens: float) -> None:
         )
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << max(least - 1, 1).bit_length()
-
-
 class MergeLearner:
     """The arrays of merge learning, and the order in which the kernels process them.
 
-    The parameters are the same as for `learn_merges`. The table is copied, so it may be freed before `run`.
+    The parameters are the same as for `learn_merges`; each thread has at least `least_cells` cells. The table is copied, so it
+    may be freed before `run`.
     """
 
-    def __init__(self, table: PretokenTable, n_merges: int, settings: MergeSettings | None = None) -> None:
+    def __init__(
+        self,
+        table: PretokenTable,
+        n_merges: int,
+        settings: MergeSettings | None = None,
+        *,
+        workers: int = 1,
+        least_cells: int = LEAST_CELLS,
+    ) -> None:
         settings = settings or MergeSettings()
         n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES, error=TrainingError)
         rule = load_tie_rule(settings.tie_break)
@@ -147,51 +163,40 @@ class MergeLearner:
         self.right = np.empty(n_merges, np.int32)
         self.counts = np.empty(n_merges, np.int64)
 
-        self.cells = np.empty(n_cells, np.uint64)
-        self.heavy = np.empty(1 + np.count_nonzero(table.counts >= 2**31), np.uint64)
-        self.n_cells = np.uint64(
-            cells.fill_cells(table.pool, table.starts, table.counts, self.byte_ids, self.boundary, self.cells, self.heavy)
-        )
+        self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
 
     def run(self, progress: Callable[[int], None] | None = None) -> MergeTable:
         """Run all phases, and return the merges. `progress` is called with the number of merges so far."""
         threshold = 2**63
-        while threshold > self.min_frequency and self.n_tokens > 256:
-            threshold = self.start_phase(threshold)
-            if self.merge(progress) == DONE:
-                break
-            self.end_phase()
+        try:
+            while threshold > self.min_frequency and self.n_tokens > 256:
+                threshold = self.start_phase(threshold)
+                if self.merge(progress) == DONE:
+                    break
+                self.end_phase()
+        finally:
+            self.ranges.close()
         return self.result()
 
     def start_phase(self, before: int) -> int:
         """Choose a threshold below `before`, and index the pairs that reach it. Return the threshold."""
-        status = self.status
-        sums = np.zeros(self._n_sums(), np.uint32)
-        pairs.bound_counts(self.cells, self.n_cells, self.heavy, self.boundary, sums)
-        highest = min(before, int(sums.max()))
-        threshold = max(self.min_frequency, highest // (STEP if highest >= STEP * STEP else LOW_STEP))
-        status["threshold"] = threshold
-        positions = np.empty(int(self.n_cells), np.uint32)
-        n_positions = np.uint64(
-            pairs.select_positions(self.cells, self.n_cells, self.boundary, sums, self.tokens.lengths, self.state, positions)
-        )
+        status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
+        n_cells = ranges.cells.size
+        sums = ranges.bound_counts(self._n_sums())
+        threshold = status["threshold"] = self.choose_threshold(sums, before)
+        counted = ranges.count_pairs(sums, threshold, lengths, self.state)
         del sums
-
-        status["position"] = 0
-        status["n_pairs"] = 0
-        counted: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
-        while pairs.count_pairs(self.cells, positions, n_positions, self.heavy, self.state, counted) == NEED_SPACE:
-            counted = self.copy_pairs(counted, 1, 2 * counted.size)
-        self.pairs = self.copy_pairs(counted, threshold, self.slots_for(counted))
-        del counted
+        total = ranges.add_up(counted, lengths, self.state)
+        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
+        del total
 
         pairs.plan_postings(self.pairs, self.state)
         # Each occurrence that is merged adds two postings, one for each neighbor, and there are fewer occurrences than cells.
         # Memory that is never written costs nothing, so the array has its maximum size from the start.
-        size = int(status["n_postings"]) + 2 * int(self.n_cells) + int(merging.PREFETCH_CELLS)
+        size = int(status["n_postings"]) + 2 * n_cells + int(merging.PREFETCH_CELLS)
         self.postings = np.empty(size, np.uint32)
-        pairs.write_postings(self.cells, positions, n_positions, self.pairs, self.postings)
-        del positions
+        ranges.write_postings(counted, self.pairs, self.postings)
+        del counted
 
         self.before = self.new_neighbors()
         self.after = self.new_neighbors()
@@ -199,16 +204,23 @@ class MergeLearner:
         self.bucket_pairs()
         return threshold
 
+    def choose_threshold(self, sums: Array, before: int) -> int:
+        """Return a threshold below `before`, given upper bounds of the counts of pairs."""
+        highest = min(before, int(sums.max()))
+        enough = ENOUGH * (int(self.n_tokens) - int(self.status["n_tokens"]))
+        divisor = 2
+        while divisor <= LAST_STEP and np.count_nonzero(sums >= np.uint32(highest // divisor)) < enough:
+            divisor *= 2
+        return max(self.min_frequency, highest // (divisor if divisor <= LAST_STEP else STEP))
+
     def _n_sums(self) -> int:
-        """Return the number of hash values for which weights are summed. With fewer, more rare pairs are selected."""
-        n_cells = int(self.n_cells)
-        return max(1 << 10, min(_power_of_two(n_cells), 1 << 20), min(_power_of_two(n_cells // 4), 1 << 22))
+        """Return the number of hash values for which weights are summed."""
+        return max(LEAST_SUMS, min(power_of_two(self.ranges.cells.size // CELLS_PER_SUM), MOST_SUMS))
 
     def end_phase(self) -> None:
         """Compact the cells, and free the arrays that the next phase replaces."""
         del self.pairs, self.postings, self.heap, self.before, self.after
-        self.n_cells = np.uint64(cells.compact_cells(self.cells, self.n_cells, self.tokens.widths, self.boundary))
-        self.cells.resize(int(self.n_cells), refcheck=False)  # frees the rest without a copy
+        self.ranges.compact(self.tokens.widths)
         self.tokens.widths[:] = 1
 
     def merge(self, progress: Callable[[int], None] | None) -> int:
@@ -245,12 +257,12 @@ class MergeLearner:
         """Return the size of a table for the pairs that reach the threshold, and for those that some merges may add."""
         live = int(np.count_nonzero(table["count"] >= self.status["threshold"]))
         new = 2 * min(int(self.status["n_tokens"]) + 1, max(int(self.status["longest"]), 1))
-        return max(FIRST_SLOTS, _power_of_two(2 * (live + 2 * new)))
+        return max(FIRST_SLOTS, power_of_two(2 * (live + 2 * new)))
 
     def copy_pairs(self, table: Array, least: int, n_slots: int) -> Array:
         """Return a pair table of `n_slots` with the pairs of `table` that occur at least `least` times."""
         copy = np.zeros(n_slots, pairs.PAIR)
-        pairs.copy_pairs(table, np.uint64(least), self.state, copy)
+        pairs.copy_pairs(table, np.uint64(least), self.tokens.lengths, self.state, copy)
         return copy
 
     def bucket_pairs(self) -> None:
@@ -267,8 +279,8 @@ class MergeLearner:
     def arrays(self) -> merging.MergeArrays:
         """Return the arguments of the merge loop."""
         return merging.MergeArrays(
-            cells=self.cells,
-            heavy=self.heavy,
+            cells=self.ranges.cells,
+            heavy=self.ranges.heavy,
             pairs=self.pairs,
             postings=self.postings,
             heads=self.heads,

@@ -13,7 +13,7 @@ from bpejit.arrays import PretokenTable
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents, named_inputs
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
-from bpejit.engines import check_engine_options, make_engine
+from bpejit.engines import check_engine_options, count_cpus, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, TrainingError
 from bpejit.model import Model, special_bytes
@@ -99,9 +99,12 @@ def train(
     input_format : str, default "auto"
         "auto" refuses inputs that look compressed or binary, or like text in UTF-16 or UTF-32. "text" accepts any bytes.
     workers : int, optional
-        Number of threads or processes.
+        Number of threads or processes that count pre-tokens, and afterwards of threads that learn merges: passes over all
+        cells run in parallel, and the merges themselves in one thread. The default is the number of processors. Does not
+        change the result.
     engine : str, default "auto"
-        How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.
+        How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "serial" uses no threads to learn
+        merges either. Does not change the result.
     chunk_bytes : int
         Size of the chunks into which files are divided. Does not change the result.
     progress : callable, optional
@@ -216,7 +219,8 @@ def train_model(
         names = ", ".join(f"`{source.path}`" for source in sources[:3])
         raise CorpusError(f"the corpus ({names}) contains no text to learn from ({n_bytes} bytes in all); expected some text")
     n_pretokens, n_distinct = int(table.counts.sum()), len(table)
-    learner = MergeLearner(table, n_merges, settings)
+    threads = 1 if engine == "serial" else workers or count_cpus()
+    learner = MergeLearner(table, n_merges, settings, workers=threads)
     del table  # the learner has a copy
     trim_heap()
     merges = learner.run(lambda done: report("merge", done, n_merges, "merges"))

@@ -18,7 +18,7 @@ from bpejit.arrays import MergeTable, PretokenTable
 from bpejit.errors import ArgumentTypeError, TrainingError
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import merging
-from bpejit.training import merge_learner
+from bpejit.training import cell_ranges, merge_learner
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule, tie_rule_names
 
@@ -49,6 +49,7 @@ def merged_bytes(merges: MergeTable) -> list[tuple[bytes, bytes]]:
 @pytest.fixture
 def tiny_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every array that can grow too small initially."""
+    monkeypatch.setattr(cell_ranges, "FIRST_SLOTS", 4)
     monkeypatch.setattr(merge_learner, "FIRST_SLOTS", 4)
     monkeypatch.setattr(merge_learner, "FIRST_POOL_BYTES", 256)
 
@@ -85,7 +86,7 @@ def test_equals_the_twin(
 def test_equals_the_twin__real_text(rule: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many phases or one, growing arrays, English and Chinese."""
     monkeypatch.setattr(merge_learner, "STEP", step)
-    monkeypatch.setattr(merge_learner, "LOW_STEP", step)
+    monkeypatch.setattr(merge_learner, "LAST_STEP", step)
     size = small(20_000, 2_000)
     text = data_text("prose.txt")[:size] + data_text("cjk.txt")[:size]
     table = count_text(text.decode("utf-8", "replace"))
@@ -127,6 +128,31 @@ def test_order_of_pretokens_does_not_matter(table: dict[bytes, int], rule: str, 
     assert merge_learner.learn_merges(one, 50, settings) == merge_learner.learn_merges(other, 50, settings)
 
 
+@pytest.mark.parametrize("rule", list(TIE_RULES))
+def test_threads_do_not_matter(rule: str) -> None:
+    text = data_text("cjk.txt").decode()[: small(200_000, 2000)] + data_text("prose.txt").decode()[: small(200_000, 2000)]
+    counts = dict(count_text(text))
+    most = max(counts, key=lambda word: counts[word])
+    table = PretokenTable.from_counts({**counts, most: 2**31, most + b"s": 2**32})  # heavy weights in several ranges
+    n_merges = small(2000, 40)
+    expected = merge_learner.learn_merges(table, n_merges, MergeSettings(rule))
+    assert len(expected) == n_merges
+    for workers in (2, 3, 7):
+        learner = merge_learner.MergeLearner(table, n_merges, MergeSettings(rule), workers=workers, least_cells=1)
+        assert len(learner.ranges) == workers
+        assert learner.run() == expected
+
+
+@given(table=tables, rule=rules, workers=st.integers(2, 7), max_token_bytes=st.sampled_from([None, 2, 3]))
+def test_threads_do_not_matter__more_than_pretokens(
+    table: dict[bytes, int], rule: str, workers: int, max_token_bytes: int | None
+) -> None:
+    settings = MergeSettings(rule, max_token_bytes=max_token_bytes)
+    packed = PretokenTable.from_counts(table)
+    merges = merge_learner.MergeLearner(packed, 1000, settings, workers=workers, least_cells=1).run()
+    assert merges == merge_learner.learn_merges(packed, 1000, settings)
+
+
 def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     name, n_merges = small(("code.txt", 3000), ("code.txt", 60))
     text = data_text(name).decode()[: small(10**6, 5000)]
@@ -135,7 +161,7 @@ def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(expected) == n_merges
     for step in (2, 5, 2**40):
         monkeypatch.setattr(merge_learner, "STEP", step)
-        monkeypatch.setattr(merge_learner, "LOW_STEP", step)
+        monkeypatch.setattr(merge_learner, "LAST_STEP", step)
         assert merge_learner.learn_merges(table, n_merges) == expected
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.kernels.constants import HALF, LOW_HALF, ONE, TWO, ZERO
+from bpejit.kernels.constants import HALF, LOW_HALF, ONE, TWO
 
 HEAVY = np.uint64(0x8000_0000)
 
@@ -33,7 +33,7 @@ def weight_of(cell, heavy):
 
 
 @kernel
-def fill_cells(pool, starts, counts, byte_ids, boundary, cells, heavy):
+def fill_cells(pool, starts, counts, byte_ids, boundary, n_heavy, cells, heavy):
     """Write the pre-tokens as cells, one for each byte.
 
     Parameters
@@ -48,10 +48,12 @@ def fill_cells(pool, starts, counts, byte_ids, boundary, cells, heavy):
         Token id of each byte.
     boundary : uint64
         The id of boundary cells.
+    n_heavy : uint64
+        Number of weights that are in `heavy` already.
     cells : uint64[:], out
         At least as many as bytes and pre-tokens together, plus one.
     heavy : uint64[:], out
-        Weights of 2^31 and more; at least as many as there are such counts.
+        Weights of 2^31 and more; has space for all of them.
 
     Returns
     -------
@@ -63,7 +65,6 @@ def fill_cells(pool, starts, counts, byte_ids, boundary, cells, heavy):
     Pre-tokens of fewer than two bytes, or with a count below one, are omitted. O(bytes).
     """
     n_cells = ONE
-    n_heavy = ZERO
     cells[0] = boundary
     for i in range(counts.size):
         start, end = starts[i], starts[i + 1]

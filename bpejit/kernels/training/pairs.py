@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import fold_multiply, prefetch
-from bpejit.kernels.constants import DONE, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, TWO, ZERO
 from bpejit.kernels.training.cells import weight_of
 
 PAIR = np.dtype(
@@ -33,6 +33,11 @@ PAIR = np.dtype(
 NO_SLOT = np.uint64(0xFFFF_FFFF)
 MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 SUM_LIMIT = np.uint64(0xFFFF_FFFF)
+
+NOT_FOLLOWED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""Instead of the start of the posting list of a pair that was counted in a range of cells, but has no list."""
+
+SEVEN = np.uint64(7)
 
 PREFETCH_PAIRS = np.uint64(16)
 """Prefetch distance in the pair table."""
@@ -99,17 +104,15 @@ def bound_counts(cells, n_cells, heavy, boundary, sums):
 
 
 @kernel
-def select_positions(cells, n_cells, boundary, sums, lengths, state, positions):
+def select_positions(cells, n_cells, boundary, reaching, positions):
     """Find the positions of pairs that may reach the threshold.
 
     Parameters
     ----------
-    cells, n_cells, boundary, sums
-        As in `bound_counts`, which fills `sums`.
-    lengths : uint32[:], in
-        Number of bytes of each token.
-    state : STATE[1], in
-        `threshold`, `max_bytes`.
+    cells, n_cells, boundary
+        As in `bound_counts`.
+    reaching : uint8[:], in
+        A bit for each sum of `bound_counts`, lowest bits first: 1 if the sum reaches the threshold.
     positions : uint32[:], out
         As large as `cells`. Positions of left tokens, ascending.
 
@@ -120,19 +123,17 @@ def select_positions(cells, n_cells, boundary, sums, lengths, state, positions):
 
     Notes
     -----
-    Pairs of more than `max_bytes` bytes are omitted. One pass, O(cells), without branches.
+    One pass, O(cells), without branches. Bits instead of sums, because they fit into the CPU's second-level cache.
     """
-    wanted = min(state[0]["threshold"], SUM_LIMIT)
-    max_bytes = state[0]["max_bytes"]
-    mask = np.uint64(sums.size) - ONE
+    mask = np.uint64(reaching.size) * EIGHT - ONE
     n_positions = ZERO
     at = ONE
     while at + ONE < n_cells:
         left, right = cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF
-        enough = np.uint64(sums[hash_pair(pair_key(left, right)) & mask]) >= wanted
-        fits = np.uint64(lengths[left]) + np.uint64(lengths[right]) <= max_bytes
+        slot = hash_pair(pair_key(left, right)) & mask
+        bit = np.uint64(reaching[slot >> THREE]) >> (slot & SEVEN) & ONE
         positions[n_positions] = at
-        n_positions += ONE if enough & fits & (left != boundary) & (right != boundary) else ZERO
+        n_positions += bit if (left != boundary) & (right != boundary) else ZERO
         at += ONE
     return n_positions
 
@@ -186,15 +187,17 @@ def count_pairs(cells, positions, n_positions, heavy, state, pairs):
 
 
 @kernel
-def copy_pairs(source, least, state, pairs):
-    """Copy the pairs that occur at least `least` times to another table, without their buckets.
+def copy_pairs(source, least, lengths, state, pairs):
+    """Copy the pairs that occur at least `least` times, and may be merged, to another table, without their buckets.
 
     Parameters
     ----------
     source : PAIR[:], in
     least : uint64
+    lengths : uint32[:], in
+        Number of bytes of each token.
     state : STATE[1], in-out
-        `n_pairs`.
+        `max_bytes` (in): longer pairs are omitted; `n_pairs` (out).
     pairs : PAIR[:], out
         Initially zero; larger than the number of pairs copied.
 
@@ -202,10 +205,14 @@ def copy_pairs(source, least, state, pairs):
     -----
     O(slots of `source`).
     """
+    max_bytes = state[0]["max_bytes"]
     n_pairs = ZERO
     for i in range(source.size):
         old = source[i]
-        if old["key"] != ZERO and old["count"] >= least:
+        if old["key"] == ZERO or old["count"] < least:
+            continue
+        left, right = (old["key"] - ONE) >> HALF, (old["key"] - ONE) & LOW_HALF
+        if np.uint64(lengths[left]) + np.uint64(lengths[right]) <= max_bytes:
             new = pairs[find_pair_slot(pairs, old["key"])]
             new["key"] = old["key"]
             new["count"] = old["count"]
@@ -245,15 +252,17 @@ def plan_postings(pairs, state):
 
 
 @kernel
-def write_postings(cells, positions, n_positions, pairs, postings):
+def write_postings(cells, first, positions, n_positions, pairs, postings):
     """Write the posting lists of the pairs of the table.
 
     Parameters
     ----------
     cells, positions, n_positions
         As in `count_pairs`.
+    first : uint64
+        Added to each position that is written: the index of `cells[0]` in the array of all cells.
     pairs : PAIR[:], in-out
-        From `plan_postings`; `length` is written.
+        From `plan_postings` or `divide_postings`; `length` is written.
     postings : uint32[:], out
         Each list is in ascending order.
 
@@ -268,6 +277,6 @@ def write_postings(cells, positions, n_positions, pairs, postings):
         position = np.uint64(positions[i])
         key = key_at(cells, position)
         pair = pairs[find_pair_slot(pairs, key)]
-        if pair["key"] == key:
-            postings[pair["start"] + np.uint64(pair["length"])] = position
+        if pair["key"] == key and pair["start"] != NOT_FOLLOWED:
+            postings[pair["start"] + np.uint64(pair["length"])] = first + position
             pair["length"] += np.uint32(1)

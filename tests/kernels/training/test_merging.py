@@ -35,7 +35,7 @@ def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merg
 
 def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int]]:
     """Return the tokens of each pre-token, read from the cells."""
-    cells = as_twin(learner.cells, learner.heavy, int(learner.boundary))
+    cells = as_twin(learner.ranges.cells, learner.ranges.heavy, int(learner.boundary))
     found: list[tuple[list[int], int]] = []
     word: list[int] = []
     at, weight = 1, 0
@@ -55,7 +55,7 @@ def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int
 
 def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[int]]:
     """Return the positions of each pair, read from the cells."""
-    cells = as_twin(learner.cells, learner.heavy, int(learner.boundary))
+    cells = as_twin(learner.ranges.cells, learner.ranges.heavy, int(learner.boundary))
     found: dict[naive.Pair, list[int]] = {}
     at = 1
     while at < len(cells):
@@ -134,7 +134,7 @@ def test_merge_some__needs_space_before_it_changes_anything(scarce: str) -> None
     arrays = learner.arrays()
     if scarce == "pairs":
         tight = np.zeros(8, pairs.PAIR)
-        pairs.copy_pairs(learner.pairs, np.uint64(1), learner.state, tight)
+        pairs.copy_pairs(learner.pairs, np.uint64(1), learner.tokens.lengths, learner.state, tight)
         arrays = arrays._replace(pairs=tight)
     else:
         arrays = arrays._replace(tokens=arrays.tokens._replace(pool=arrays.tokens.pool[:257].copy()))

@@ -11,6 +11,9 @@ from training_helpers import BOUNDARY, as_twin, filled, key, pair_of, tables
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import merging, pairs
 
+ONES = np.ones(int(BOUNDARY) + 1, np.uint32)
+"""Lengths of tokens of one byte."""
+
 
 def contents(table: np.ndarray, *names: str) -> dict[naive.Pair, tuple[int, ...]]:
     return {pair_of(found["key"]): tuple(int(found[name]) for name in names) for found in table if found["key"] != 0}
@@ -33,7 +36,7 @@ def slot_of_pair(size: int):
     return lambda pair: int(pairs.hash_pair(key(pair))) & (size - 1)
 
 
-sizes = st.sampled_from([1, 2, 8, 1024])
+sizes = st.sampled_from([8, 16, 1024])  # at least one byte of bits
 
 
 @given(st.integers(0, 2**32 - 2), st.integers(0, 2**32 - 2))
@@ -62,25 +65,15 @@ def test_bound_counts(table: dict[bytes, int], size: int) -> None:
     assert {slot: total for slot, total in enumerate(sums.tolist()) if total} == expected
 
 
-@given(tables, sizes, st.sampled_from([1, 2, 4, 10, 2**31, 2**33]), st.sampled_from([2, 3, 4, 2**63]))
-def test_select_positions(table: dict[bytes, int], size: int, threshold: int, max_bytes: int) -> None:
+@given(tables, sizes, st.sampled_from([1, 2, 4, 10, 2**31, 2**32 - 1]))
+def test_select_positions(table: dict[bytes, int], size: int, threshold: int) -> None:
     array, heavy, _ = filled(table)
-    lengths = np.ones(int(BOUNDARY) + 1, np.uint32)
-    lengths[ord("a") + 1] = 2
     positions = np.zeros(array.size, np.uint32)
-    n = pairs.select_positions(
-        array,
-        np.uint64(array.size),
-        BOUNDARY,
-        new_sums(size, array, heavy),
-        lengths,
-        new_state(threshold=threshold, max_bytes=max_bytes),
-        positions,
-    )
+    reaching = np.packbits(new_sums(size, array, heavy) >= threshold, bitorder="little")
+    n = pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, positions)
     cells = as_twin(array, heavy)
     sums = naive.bound_counts(cells, slot_of_pair(size))
-    expected = naive.select_positions(cells, sums, slot_of_pair(size), lengths.tolist(), threshold, max_bytes)
-    assert positions[:n].tolist() == expected
+    assert positions[:n].tolist() == naive.select_positions(cells, sums, slot_of_pair(size), threshold)
 
 
 def counted(
@@ -93,7 +86,7 @@ def counted(
     growths = 0
     while (status := pairs.count_pairs(array, chosen, np.uint64(chosen.size), heavy, state, table)) == NEED_SPACE:
         larger = np.zeros(2 * table.size, pairs.PAIR)
-        pairs.copy_pairs(table, np.uint64(1), state, larger)
+        pairs.copy_pairs(table, np.uint64(1), ONES, state, larger)
         table = larger
         growths += 1
     assert status == DONE
@@ -114,14 +107,18 @@ def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], data: st.D
     assert growths > 0 or len(expected) < 2
 
 
-@given(st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 5)), st.integers(0, 9), max_size=15), st.integers(0, 9))
-def test_copy_pairs(counts: dict[naive.Pair, int], least: int) -> None:
+@given(
+    st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 5)), st.integers(0, 9), max_size=15),
+    st.integers(0, 9),
+    st.sampled_from([2, 4, 5, 2**63]),
+)
+def test_copy_pairs(counts: dict[naive.Pair, int], least: int, max_bytes: int) -> None:
     table = np.zeros(16, pairs.PAIR)
     for number, (pair, count) in enumerate(counts.items()):
         table[pairs.find_pair_slot(table, key(pair))] = (key(pair), count, 3 * number, number, 7)
-    copy, state = np.zeros(64, pairs.PAIR), new_state()
-    pairs.copy_pairs(table, np.uint64(least), state, copy)
-    selected = naive.copy_pairs(counts, least)
+    copy, state, lengths = np.zeros(64, pairs.PAIR), new_state(max_bytes=max_bytes), np.array([1, 1, 2, 2, 3, 9], np.uint32)
+    pairs.copy_pairs(table, np.uint64(least), lengths, state, copy)
+    selected = naive.copy_pairs(counts, least, lengths.tolist(), max_bytes)
     assert contents(copy, "count", "start", "length", "next") == {
         pair: (count, 3 * number, number, 0) for number, (pair, count) in enumerate(counts.items()) if pair in selected
     }
@@ -136,7 +133,7 @@ def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
     state = new_state()
     everything, _ = counted(array, heavy, positions, 64, state)
     found = np.zeros(64, pairs.PAIR)
-    pairs.copy_pairs(everything, np.uint64(least), state, found)
+    pairs.copy_pairs(everything, np.uint64(least), ONES, state, found)
     in_order = [pair_of(slot["key"]) for slot in found if slot["key"] != 0]
     numbers = contents(found, "length")
 
@@ -147,7 +144,7 @@ def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
     assert (state[0]["n_postings"], state[0]["longest"]) == (n_postings, longest)
 
     postings = np.zeros(n_postings, np.uint32)
-    pairs.write_postings(array, np.array(positions, np.uint32), np.uint64(len(positions)), found, postings)
+    pairs.write_postings(array, np.uint64(0), np.array(positions, np.uint32), np.uint64(len(positions)), found, postings)
     lists = {
         pair: postings[start : start + length].tolist() for pair, (start, length) in contents(found, "start", "length").items()
     }

@@ -1,0 +1,117 @@
+"""Combine the results of several ranges of cells, which threads have processed at the same time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import kernel
+from bpejit.kernels.constants import DONE, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.training.pairs import NOT_FOLLOWED, SUM_LIMIT, find_pair_slot
+
+
+@kernel
+def move_cells(cells, source, number, target):
+    """Move cells towards the front of the array.
+
+    Parameters
+    ----------
+    cells : uint64[:], in-out
+    source, number, target : uint64
+        The cells `cells[source:source + number]` move to `cells[target:]`; `target` is at most `source`.
+
+    Notes
+    -----
+    O(number). NumPy would copy an overlapping range twice, by way of an array of the same size.
+    """
+    for i in range(number):
+        cells[target + np.uint64(i)] = cells[source + np.uint64(i)]
+
+
+@kernel
+def add_sums(source, sums):
+    """Add the sums of one range to those of another (see `bound_counts`).
+
+    Parameters
+    ----------
+    source : uint32[:], in
+    sums : uint32[:], in-out
+        Of the same size. Saturates at 2^32 - 1.
+
+    Notes
+    -----
+    O(sums).
+    """
+    for i in range(sums.size):
+        sums[i] = min(np.uint64(sums[i]) + np.uint64(source[i]), SUM_LIMIT)
+
+
+@kernel
+def add_counted_pairs(source, state, pairs):
+    """Add the pairs that were counted in one range to those of another.
+
+    Parameters
+    ----------
+    source : PAIR[:], in
+        From `count_pairs`.
+    state : STATE[1], in-out
+        `position` (the slot to continue from, initially 0), `n_pairs`.
+    pairs : PAIR[:], in-out
+        `count` and `length` are added.
+
+    Returns
+    -------
+    int
+        `DONE`, or `NEED_SPACE` when `pairs` is half full: call again with a larger table.
+
+    Notes
+    -----
+    O(slots of `source`).
+    """
+    status = state[0]
+    limit = np.uint64(pairs.size) // TWO
+    size = np.uint64(source.size)
+    at = status["position"]
+    while at < size:
+        old = source[at]
+        if old["key"] != ZERO:
+            pair = pairs[find_pair_slot(pairs, old["key"])]
+            if pair["key"] == ZERO:
+                if status["n_pairs"] == limit:
+                    status["position"] = at
+                    return NEED_SPACE
+                status["n_pairs"] += ONE
+                pair["key"] = old["key"]
+            pair["count"] += old["count"]
+            pair["length"] += old["length"]
+        at += ONE
+    status["position"] = at
+    return DONE
+
+
+@kernel
+def divide_postings(pairs, part):
+    """Assign the pairs of one range their place in the posting lists. Called for each range, in order.
+
+    Parameters
+    ----------
+    pairs : PAIR[:], in-out
+        From `plan_postings`; `length` is the number of postings of the ranges so far.
+    part : PAIR[:], in-out
+        The pairs that were counted in the range. `start` is written, and `length` is reset to 0, for `write_postings`.
+        The `start` of a pair that is not in `pairs` is `NOT_FOLLOWED`.
+
+    Notes
+    -----
+    O(slots of `part`).
+    """
+    for i in range(part.size):
+        own = part[i]
+        if own["key"] == ZERO:
+            continue
+        pair = pairs[find_pair_slot(pairs, own["key"])]
+        if pair["key"] == ZERO:
+            own["start"] = NOT_FOLLOWED
+        else:
+            own["start"] = pair["start"] + np.uint64(pair["length"])
+            pair["length"] += own["length"]
+        own["length"] = np.uint32(0)

@@ -1,0 +1,209 @@
+"""Passes over the cells of merge learning, in ranges that threads process at the same time.
+
+A range consists of complete pre-tokens and the boundary before them, so it has the form of an array of cells itself, and the
+kernels that read cells process it without a change. Kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array, PretokenTable
+from bpejit.errors import EngineError
+from bpejit.kernels.constants import NEED_SPACE
+from bpejit.kernels.training import cells, combining, pairs
+
+LEAST_CELLS = 1 << 17
+"""Default minimum number of cells in a range: starting a thread for fewer would take longer than it saves."""
+
+FIRST_SLOTS = 1 << 14
+"""Minimum size of a pair table; a power of two."""
+
+LEAST_SUMS = 1 << 10
+"""Minimum number of sums of `bound_counts`; a power of two."""
+
+
+def power_of_two(least: int) -> int:
+    """Return the smallest power of two that is at least `least`, and at least 2."""
+    return 1 << max(least - 1, 1).bit_length()
+
+
+def enlarge(source: Array, lengths: Array, state: Array) -> Array:
+    """Return a copy of a pair table with twice as many slots."""
+    larger = np.zeros(2 * source.size, pairs.PAIR)
+    pairs.copy_pairs(source, np.uint64(0), lengths, state, larger)
+    return larger
+
+
+class CountedRange(NamedTuple):
+    """The selected positions in a range, relative to its first cell, and the pairs that were counted there."""
+
+    positions: Array
+    counted: Array
+
+
+class CellRanges:
+    """The cells of all pre-tokens, and passes over them.
+
+    Parameters
+    ----------
+    table : PretokenTable
+    eligible : bool [pre-tokens]
+        The pre-tokens that `fill_cells` writes.
+    byte_ids : uint64 [256]
+        Token id of each byte.
+    boundary : uint64
+        The id of boundary cells.
+    workers : int
+        Maximum number of ranges, and of threads.
+    least_cells : int
+        Minimum number of cells in a range.
+
+    Attributes
+    ----------
+    cells, heavy : Array
+        See `bpejit.kernels.training.cells`.
+    stops : list of int
+        Range `i` is `cells[stops[i]:stops[i + 1]]`, without the boundary before it; `stops[0]` is 1.
+    """
+
+    def __init__(
+        self, table: PretokenTable, eligible: Array, byte_ids: Array, boundary: np.uint64, workers: int, least_cells: int
+    ) -> None:
+        sizes = np.where(eligible, np.diff(table.starts) + 1, 0)
+        n_cells = 1 + int(sizes.sum())
+        n_ranges = max(1, min(workers, n_cells // least_cells))
+        self.boundary = boundary
+        self.cells: Array = np.empty(n_cells, np.uint64)
+        is_heavy = table.counts >= 2**31
+        self.heavy: Array = np.empty(1 + np.count_nonzero(is_heavy), np.uint64)
+        self._pool = ThreadPoolExecutor(n_ranges - 1) if n_ranges > 1 else None
+
+        ends = np.cumsum(sizes)
+        cuts = [0, *np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)]).tolist(), len(table)]
+        self.stops = [1, *(1 + int(ends[cut - 1]) if cut else 1 for cut in cuts[1:])]
+        del sizes, ends
+
+        def fill(number: int) -> None:
+            begin, end = cuts[number], cuts[number + 1]
+            n_heavy = np.uint64(np.count_nonzero(is_heavy[:begin]))
+            starts, counts = table.starts[begin : end + 1], table.counts[begin:end]
+            cells.fill_cells(table.pool, starts, counts, byte_ids, boundary, n_heavy, self.view(number), self.heavy)
+
+        self.run(fill)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def __len__(self) -> int:
+        return len(self.stops) - 1
+
+    def view(self, number: int) -> Array:
+        """Return a range with the boundary before it."""
+        return self.cells[self.stops[number] - 1 : self.stops[number + 1]]
+
+    def run(self, task: Callable[[int], Any], n_tasks: int | None = None) -> list[Any]:
+        """Return the results of `task(number)` for each range, or for `n_tasks` numbers, which threads compute."""
+        numbers = range(len(self) if n_tasks is None else n_tasks)
+        if self._pool is None or len(numbers) == 1:
+            return [task(number) for number in numbers]
+        try:
+            futures = [self._pool.submit(task, number) for number in numbers[1:]]
+        except RuntimeError as error:
+            raise EngineError(
+                f"cannot start {len(self) - 1} threads that learn merges: {error}; expected all of them to start: use fewer "
+                "workers (`workers=`), or raise the limit on processes (`ulimit -u`, or the container limit)"
+            ) from error
+        return [task(0), *(future.result() for future in futures)]
+
+    def bound_counts(self, n_sums: int) -> Array:
+        """Return upper bounds of the counts of pairs, by hash (see the kernel of this name)."""
+
+        def bound(number: int) -> Array:
+            sums = np.zeros(n_sums, np.uint32)
+            view = self.view(number)
+            pairs.bound_counts(view, np.uint64(view.size), self.heavy, self.boundary, sums)
+            return sums
+
+        found: list[Array] = self.run(bound)
+        first, *others = found
+
+        def add(number: int) -> None:
+            part = slice(number * n_sums // len(self), (number + 1) * n_sums // len(self))
+            for other in others:
+                combining.add_sums(other[part], first[part])
+
+        if others:
+            self.run(add)
+        return first
+
+    def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array) -> list[CountedRange]:
+        """Count the pairs whose sum is at least `least`, in each range."""
+        reaching = np.packbits(sums >= np.uint32(min(least, 2**32 - 1)), bitorder="little")
+        # Memory that is never written costs nothing.
+        positions = np.empty(self.cells.size, np.uint32)
+
+        def count(number: int) -> CountedRange:
+            view = self.view(number)
+            size = np.uint64(view.size)
+            # Fewer than `size` positions are written, so that ranges do not overlap here.
+            chosen = positions[self.stops[number] - 1 : self.stops[number + 1]]
+            n_chosen = pairs.select_positions(view, size, self.boundary, reaching, chosen)
+            own = state.copy()
+            own["position"] = own["n_pairs"] = 0
+            counted: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
+            while pairs.count_pairs(view, chosen, np.uint64(n_chosen), self.heavy, own, counted) == NEED_SPACE:
+                counted = enlarge(counted, lengths, own)
+            return CountedRange(chosen[:n_chosen], counted)
+
+        return self.run(count)
+
+    def add_up(self, found: list[CountedRange], lengths: Array, state: Array) -> Array:
+        """Return a table of the pairs of all ranges."""
+        if len(found) == 1:
+            return found[0].counted
+        total: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
+        state["n_pairs"] = 0
+        for part in found:
+            state["position"] = 0
+            while combining.add_counted_pairs(part.counted, state, total) == NEED_SPACE:
+                total = enlarge(total, lengths, state)
+        return total
+
+    def write_postings(self, found: list[CountedRange], table: Array, postings: Array) -> None:
+        """Write the posting lists of the pairs of a table from `plan_postings`, in ascending order."""
+        if len(found) > 1:
+            for part in found:
+                combining.divide_postings(table, part.counted)
+
+        def write(number: int) -> None:
+            positions, counted = found[number]
+            own = counted if len(found) > 1 else table
+            first = np.uint64(self.stops[number] - 1)
+            pairs.write_postings(self.view(number), first, positions, np.uint64(positions.size), own, postings)
+
+        self.run(write)
+
+    def compact(self, widths: Array) -> None:
+        """Compact the cells: each token becomes one cell."""
+
+        def compact(number: int) -> int:
+            view = self.view(number)
+            return int(cells.compact_cells(view, np.uint64(view.size), widths, self.boundary)) - 1
+
+        sizes = self.run(compact)
+        stop = 1
+        stops = [stop]
+        for start, size in zip(self.stops, sizes, strict=False):
+            if start != stop:
+                combining.move_cells(self.cells, np.uint64(start), np.uint64(size), np.uint64(stop))
+            stop += size
+            stops.append(stop)
+        self.stops = stops
+        self.cells.resize(stop, refcheck=False)  # frees the rest without a copy; there are no views now

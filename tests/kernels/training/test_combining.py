@@ -1,0 +1,79 @@
+"""Comparison of the kernels that combine ranges of cells with their twins."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from training_helpers import key, pair_of
+
+from bpejit.kernels.constants import DONE, NEED_SPACE
+from bpejit.kernels.training import combining, merging, pairs
+
+pairs_of_ids = st.tuples(st.integers(0, 5), st.integers(0, 5))
+counted = st.dictionaries(pairs_of_ids, st.tuples(st.integers(1, 2**40), st.integers(1, 9)), max_size=20)
+LENGTHS = np.ones(6, np.uint32)
+
+
+def pair_table(size: int, found: dict[naive.Pair, tuple[int, int, int]]) -> np.ndarray:
+    """Return a table of pairs with (count, start, length)."""
+    table = np.zeros(size, pairs.PAIR)
+    for pair, values in found.items():
+        table[pairs.find_pair_slot(table, key(pair))] = (key(pair), *values, 0)
+    return table
+
+
+def contents(table: np.ndarray, *names: str) -> dict[naive.Pair, tuple[int, ...]]:
+    return {pair_of(found["key"]): tuple(int(found[name]) for name in names) for found in table if found["key"] != 0}
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30), st.data())
+def test_move_cells(values: list[int], data: st.DataObject) -> None:
+    source = data.draw(st.integers(0, len(values)))
+    number = data.draw(st.integers(0, len(values) - source))
+    target = data.draw(st.integers(0, source))
+    array = np.array(values, np.uint64)
+    combining.move_cells(array, np.uint64(source), np.uint64(number), np.uint64(target))
+    assert array.tolist() == naive.move_cells(values, source, number, target)
+
+
+@given(st.lists(st.tuples(*[st.one_of(st.integers(0, 9), st.integers(2**31 - 1, 2**32 - 1))] * 2), max_size=40))
+def test_add_sums(values: list[tuple[int, int]]) -> None:
+    source, sums = (np.array([pair[side] for pair in values], np.uint32) for side in (0, 1))
+    expected = naive.add_sums(source.tolist(), sums.tolist())
+    combining.add_sums(source, sums)
+    assert sums.tolist() == expected
+
+
+@given(counted, counted)
+def test_add_counted_pairs__growing_from_two_slots(one: dict[naive.Pair, tuple], other: dict[naive.Pair, tuple]) -> None:
+    state = np.zeros(1, merging.STATE)
+    state["max_bytes"] = 2**63
+    table = np.zeros(2, pairs.PAIR)
+    for found in (one, other):
+        source = pair_table(64, {pair: (count, 0, number) for pair, (count, number) in found.items()})
+        state["position"] = 0
+        while (status := combining.add_counted_pairs(source, state, table)) == NEED_SPACE:
+            larger = np.zeros(2 * table.size, pairs.PAIR)
+            pairs.copy_pairs(table, np.uint64(0), LENGTHS, state, larger)
+            table = larger
+        assert status == DONE
+    expected = naive.add_counted_pairs(one, other)
+    assert contents(table, "count", "length") == expected
+    assert state[0]["n_pairs"] == len(expected) <= table.size // 2
+
+
+@given(
+    st.dictionaries(pairs_of_ids, st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20),
+    st.dictionaries(pairs_of_ids, st.integers(1, 9), max_size=20),
+)
+def test_divide_postings(lists: dict[naive.Pair, tuple[int, int]], numbers: dict[naive.Pair, int]) -> None:
+    table = pair_table(64, {pair: (1, start, length) for pair, (start, length) in lists.items()})
+    part = pair_table(64, {pair: (1, 0, number) for pair, number in numbers.items()})
+    expected, starts = naive.divide_postings(lists, numbers)
+    combining.divide_postings(table, part)
+    assert contents(table, "start", "length") == expected
+    assert contents(part, "start", "length") == {
+        pair: (int(pairs.NOT_FOLLOWED) if start is None else start, 0) for pair, start in starts.items()
+    }
