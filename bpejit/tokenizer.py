@@ -297,10 +297,7 @@ class Tokenizer:
         SpecialTokenError
             If the text contains a disallowed special token.
         """
-        ids: list[int] = self._codec.encode(
-            text, allowed_special=allowed_special, disallowed_special=disallowed_special
-        ).tolist()
-        return ids
+        return self._codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_array(
         self,
@@ -314,7 +311,7 @@ class Tokenizer:
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text without looking for special tokens."""
-        return self.encode(text, disallowed_special=())
+        return self._codec.encode_list(text, disallowed_special=())
 
     def encode_batch(
         self,

@@ -66,8 +66,7 @@ class Encoding:
 
     def encode_ordinary(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens."""
-        ids: list[int] = self._codec.encode(text, disallowed_special=()).tolist()
-        return ids
+        return self._codec.encode_list(text, disallowed_special=())
 
     def encode(
         self,
@@ -77,9 +76,7 @@ class Encoding:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
         """Return the ids of a text; raise SpecialTokenError if it contains a disallowed special token."""
-        array = self.encode_to_numpy(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
-        ids: list[int] = array.tolist()
-        return ids
+        return self._codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_to_numpy(
         self,

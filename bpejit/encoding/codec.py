@@ -116,6 +116,28 @@ class Codec:
         finally:
             self._workspaces.append(workspace)
 
+    def encode_list(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> list[int]:
+        """Return the ids of a text as a list, in less time than `encode` if the text is short."""
+        data: Any = encode_utf8(text) if isinstance(text, str) else arguments.as_bytes("text", text)
+        encoder = self.encoder
+        splitter = encoder.splitter
+        if allowed_special is not None or disallowed_special is not None:
+            splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = encoder.new_workspace()
+        try:
+            return encoder.encode_list(data, workspace, splitter)
+        finally:
+            self._workspaces.append(workspace)
+
     def encode_batch(
         self,
         texts: Iterable[str | bytes],

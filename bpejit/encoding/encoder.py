@@ -18,6 +18,7 @@ from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
+from bpejit.encoding.short_text import ShortTextCall
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.constants import SHORT_KEY_BYTES
@@ -56,6 +57,11 @@ class Encoder(Decoder):
         If an id is too large for the tables.
     PatternError
         If the model's split pattern does not compile.
+
+    Attributes
+    ----------
+    prepares_calls : bool
+        True if short texts are encoded by a prepared call (see `short_text`): neither the text nor the ids need another step.
     """
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
@@ -71,6 +77,7 @@ class Encoder(Decoder):
                 self.tables = self.tables._replace(whole_tokens=whole, whole_token_pool=pool)
                 self._runner = KernelRunner(model, self.tables)
         self.special_tokens = frozenset(model.special_tokens)
+        self.prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], WorkspaceArrays] = {}
         self._seeded_share: Share | None = None
@@ -178,6 +185,11 @@ class Encoder(Decoder):
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         n_bytes = len(data)
+        if self.prepares_calls and n_bytes <= workspace.short_text_bytes:
+            call = self.short_call(workspace, splitter)
+            n_ids = call.run(data)
+            if n_ids >= 0:
+                return call.out[:n_ids].copy()
         if (
             n_bytes <= workspace.text_bytes
             and splitter.automaton is not None
@@ -191,6 +203,23 @@ class Encoder(Decoder):
         if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_capacity < LONG_TEXT_BYTES:
             workspace.resize_text(LONG_TEXT_BYTES)
         return EncodeStream(self._runner, splitter, workspace, grows=True).encode_rest(data)
+
+    def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
+        """Return a prepared call for texts of up to `Workspace.short_text_bytes`, and store it in the workspace."""
+        call: ShortTextCall | None = workspace.short_call
+        if call is None or call.splitter is not splitter:
+            call = workspace.short_call = ShortTextCall(self._runner, splitter, workspace)
+        return call
+
+    def encode_list(self, data: BytesLike, workspace: Workspace, splitter: AnySplitter) -> list[int]:
+        """Return the ids of a text as a list. The parameters are those of `encode`."""
+        if self.prepares_calls and len(data) <= workspace.short_text_bytes:
+            call = self.short_call(workspace, splitter)
+            n_ids = call.run(data)
+            if n_ids >= 0:
+                return call.ids[:n_ids].tolist()
+        ids: list[int] = self.encode(data, workspace, splitter).tolist()
+        return ids
 
     def encode_batch(
         self, texts: Sequence[str | bytes], workspace: Workspace | None = None, splitter: AnySplitter | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import CorpusError
+from bpejit.jit.dispatch import BoundCall, bind
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
 from bpejit.kernels.encoding import pretoken_cache
@@ -63,6 +64,10 @@ class KernelRunner:
                 return out
             fresh = False
             out = self._enlarge(workspace, status, out, limit)
+
+    def bind_text(self, workspace: Workspace, automaton: Array, text: Array, out: Array) -> BoundCall:
+        """Return a prepared call of `encode_text` for all of a text, whose length is its second and its third argument."""
+        return bind(encode_text, text, 0, 0, True, True, automaton, self._addresses, workspace.addresses, out)
 
     def run_documents(self, workspace: Workspace, automaton: Array, text: Array, n_documents: int, out: Array) -> Array:
         """Split and encode the documents in `text`, which end at `WorkspaceArrays.document_stops`.

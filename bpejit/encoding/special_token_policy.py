@@ -32,6 +32,8 @@ SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
 Segments: TypeAlias = "Iterable[tuple[str | bytes, bool]]"
 """Segments of a text, each with True if special tokens are recognized in it."""
 
+_NONE: frozenset[str] = frozenset()
+
 _TEXTS_PER_SEARCH = 1 << 10
 """Number of texts that are joined to search them for disallowed special tokens."""
 
@@ -56,6 +58,8 @@ def allowed_tokens(
     SpecialTokenError
         If a text contains a disallowed special token.
     """
+    if allowed is None and disallowed == () and type(disallowed) is tuple:
+        return _NONE  # `encode_ordinary`, for which the steps below would take as long as encoding a sentence
     found, banned = _decide(known, _names(allowed, (), "allowed_special"), _names(disallowed, "all", "disallowed_special"))
     if banned:
         _check_all(list(texts), banned)

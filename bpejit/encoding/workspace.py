@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ LEAST_CACHE_BYTES = 1 << 16
 
 TEXT_BYTES = 1 << 16
 """Size of the text buffer: small enough that the text stays in the processor's cache while it is split and encoded."""
+
+SHORT_TEXT_BYTES = 1 << 10
+"""Longest text that is encoded by a prepared call (see `short_text`). The kernel keeps the GIL for a few microseconds."""
 
 MAX_DOCUMENTS = 1 << 12
 """Largest number of documents that one call of the kernel encodes."""
@@ -52,6 +56,13 @@ class Workspace:
         Size of the text buffer.
     budget : Budget
         Grants the memory of the cache.
+
+    Attributes
+    ----------
+    short_call : ShortTextCall or None
+        A call that `Encoder.short_call` prepared for the current arrays.
+    short_text_bytes : int
+        Longest text for such a call: SHORT_TEXT_BYTES, or less in a smaller workspace.
     """
 
     def __init__(self, *, cache_bytes: int, cache_limit: int | None, text_bytes: int, budget: Budget = process_budget) -> None:
@@ -82,6 +93,7 @@ class Workspace:
         self.split_state = self.arrays.split_state
         self.chunk_out: Array = np.empty(kernels.OUT_SLACK, dtype=np.uint32)
         self.text_bytes = text_bytes
+        self.short_text_bytes = min(SHORT_TEXT_BYTES, text_bytes)
         self.resize_text(text_bytes)
         self._pin = _reserve_heap()
 
@@ -94,6 +106,7 @@ class Workspace:
     def arrays(self, arrays: WorkspaceArrays) -> None:
         self._arrays = arrays
         self.addresses = addresses_of(arrays)
+        self.short_call: Any = None
 
     def resize_text(self, n_bytes: int) -> None:
         """Allocate a text buffer of `n_bytes`, and a buffer for their ids."""

@@ -145,6 +145,45 @@ def test_records():
     assert len(count.signatures) == 2
 
 
+def test_bound_call():
+    total = make_total()
+    numbers = np.array([1, 2, 3], np.uint8)
+    bound = dispatch.bind(total, numbers, 10, False)
+    assert bound.run() == 16
+    numbers[0] = 5
+    bound.words[1] = -30
+    assert bound.run() == -20
+    assert total(numbers, 0, False) == 10
+    assert len(total.signatures) == 1
+    del numbers
+    assert bound.run() == -20
+    bound.arguments[0].dtype = np.int8
+    assert bound.run() == MISMATCH
+    bound.arguments[0].dtype = np.uint8
+    assert bound.run() == -20
+    with pytest.raises(OverflowError):
+        bound.words[1] = 1 << 63
+
+
+def test_bound_call__of_another_kind():
+    """A function in plain Python, and a kernel whose arguments or result are packed in another way."""
+    plain = dispatch.bind(lambda numbers, start: int(numbers.sum()) + start, np.arange(3), 1)
+    assert plain.run() == 4
+    plain.words[1] = 5
+    assert plain.run() == 8
+
+    @dispatch.kernel
+    def is_left_longer(pair, by):
+        """Return True if the left field is longer."""
+        return pair.left.size > pair.right.size + by
+
+    dispatch.KERNELS.remove(is_left_longer)
+    bound = dispatch.bind(is_left_longer, Pair(np.zeros(2, np.uint8), np.zeros(1, np.uint8)), 0)
+    assert bound.run() is True
+    bound.words[1] = 1
+    assert bound.run() is False
+
+
 def test_concurrent_calls():
     total = make_total()
     arrays = [np.arange(100, dtype=dtype) for dtype in (np.uint8, np.int16, np.uint32, np.int64)] * 25
