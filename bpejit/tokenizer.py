@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.compat.huggingface import HuggingFaceTokenizer
-from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs
@@ -25,16 +22,19 @@ from bpejit.encoding.utf8 import encode_utf8
 from bpejit.engines import check_engine_options
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
-from bpejit.formats.export import save_model
-from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair
 from bpejit.formats.recognize import load_model
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
-from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
 from bpejit.tokenfiles.opening import format_of
 from bpejit.tokenizer_config import TokenizerConfig
+
+if TYPE_CHECKING:
+    from bpejit.compat.huggingface import HuggingFaceTokenizer
+    from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
+
+# Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
 ITERABLE_IDS = 2048
 """Number of ids that `encode_iterable` converts to Python integers at a time. A longer list would need fresh memory."""
@@ -81,6 +81,9 @@ class Tokenizer:
         pattern: Pattern = "gpt2",
         unicode: str | None = None,
     ) -> None:
+        from bpejit.formats.gpt2 import model_from_vocab
+        from bpejit.splitting.unicode_versions import installed_unicode
+
         unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
         pattern = arguments.pattern("pattern", pattern)
         self._codec = Codec(model_from_vocab(vocab, merges, special_tokens, pattern=pattern, unicode=unicode))
@@ -123,6 +126,9 @@ class Tokenizer:
         TokenizerFormatError
             If a file is missing or broken. The message names file and line.
         """
+        from bpejit.formats.gpt2 import read_gpt2_pair
+        from bpejit.splitting.unicode_versions import installed_unicode
+
         unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
         pattern = arguments.pattern("pattern", pattern)
         vocab_path = arguments.path("vocab_filepath", vocab_filepath, error=TokenizerFormatError)
@@ -138,6 +144,8 @@ class Tokenizer:
         return f"<bpejit.Tokenizer: {self.vocab_size} tokens, pattern {self.pattern!r}>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = {
             "tokens": f"{len(self):,}",
             "special tokens": shorten(list(self.special_tokens), 200),
@@ -577,7 +585,9 @@ class Tokenizer:
 
     def as_tiktoken(self, name: str = "bpejit") -> TiktokenEncoding:
         """Return an object with the interface of `tiktoken.Encoding`."""
-        return TiktokenEncoding(self._codec, arguments.string("name", name))
+        from bpejit.compat.tiktoken import Encoding
+
+        return Encoding(self._codec, arguments.string("name", name))
 
     def as_hf(self, **options: Any) -> HuggingFaceTokenizer:
         """Return an object with the main part of the interface of `transformers.PreTrainedTokenizerFast`.
@@ -588,6 +598,8 @@ class Tokenizer:
             Options of `bpejit.compat.huggingface.HuggingFaceTokenizer`, such as `eos_token`, `pad_token` and
             `model_max_length`.
         """
+        from bpejit.compat.huggingface import HuggingFaceTokenizer
+
         return HuggingFaceTokenizer(self._codec, **options)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
@@ -637,6 +649,8 @@ class Tokenizer:
         OutputError
             If a file cannot be written, or exists and `overwrite` is False. Existing files are then unchanged.
         """
+        from bpejit.formats.export import save_model
+
         given = TokenizerConfig.checked(
             bos_token=bos_token,
             eos_token=eos_token,

@@ -16,9 +16,9 @@ import numpy as np
 from bpejit.splitting.character_classes import END_CLASS, Classes, partition
 from bpejit.splitting.dfa import make_dfa
 from bpejit.splitting.gaps import fill_gaps
+from bpejit.splitting.pattern_compiler import compose
 from bpejit.splitting.presets import Pattern, pattern_source
 from bpejit.splitting.regex_syntax import Node, parse_with_marks, sets_of
-from bpejit.splitting.split_pattern import compose
 from bpejit.splitting.transducer import Transducer
 
 MOST_CONFIGURATIONS = 500_000

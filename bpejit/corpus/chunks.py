@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from bpejit.arrays import Array, padded_text
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import TEXT_PADDING
-from bpejit.normalization import TextPipeline
 from bpejit.splitting import Splitter
+
+if TYPE_CHECKING:
+    from bpejit.normalization import TextPipeline
 
 CHUNK_BYTES = 1 << 20
 """Default size of a chunk: large compared to the cost of dispatching it, and small enough that the text is still in the

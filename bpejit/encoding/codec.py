@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.model import Model
-from bpejit.normalization import PreTokenizedText, TextPipeline
+from bpejit.splitting import Splitter
+
+if TYPE_CHECKING:
+    from bpejit.normalization import PreTokenizedText
 
 
 class Codec:
@@ -182,12 +185,12 @@ class Codec:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""
         encoder = self.encoder
         text = arguments.as_bytes("text", text)
-        if isinstance(encoder.splitter, TextPipeline):
+        if not isinstance(encoder.splitter, Splitter):
             pipeline: AnySplitter = encoder.splitter
             if allowed_special is not None or disallowed_special is not None:
                 pipeline = self.splitter_for(allowed_special, disallowed_special, [text])
             data = encode_utf8(text) if isinstance(text, str) else text
-            if isinstance(pipeline, TextPipeline) and not pipeline.is_noop(data):
+            if not isinstance(pipeline, Splitter) and not pipeline.is_noop(data):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
                 return pipeline_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared

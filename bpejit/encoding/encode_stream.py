@@ -13,7 +13,6 @@ from bpejit.encoding.utf8 import encode_slices, is_high_surrogate
 from bpejit.encoding.workspace import Workspace
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
-from bpejit.normalization import TextPipeline
 from bpejit.splitting import Splitter
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
@@ -149,7 +148,7 @@ class EncodeStream:
         if self._grows:
             workspace.grow_cache()
         filled = self._filled
-        if isinstance(self._splitter, TextPipeline):
+        if not isinstance(self._splitter, Splitter):
             first = int(workspace.progress[pretoken_cache.NEXT_START])
             cut = filled if last else self._splitter.find_last_cut(workspace.text, first, filled)
             if cut > first:

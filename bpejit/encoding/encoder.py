@@ -8,6 +8,7 @@ created, so that encoding allocates nothing but its result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +28,11 @@ from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
-from bpejit.normalization import PreTokenizedText, TextPipeline, TokenFlags
+from bpejit.normalization import TokenFlags
 from bpejit.splitting import Splitter, check_chunk
+
+if TYPE_CHECKING:
+    from bpejit.normalization import PreTokenizedText, TextPipeline
 
 LONG_TEXT_BYTES = 1 << 20
 """Size of the text buffer for texts of many megabytes: 15% faster than TEXT_BYTES, since each block costs a call and starts
@@ -152,6 +156,8 @@ class Encoder(Decoder):
         known = [text for text in model.special_tokens if text in special_tokens]
         if model.pipeline is not None:
             flags = {text: model.token_flags.get(text, TokenFlags()) for text in known}
+            from bpejit.normalization import TextPipeline  # not at the top: few models have a pipeline
+
             return TextPipeline(model.pipeline, flags, unicode=model.unicode)
         return Splitter(model.pattern, map(special_bytes, known), unicode=model.unicode)
 
@@ -169,7 +175,7 @@ class Encoder(Decoder):
 
     def pipeline_is_noop(self, data: BytesLike) -> bool:
         """Return True if the pipeline, if any, does not change a text, so that its tokens represent its own bytes."""
-        return not isinstance(self.splitter, TextPipeline) or self.splitter.is_noop(bytes(data))
+        return isinstance(self.splitter, Splitter) or self.splitter.is_noop(bytes(data))
 
     def encode(self, data: BytesLike, workspace: Workspace | None = None, splitter: AnySplitter | None = None) -> Array:
         """Return the ids of a text as uint32 [tokens].
@@ -227,7 +233,7 @@ class Encoder(Decoder):
         """Return the ids of several texts in one array, with the start of each text."""
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        if isinstance(splitter, TextPipeline) or set(map(type, texts)) != {str}:
+        if not isinstance(splitter, Splitter) or set(map(type, texts)) != {str}:
             texts = [encode_utf8(text) if isinstance(text, str) else text for text in texts]
         blocks: list[Array] = []
         starts = np.zeros(len(texts) + 1, dtype=np.int64)
@@ -257,7 +263,7 @@ class Encoder(Decoder):
         if splitter.automaton is None:
             return range(len(texts))
         alone = lengths > workspace.text_bytes
-        if isinstance(splitter, TextPipeline):
+        if not isinstance(splitter, Splitter):
             noop = (splitter.is_noop(text) for text in texts)  # type: ignore[arg-type]
             alone |= ~np.fromiter(noop, dtype=np.bool_, count=len(texts))
         found: list[int] = np.flatnonzero(alone).tolist()
@@ -321,7 +327,7 @@ class Encoder(Decoder):
         workspace.grow_cache()
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = workspace.chunk_out
-        if isinstance(self.splitter, TextPipeline):
+        if not isinstance(self.splitter, Splitter):
             out = self._runner.run_pipeline(workspace, self.splitter, text, cut, stop, final, out)
         elif self.splitter.automaton is None:
             out = self._runner.run_spans(workspace, text, self.splitter.split(text, cut), out)

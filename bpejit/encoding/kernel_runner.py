@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.spans import NEED_CALL
 from bpejit.model import Model
-from bpejit.normalization import TextPipeline
 from bpejit.splitting import Splitter
+
+if TYPE_CHECKING:
+    from bpejit.normalization import TextPipeline
 
 AnySplitter: TypeAlias = "Splitter | TextPipeline"
 """Splits text into spans; a TextPipeline may change the text as well."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.normalization import PreTokenizedText
 from bpejit.normalization.alignment import code_points, utf8_widths
+
+if TYPE_CHECKING:
+    from bpejit.normalization import PreTokenizedText
 
 
 class TokenOffsets(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
-from bpejit.normalization import PreTokenizedText, TextPipeline
 from bpejit.normalization.alignment import ends_of, widths
 from bpejit.splitting import Splitter
 from bpejit.splitting.special_token_finder import StringFinder
+
+if TYPE_CHECKING:
+    from bpejit.normalization import PreTokenizedText, TextPipeline
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
 """A collection of special tokens, or all of them."""
@@ -137,7 +139,7 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     normalized text a character is trusted if all characters that it comes from are in one trusted segment.
     """
     parts = list(_checked(segments))
-    if isinstance(encoder.splitter, TextPipeline):
+    if not isinstance(encoder.splitter, Splitter):
         return _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)[0]
     return _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
 
@@ -185,7 +187,7 @@ def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     given = list(segments) if arguments.is_iterable(segments) else segments
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
-    if isinstance(encoder.splitter, TextPipeline):
+    if not isinstance(encoder.splitter, Splitter):
         ids, prepared = _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)
         offsets = pipeline_offsets(ids, encoder.token_lengths(ids), prepared, texts)
     else:

@@ -11,7 +11,6 @@ from typing import Any
 from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.folder_layout import TOKENIZER_FILE
 from bpejit.formats.folder_writing import check_folder, save_folder
-from bpejit.formats.huggingface_reading import read_tokenizer_json
 from bpejit.formats.huggingface_writing import CONFIG_FILE
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.formats.readers import note
@@ -44,6 +43,8 @@ class HuggingFaceFormat(TokenizerFormat):
         unicode: str | None = None,
     ) -> Model:
         """Return the model in a file."""
+        from bpejit.formats.huggingface_reading import read_tokenizer_json  # not at the top: it takes 30 ms
+
         return read_tokenizer_json(path, unicode=unicode or TOOLS_UNICODE)
 
     def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:

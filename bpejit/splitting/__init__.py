@@ -7,7 +7,8 @@
 - `transducer`: DFA to streaming transducer; sequences of patterns
 - `local_rules`: boundaries that five adjacent characters determine
 - `split_tables`: the arrays for the kernels
-- `split_pattern`: all of these, `compile_pattern`
+- `pattern_compiler`: all of these; `pattern_stages`: the same pattern for the `regex` package
+- `split_pattern`, `compiled_pattern`: `compile_pattern`, which reads the tables of presets from `table_cache`, and its result
 - `presets`: patterns with names, `register_preset`
 - `splitter`: a pattern and special tokens, `Splitter`
 - `dialect_writer`: translate to the dialects of other tools, `to_oniguruma` and `to_fancy_regex`
@@ -20,22 +21,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bpejit.splitting.compiled_pattern import SplitPattern
     from bpejit.splitting.dialect_writer import to_fancy_regex, to_oniguruma
     from bpejit.splitting.oniguruma_reader import from_oniguruma
+    from bpejit.splitting.pattern_compiler import covers_all_text
     from bpejit.splitting.preset_registry import register_preset, unregister_preset
     from bpejit.splitting.presets import PRESETS, Pattern
-    from bpejit.splitting.split_pattern import SplitPattern, compile_pattern, covers_all_text
+    from bpejit.splitting.split_pattern import compile_pattern
     from bpejit.splitting.splitter import Splitter, check_chunk
 
 # Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
 _MODULE_OF = {
     "PRESETS": "presets",
     "Pattern": "presets",
-    "SplitPattern": "split_pattern",
+    "SplitPattern": "compiled_pattern",
     "Splitter": "splitter",
     "check_chunk": "splitter",
     "compile_pattern": "split_pattern",
-    "covers_all_text": "split_pattern",
+    "covers_all_text": "pattern_compiler",
     "from_oniguruma": "oniguruma_reader",
     "register_preset": "preset_registry",
     "to_fancy_regex": "dialect_writer",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bpejit import arguments
 from bpejit.errors import PatternError, shorten
+from bpejit.splitting.pattern_stages import check_pattern
 from bpejit.splitting.presets import PRESET_TABLE, PRESETS, PUBLISHED, Pattern, Preset, is_name, pattern_source
-from bpejit.splitting.split_pattern import check_pattern
 
 
 def register_preset(name: str, pattern: Pattern, *, used_by: str = "", source: str = "") -> None:

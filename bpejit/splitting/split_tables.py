@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
+from bpejit.splitting.compiled_pattern import SplitTables
 from bpejit.splitting.dfa import DEAD, Dfa, safe_pairs_of_dfa
 from bpejit.splitting.local_rules import make_rules
 from bpejit.splitting.transducer import Transducer, safe_pairs_of_transducer
@@ -16,21 +15,6 @@ _STRIDES = (32, 64, 128, 256)
 
 _MAX_PAIR_ENTRIES = 1 << 16
 """Above this size the table of character pairs is slower than two steps through the smaller table."""
-
-
-class SplitTables(NamedTuple):
-    """The arrays of a compiled pattern, without special tokens."""
-
-    table: Array
-    pair_table: Array
-    pair_classes: Array
-    pair_shift: int
-    class_of: Array
-    byte_class: Array
-    safe: Array
-    local_rules: Array
-    cut_rules: int
-    stride: int
 
 
 def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:

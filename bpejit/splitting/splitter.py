@@ -13,9 +13,10 @@ from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
+from bpejit.splitting.compiled_pattern import SplitPattern
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
-from bpejit.splitting.split_pattern import SplitPattern, compile_pattern
+from bpejit.splitting.split_pattern import compile_pattern
 
 _BLOCK_BYTES = 1 << 16
 """Size of the text that is split at a time; the text and its ends stay in the cache until they are used."""

@@ -15,8 +15,8 @@ from bpejit.splitting import PRESETS, Splitter, compile_pattern
 from bpejit.splitting.character_classes import CODE_POINTS, END_CLASS, partition, set_boundaries
 from bpejit.splitting.dfa import DEAD, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.gaps import UndecidedGapError, fill_gaps
+from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.regex_syntax import Chars, Choice, End, Look, OutsideDialectError, Repeat, Sequence, find_ends, parse
-from bpejit.splitting.split_pattern import compile_uncached
 from bpejit.splitting.transducer import emits_immediately, make_transducer, safe_pairs_of_transducer
 
 

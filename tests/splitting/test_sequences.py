@@ -13,7 +13,7 @@ from bpejit.arrays import padded_text
 from bpejit.errors import PatternError
 from bpejit.model import Model, pattern_source
 from bpejit.splitting import PRESETS, SplitPattern, Splitter, compile_pattern
-from bpejit.splitting.split_pattern import compile_uncached
+from bpejit.splitting.pattern_compiler import compile_uncached
 
 EARLIER = [
     *(r"\p{N}", r"\p{N}{1,3}", r"[ab]+", r"\s", "a|b", r"[^\s]+", r"\p{L}+", "a{2}", "[as1]{1,2}", r"[\r\n]+"),

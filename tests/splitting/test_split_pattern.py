@@ -13,7 +13,7 @@ from strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
 
 from bpejit.errors import PatternError
 from bpejit.splitting import PRESETS, SplitPattern, Splitter, compile_pattern
-from bpejit.splitting.split_pattern import compile_uncached
+from bpejit.splitting.pattern_compiler import compile_uncached
 
 short_texts = st.text(alphabet=PATTERN_ALPHABET, max_size=14)
 

@@ -11,7 +11,8 @@ import pytest
 
 from bpejit.jit import folders
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
-from bpejit.splitting.split_pattern import _compile, compile_uncached
+from bpejit.splitting.pattern_compiler import compile_uncached
+from bpejit.splitting.split_pattern import _compile
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def assert_equal(one: SplitPattern, other: SplitPattern) -> None:
 def test_stored_tables_equal_computed_ones(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = again(name, unicode="16.0")
     assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr("bpejit.splitting.split_pattern.compile_uncached", None)
+    monkeypatch.setattr("bpejit.splitting.pattern_compiler.compile_uncached", None)
     assert_equal(again(name, unicode="16.0"), made)
 
 

@@ -31,8 +31,9 @@ from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter, compile_pattern, to_fancy_regex, to_oniguruma, unicode_versions
 from bpejit.splitting.character_classes import set_boundaries
+from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.regex_syntax import Chars
-from bpejit.splitting.split_pattern import _compile, compile_uncached
+from bpejit.splitting.split_pattern import _compile
 from bpejit.splitting.unicode_versions import VERSIONS, as_text, check_unicode, differing, free_points, installed_unicode
 
 tiktoken = pytest.importorskip("tiktoken")
