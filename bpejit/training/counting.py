@@ -120,11 +120,14 @@ def _stride(n: int) -> int:
 
 
 def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:
-    """Return the sum of several tables, sorted by bytes unless `in_order` is False."""
+    """Return the sum of several tables of distinct pre-tokens, sorted by bytes unless `in_order` is False."""
+    if len(tables) == 1 and not in_order:
+        return tables[0]
     slots = INITIAL_SLOTS
     while 3 * slots < 4 * max(map(len, tables), default=0):
         slots *= 2
-    counter = PretokenCounter(slots=slots)
+    # An arena that does not grow is not copied. Memory that is never written costs nothing.
+    counter = PretokenCounter(slots=slots, arena_bytes=sum(table.pool.size for table in tables) + TEXT_PADDING)
     for table in tables:
         counter.add_table(table)
     return counter.table(in_order=in_order)
