@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from bpejit.arguments import as_bytes
 from bpejit.arrays import Array
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.utf8 import encode_slices, is_high_surrogate
@@ -16,6 +17,9 @@ from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
 from bpejit.splitting import Splitter
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
+
+READ_AHEAD = 1 << 14
+"""Characters or bytes of a stream of pieces that are read before they are encoded."""
 
 _FULL_OUTPUT_BYTES = 1 << 24
 """Texts up to this length get an output array for one id per byte, since unused pages take no memory. Moving the ids of five
@@ -172,6 +176,42 @@ class EncodeStream:
         out = runner.run_spans(workspace, text, self._splitter.split(text, stop - first), out)
         workspace.progress[pretoken_cache.NEXT_START] = stop
         return out
+
+
+def join_pieces(pieces: Iterable[str | bytes], name: str) -> Iterator[str | bytes]:
+    """Join adjacent pieces of a text, since each step of a stream takes as long as encoding some hundred words.
+
+    Reads up to READ_AHEAD characters or bytes ahead. If reading a piece fails, the text before it is yielded first.
+
+    Parameters
+    ----------
+    pieces : iterable of str, bytes, or other bytes-like objects
+    name : str
+        Name of the argument, for the message about a piece of another type.
+
+    Yields
+    ------
+    str or bytes
+        Adjacent pieces of the same type, longer than READ_AHEAD only if a single piece is.
+    """
+    group: list[Any] = []
+    empty: str | bytes = ""
+    room = READ_AHEAD
+    try:
+        for index, piece in enumerate(pieces):
+            part = piece if isinstance(piece, str) else as_bytes(f"{name}[{index}]", piece)
+            # One more, so that there is a limit to empty pieces as well.
+            room -= len(part) + 1
+            if group and (room < 0 or isinstance(part, str) is not isinstance(empty, str)):
+                yield empty.join(group)
+                group = []
+                room = READ_AHEAD - len(part) - 1
+            empty = "" if isinstance(part, str) else b""
+            group.append(part)
+    except Exception:
+        yield empty.join(group)
+        raise
+    yield empty.join(group)
 
 
 def join_blocks(blocks: list[Array]) -> Array:
