@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from ..corpora import END_OF_TEXT, SEPARATOR
 from ..vocabularies import Vocabulary
-from .base import CannotError, Tool, Trained, concatenate
+from .base import CannotError, Tool, Trained
 
 BLOCK_BYTES = 1 << 16
 
@@ -47,14 +46,10 @@ class Bpejit(Tool):
         return encoder.encode(text)
 
     def encode_batch(self, encoder: Any, texts: list[str], threads: int) -> Any:
-        if threads == 1:
-            return [encoder.encode_batch(texts)]
-        size = -(-len(texts) // threads)
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(encoder.encode_batch, [texts[start : start + size] for start in range(0, len(texts), size)]))
+        return encoder.encode_batch(texts, num_threads=threads)
 
     def batch_ids(self, result: Any) -> np.ndarray:
-        return concatenate(batch.ids for batch in result)
+        return result.ids
 
     def encode_iterable(self, encoder: Any, pieces: Iterable[str]) -> Iterator[int]:
         return encoder.encode_iterable(pieces)
