@@ -60,7 +60,7 @@ def allowed_tokens(
     SpecialTokenError
         If a text contains a disallowed special token.
     """
-    if allowed is None and disallowed == () and type(disallowed) is tuple:
+    if allowed is None and type(disallowed) is tuple and not disallowed:
         return _NONE  # `encode_ordinary`, for which the steps below would take as long as encoding a sentence
     found, banned = _decide(known, _names(allowed, (), "allowed_special"), _names(disallowed, "all", "disallowed_special"))
     if banned:
