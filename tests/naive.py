@@ -720,17 +720,14 @@ def encode_text(
     return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials, whole)
 
 
-def measure_ids(ids: list[int], tokens: dict[int, bytes]) -> int:
-    """Return the number of bytes that ids decode to, or -1 - the position of the first invalid id."""
+def decode_ids(ids: list[int], tokens: dict[int, bytes], size: int | None = None) -> tuple[int, bytes]:
+    """Return the number of ids before the first that is unknown or no longer fits into `size` bytes, and the bytes of these."""
+    data = b""
     for position, number in enumerate(ids):
-        if number not in tokens:
-            return -1 - position
-    return len(decode_ids(ids, tokens))
-
-
-def decode_ids(ids: list[int], tokens: dict[int, bytes]) -> bytes:
-    """Return the bytes of ids."""
-    return b"".join(tokens[number] for number in ids)
+        if number not in tokens or (size is not None and len(data + tokens[number]) > size):
+            return position, data
+        data += tokens[number]
+    return len(ids), data
 
 
 # ---- subwords --------------------------------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ of the model.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct
 from bpejit.errors import TokenizerFormatError
 from bpejit.kernels.constants import TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, merge_rules
+from bpejit.kernels.encoding import boundary_filter, decoding, merge_rules
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model, special_bytes
@@ -137,16 +139,67 @@ def _make_specials(specials: dict[bytes, int]) -> Array:
     return _hash_table(np.stack([hashes, np.fromiter(specials.values(), np.uint64, len(specials)) + np.uint64(1)], axis=1))
 
 
-def make_decoder(model: Model) -> tuple[Array, Array, Array]:
-    """Return the bytes of all tokens, and the start and length of each id; the length of an unused id is -1."""
+class DecoderTables(NamedTuple):
+    """The tables of a decoder.
+
+    Parameters
+    ----------
+    pool : uint8
+        Concatenated bytes of all tokens, padded.
+    slots : uint64 [2 * vocabulary size]
+        See `kernels.encoding.decoding`.
+    lengths : int64 [vocabulary size]
+        Length of each token in bytes; 0 for an unused id.
+    longest : int
+        The greatest length.
+    """
+
+    pool: Array
+    slots: Array
+    lengths: Array
+    longest: int
+
+
+def make_decoder(model: Model) -> DecoderTables:
+    """Return the tables of a decoder. Pages of memory for unused ids only are never touched."""
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
     strings = ByteStrings.from_list([*model.tokens.values(), *map(special_bytes, model.special_tokens)])
     numbers = np.array([*model.tokens, *model.special_tokens.values()], dtype=np.int64)
-    starts = np.zeros(model.vocab_size, dtype=np.int64)
-    lengths = np.full(model.vocab_size, -1, dtype=np.int64)
-    starts[numbers] = strings.starts[:-1]
-    lengths[numbers] = np.diff(strings.starts)
-    return padded(strings.pool), starts, lengths
+    sizes = np.diff(strings.starts)
+    lengths = np.zeros(model.vocab_size, dtype=np.int64)
+    lengths[numbers] = sizes
+    pool = padded(strings.pool)
+    slots = make_slots(pool, strings.starts, numbers, model.vocab_size)
+    return DecoderTables(pool, slots, lengths, int(sizes.max(initial=0)))
+
+
+def make_slots(pool: Array, starts: Array, numbers: Array, n_slots: int) -> Array:
+    """Return the slots of tokens (see `kernels.encoding.decoding`).
+
+    Parameters
+    ----------
+    pool : uint8
+        The bytes of all tokens, padded.
+    starts : int64 [n + 1]
+        Start of each token.
+    numbers : int64 [n]
+        Id of each token.
+    n_slots : int
+        Size of the vocabulary.
+    """
+    begins, lengths = starts[:-1], np.diff(starts)
+    words = np.ndarray(pool.size - 7, np.uint64, pool, strides=(1,))  # the eight bytes at each position
+    masks = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
+    low = words[begins] & masks[np.minimum(lengths, 8)]
+    high = words[begins + 8] & masks[np.clip(lengths - 8, 0, 7)]
+    long = (lengths == 0) | (lengths > int(decoding.SHORT))
+    kinds = np.where(long, int(decoding.LONG), lengths).astype(np.uint64)
+    low[long] = begins[long]
+    high[long] = lengths[long]
+    slots = np.zeros((n_slots, 2), dtype=np.uint64)
+    slots[numbers, 0] = low
+    slots[numbers, 1] = high | kinds << decoding.LENGTH_SHIFT
+    return slots.ravel()
 
 
 def padded(pool: Array) -> Array:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, find_sources, total_bytes
+from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
-from bpejit.storage.files import OutputFile, replacing
+from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
 
@@ -102,18 +105,23 @@ def decode_file(
     model = encoder.model
     tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size, format=format)
 
-    def write(target: BinaryIO | OutputFile) -> int:
-        written = done = 0
-        report("decode", 0, tokens.n_tokens, "tokens")
-        for block in tokens.blocks():
-            data = encoder.decode(block, offset=done)
-            target.write(data)
-            written += len(data)
+    done = 0
+
+    def blocks() -> Iterator[Array]:
+        nonlocal done
+        for block in tokens.blocks(BLOCK_IDS):
+            yield block
             done += block.size
             report("decode", done, tokens.n_tokens, "tokens")
-        return written
 
+    report("decode", 0, tokens.n_tokens, "tokens")
+    pieces = encoder.decode_blocks(blocks())
     if isinstance(out, (str, os.PathLike)):
         with replacing(out) as file:
-            return write(file)
-    return write(out)
+            return sum(file.write(piece.data) for piece in pieces)
+    written = 0
+    for piece in pieces:
+        data = piece.tobytes()  # a stream may hold on to it
+        out.write(data)
+        written += len(data)
+    return written

@@ -18,9 +18,12 @@ from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.temporary import LOCKS, hidden, is_linked, lock, remove, sync_file, sync_folders
+from bpejit.storage.temporary import LOCKS, hidden, is_linked, lock, remove, start_sync, sync_file, sync_folders
 
 StrPath = str | os.PathLike[str]
+
+SYNC_BYTES = 1 << 21
+"""Bytes of an output after which the system starts to write them to disk."""
 
 
 def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file") -> bytes:
@@ -122,6 +125,7 @@ class OutputFile:
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
         self.n_bytes = 0
+        self._n_synced = 0
         self._target = Path(path)
         self._temporary: Path | None = None
         self._file: BinaryIO | None = None  # until it is open
@@ -182,6 +186,9 @@ class OutputFile:
             raise self._error(cause) from cause
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         self.n_bytes += size
+        if self.n_bytes - self._n_synced >= SYNC_BYTES and self._temporary is not None:
+            start_sync(self._file.fileno(), self._n_synced, self.n_bytes - self._n_synced)  # type: ignore[union-attr]
+            self._n_synced = self.n_bytes
         return size
 
     def _flush(self) -> None:

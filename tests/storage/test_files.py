@@ -363,3 +363,14 @@ def test_invalid_json_is_reported_with_its_location(data: bytes, location: str) 
     with pytest.raises(TokenizerFormatError, match=location) as caught:
         parse_json(data, "some/where.json", error=TokenizerFormatError)
     assert "some/where.json" in str(caught.value)
+
+
+def test_replacing__many_writes(tmp_path):
+    """The system starts to write long outputs to disk before they are complete."""
+    data = bytes(range(256)) * 4096
+    with replacing(tmp_path / "long") as file:
+        for size in (len(data), 3, 2 * files.SYNC_BYTES - 3):
+            for start in range(0, size, len(data)):
+                file.write(data[: min(size - start, len(data))])
+    written = (tmp_path / "long").read_bytes()
+    assert written == data + data[:3] + data * 3 + data[: len(data) - 3]

@@ -1,0 +1,60 @@
+"""Decoding of long sequences of ids, which takes several blocks and pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bpejit.encoding.decoder import BLOCK_IDS, SHORT_IDS, Decoder
+from bpejit.errors import TokenIdError
+from bpejit.model import Model
+
+LONG = b"0123456789" * 300
+WORDS = {number: bytes([number]) for number in range(256)} | {
+    256: b"word",
+    257: LONG,
+    260: b"sixteen bytes...",
+    261: b"fifteen bytes..",
+}
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return Decoder(Model(WORDS, [], {"<|s|>": 262}))
+
+
+def some_ids(n: int, dtype: type) -> np.ndarray:
+    ids = np.arange(n) % 256
+    ids[::7], ids[::1001], ids[5::13], ids[6::17] = 256, 257, 260, 261
+    return ids.astype(dtype)
+
+
+@pytest.mark.parametrize("n", [0, 1, SHORT_IDS, SHORT_IDS + 1, BLOCK_IDS + 3])
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.uint32, np.int64, ">u4"])
+def test_decode__types_and_sizes(decoder, n, dtype):
+    ids = some_ids(n, dtype)
+    expected = b"".join(WORDS[number] for number in ids.tolist())
+    assert decoder.decode(ids) == expected
+    ids.flags.writeable = False
+    assert decoder.decode(ids) == expected
+    assert decoder.decode(np.repeat(ids, 2)[::2]) == expected
+
+
+@pytest.mark.parametrize("n", [10, BLOCK_IDS + 10])
+@pytest.mark.parametrize("number", [-1, 258, 263, 1 << 40])
+def test_decode__names_the_position_of_an_unknown_id(decoder, n, number):
+    ids = some_ids(n, np.int64)
+    ids[-3] = number
+    with pytest.raises(TokenIdError, match=rf"id {number} \(at position {n + 97}\)"):
+        decoder.decode(ids, offset=100)
+
+
+def test_decode_blocks__reuses_one_buffer(decoder):
+    blocks = [some_ids(n, np.uint32) for n in (5, 0, 3000, BLOCK_IDS * 2, 1)]
+    first = None
+    data = b""
+    for piece in decoder.decode_blocks(blocks):
+        first = piece if first is None else first
+        assert np.shares_memory(first[:1], piece) or not piece.size
+        data += piece.tobytes()
+    assert data == b"".join(WORDS[number] for block in blocks for number in block.tolist())
