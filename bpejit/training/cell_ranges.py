@@ -23,8 +23,8 @@ LEAST_CELLS = 1 << 17
 FIRST_SLOTS = 1 << 14
 """Minimum size of a pair table; a power of two."""
 
-LEAST_SUMS = 1 << 10
-"""Minimum number of sums of `bound_counts`; a power of two."""
+LEAST_SUMS = 1 << 16
+"""Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""
 
 
 def power_of_two(least: int) -> int:
