@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import machine
-from .corpora import Corpora, Corpus
+from .corpora import Corpora, Corpus, MissingInputError
 from .processes import JobError, thread_limits
 from .results import Record, summary
 from .settings import Settings
@@ -58,6 +58,21 @@ class Context:
 
     def corpus_names(self) -> list[str]:
         return self.settings.corpora or list(self.corpora.names())
+
+    def large_corpora(self, *names: str) -> list[Corpus]:
+        """Return the large texts of these names that are available; none if the texts of the run are chosen by name."""
+        found: list[Corpus] = []
+        for name in () if self.settings.corpora or self.corpora.given else names:
+            try:
+                found.append(self.corpora.get(name))
+            except MissingInputError as error:
+                self.say(f"  skipped: {error}")
+        return found
+
+    def own_vocabulary(self, name: str) -> tuple[Corpus, Vocabulary]:
+        """Return the beginning of a text, and a vocabulary that is trained on it."""
+        corpus = self.corpora.prefix(name, self.settings.own_bytes)
+        return corpus, self.vocabularies.get(f"own-{name}", corpus=corpus.path, vocab_size=self.settings.vocab_size)
 
     def vocabulary(self, name: str | None = None) -> Vocabulary:
         """Return a vocabulary, by default the first of the run."""

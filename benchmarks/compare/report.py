@@ -58,7 +58,9 @@ def cell(work: Work, results: list[Record]) -> str:
     """Format the figures of a tool in a row; several cases in one row give a range."""
     measured = [result["metrics"] for result in results if result["metrics"]]
     if not measured:
-        return "-"
+        # `JobError` of a process that was stopped after its time limit
+        limits = [limit[1] for result in results if (limit := re.match(r"stopped after (\d+ s)$", result.get("status", "")))]
+        return f"> {limits[0]}" if limits else "-"
     figures = []
     for metric in work.metrics:
         medians = [metrics[metric.name]["median"] for metrics in measured if metric.name in metrics]

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,34 @@ def test_work_measures_and_compares(name: str, toy: measure.Context) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train", "encode_own", "encode_file", "commands"])
+def test_large_texts_take_part(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    data = data_text("cjk.txt")[:10_000].decode(errors="ignore").encode()
+    for file in ("corpora/english.txt", "corpora/code.txt", "corpora/multilingual.txt", "corpora/hard.txt", "english.txt"):
+        (tmp_path / "data" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / file).write_bytes(data)
+    (tmp_path / "data" / "large").mkdir()
+    for language in ("chinese", "japanese"):
+        (tmp_path / "data" / "large" / f"{language}.txt.zst").write_bytes(zstandard.compress(data))
+    monkeypatch.setenv("BPEJIT_SHARED_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(corpora, "ENGLISH_LARGE", tmp_path / "data" / "english.txt")
+    context = toy_context(tmp_path)
+    context.settings.corpora = []
+    work, tool = get_work(name), get_tool("bpejit")
+    cases = [case for case in work.cases(context) if "-large" in work.label(case.key)]
+    assert len(cases) == (3 if name == "train" else 2)
+    for case in cases:
+        options = {"environment": thread_limits(case.threads), "save": None, "memory": False, "timeout": 100}
+        found = work.run(tool, work.params_for(tool, case), **options)
+        assert found["n_items"] > 0
+    monkeypatch.setenv("BPEJIT_SHARED_DATA", str(tmp_path))
+    monkeypatch.setattr(corpora, "ENGLISH_LARGE", tmp_path / "absent")
+    assert toy_context(tmp_path).large_corpora(*corpora.LARGE, "english-large") == []
+
+
 @pytest.mark.compiled
 def test_command(tmp_path: Path) -> None:
     options = ["--size", "toy", "--corpora", "prose", "--vocabularies", "trained", "--tools", "tiktoken"]
@@ -220,6 +249,28 @@ def test_derived_merges_of_published_vocabularies(name: str) -> None:
         ]
 
 
+def test_large_english_is_without_repeated_lines(tmp_path: Path) -> None:
+    from benchmarks import large_english
+
+    again = "A long line that occurs in several files of the package."
+    files = {
+        "b.py": f'x = 1\n"""{again}\n\n    Short.\n    Short."""\ny = "not documentation"\n',
+        "a.md": f"# Title\n\n{again}\n{again}  \n",
+        "c.json": json.dumps([{"description": "A <b>tag</b> &amp; a description", "name": "not documentation"}, again]),
+        "d.json": "broken",
+        "e.txt": again,
+        "f.so": again,
+    }
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    assert list(large_english.documents(tmp_path / "x.whl", set())) == [
+        f"# Title\n\n{again}\n<|endoftext|>".encode(),
+        b"    Short.\n    Short.\n<|endoftext|>",
+        b"A  tag  & a description\n<|endoftext|>",
+    ]
+
+
 def test_texts_are_cut_at_documents(tmp_path: Path) -> None:
     text = data_text("prose.txt")[: small(300_000, 100_000)]
     blocks = list(corpora.blocks_of(text))
@@ -363,6 +414,7 @@ def test_rows_with_equal_labels_show_a_range() -> None:
     assert report.cell(Ranged(), rows) == "585 to 1,987"
     assert report.cell(Ranged(), rows[:1]) == "585"
     assert report.cell(Ranged(), [{"metrics": {}}]) == "-"
+    assert report.cell(Ranged(), [{"metrics": {}, "status": "stopped after 90 s"}]) == "> 90 s"
 
 
 def test_latest_machine_is_first(tmp_path: Path) -> None:

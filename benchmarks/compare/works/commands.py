@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..corpora import ROOT, cut
+from ..corpora import LARGE, ROOT, cut
 from ..processes import JobError, last_line, run_command
 from ..tools import Tool
-from .base import Case, Metric, Record, Work
+from .base import Case, Metric, Record, Work, text_label
 
 if TYPE_CHECKING:
     from ..measure import Context
@@ -32,13 +32,18 @@ class Commands(Work):
 
     def cases(self, context: Context) -> Iterable[Case]:
         prose = (ROOT / "tests" / "data" / "prose.txt").read_bytes()
-        text, corpus = context.folder / "1KB.txt", context.folder / "100KB.txt"
-        text.write_bytes(cut(prose, 1_000))
+        line, corpus = context.folder / "1KB.txt", context.folder / "100KB.txt"
+        line.write_bytes(cut(prose, 1_000))
         corpus.write_bytes(cut(prose, 100_000))
         vocabulary = context.vocabulary()
         yield Case({"what": "help"}, {"commands": [["--help"]]})
-        encode = ["encode", str(text), "--out", "OUT/1KB.bin", "--tokenizer", str(vocabulary.path)]
+        encode = ["encode", str(line), "--out", "OUT/1KB.bin", "--tokenizer", str(vocabulary.path)]
         yield Case({"what": "encode", "vocabulary": vocabulary.name}, {"commands": [encode]})
+        workers = context.settings.workers
+        for large in context.large_corpora(*LARGE):
+            text, own = context.own_vocabulary(large.name)
+            encode = ["encode", str(text.path), "--out", "OUT/t.bin", "--tokenizer", str(own.path), "--workers", str(workers)]
+            yield Case({"what": "large", "corpus": text.record(), "workers": workers}, {"commands": [encode]}, workers)
         if context.settings.first_runs:
             steps = [
                 ["train", str(corpus), "--vocab-size", "1000", "--out", "OUT/tokenizer"],
@@ -73,4 +78,6 @@ class Commands(Work):
         return {"process_seconds": sum(seconds), "metrics": metrics, "digest": digest, "n_items": len(outputs)}
 
     def label(self, key: Record) -> str:
+        if key["what"] == "large":
+            return f"`bpejit encode` on {text_label(key['corpus'])}, own vocabulary, {key['workers']} workers"
         return LABELS[key["what"]]

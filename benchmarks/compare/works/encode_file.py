@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..corpora import LARGE
 from ..timing import stop_sampling, timed
 from ..tools import Tool
 from ..vocabularies import Vocabulary
@@ -27,9 +28,11 @@ class EncodeFile(Work):
     memory = True
 
     def cases(self, context: Context) -> Iterable[Case]:
-        vocabulary = context.vocabulary()
+        most = context.settings.workers
         corpus = context.corpora.repeated(context.corpus_names()[0], context.settings.file_bytes)
-        for workers in sorted({1, context.settings.workers}):
+        inputs = [(corpus, context.vocabulary(), workers) for workers in sorted({1, most})]
+        inputs += [(*context.own_vocabulary(large.name), most) for large in context.large_corpora(*LARGE)]
+        for corpus, vocabulary, workers in inputs:
             key = {"vocabulary": vocabulary.name, "corpus": corpus.record(), "workers": workers}
             params = {"vocabulary": vocabulary.params(), "path": str(corpus.path), "workers": workers}
             yield Case(key, params, workers)
