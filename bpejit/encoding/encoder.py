@@ -8,6 +8,7 @@ created, so that encoding allocates nothing but its result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,8 @@ from bpejit.encoding.batch_encoding import encode_documents
 from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
-from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
+from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
+from bpejit.encoding.encoder_tables import check_ids, make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.short_text import ShortTextCall
 from bpejit.encoding.utf8 import encode_utf8
@@ -70,11 +72,14 @@ class Encoder(Decoder):
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
-        self.tables = make_tables(model, specials)  # first: it refuses ids that are too large, before arrays of that size
+        check_ids(model)  # first, before arrays of that size are allocated
         super().__init__(model)
+        self._stored_name = stored_name(model, self._pool, self._lengths, CACHE_BYTES)
+        self._stored = None if self._stored_name is None else load_encoder(self._stored_name)
+        self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
         self._runner = KernelRunner(model, self.tables)
-        if model.ranked or model.ignore_merges:
+        if self._stored is None and (model.ranked or model.ignore_merges):
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole_tokens(model, unreachable)
@@ -85,7 +90,6 @@ class Encoder(Decoder):
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], WorkspaceArrays] = {}
         self._seeded_share: Share | None = None
-        self._seeds = [token for token in in_order(model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES]
         self.decode([min(model.tokens)])  # loads the kernels
         pretoken_cache.move_slots(
             np.zeros(pretoken_cache.SLOT_WORDS, np.uint64), np.zeros(2 * pretoken_cache.SLOT_WORDS, np.uint64)
@@ -118,10 +122,14 @@ class Encoder(Decoder):
         if sizes in self._seeded:
             workspace.copy_cache(self._seeded[sizes])
             return workspace
-        # The cached ids are those that the merges produce, which for some tokens of some vocabularies is not the token.
-        seeds = ByteStrings.from_list(self._seeds[: workspace.arrays.slots.size // pretoken_cache.SLOT_WORDS // 2])
-        out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        self._runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
+        stored, self._stored = self._stored, None  # needed only once
+        if stored is not None and sizes == (stored.slots.size, stored.n_arena):
+            workspace.arrays.slots[:] = stored.slots
+            workspace.arrays.arena[: stored.arena.size] = stored.arena
+            workspace.progress[:] = stored.progress
+        else:
+            stored = None
+            self._seed(workspace)
         self.encode(b" ", workspace)
         shift_state(workspace.split_state, 0)
         # Stored for later workspaces: copying it takes a tenth of the time.
@@ -131,7 +139,21 @@ class Encoder(Decoder):
             self._seeded_share = budget.open_share(workspace.share.n_bytes, workspace.share.n_bytes)
             slots, arena, progress = arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy()
             self._seeded[sizes] = arrays._replace(slots=slots, arena=arena, progress=progress)
+        if stored is None and cache_bytes == CACHE_BYTES == workspace.cache_bytes and self._stored_name is not None:
+            store_encoder(self._stored_name, self.tables, arrays.slots, arrays.arena, arrays.progress)
+            self._stored_name = None
         return workspace
+
+    def _seed(self, workspace: Workspace) -> None:
+        """Fill the cache of a workspace with the vocabulary, up to half of its slots.
+
+        The cached ids are those that the merges produce, which for some tokens of some vocabularies is not the token.
+        """
+        most = workspace.arrays.slots.size // pretoken_cache.SLOT_WORDS // 2
+        tokens = (token for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
+        seeds = ByteStrings.from_list(list(islice(tokens, most)))
+        out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
+        self._runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
 
     def _find_unreachable(self) -> list[bytes]:
         """Return the tokens that the merges do not produce from their own bytes."""

@@ -21,6 +21,15 @@ from bpejit.model import Model, special_bytes
 from bpejit.ranked_merges import MergeRules, ranked_rules
 
 
+def check_ids(model: Model) -> None:
+    """Raise TokenizerFormatError if an id is too large for the tables."""
+    largest = model.vocab_size - 1
+    if largest > kernels.MAX_ID:
+        raise TokenizerFormatError(
+            f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
+        )
+
+
 def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     """Return the tables of a model, with an empty `whole_tokens` (see `make_whole_tokens`).
 
@@ -35,11 +44,7 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     TokenizerFormatError
         If there are too many ids or merges for the tables.
     """
-    largest = model.vocab_size - 1
-    if largest > kernels.MAX_ID:
-        raise TokenizerFormatError(
-            f"the vocabulary has the token id {largest}; expected at most {kernels.MAX_ID}: renumber the vocabulary"
-        )
+    check_ids(model)
     internal, strings, (lefts, rights, made, ranks) = ranked_rules(model.tokens) if model.ranked else _listed_rules(model)
     n_ranks = int(ranks.max(initial=-1)) + 1
     if n_ranks > min(merge_rules.MAX_RANKS, merge_rules.MAX_TOKENS - 256):

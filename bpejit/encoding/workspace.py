@@ -72,7 +72,7 @@ class Workspace:
         slots, arena = _empty_cache(cache_bytes)
         self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest cache exceeds the sizes used in tests
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
-        self._cache_bytes = cache_bytes
+        self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
         self.arrays = WorkspaceArrays(
             slots=slots,
@@ -171,7 +171,7 @@ class Workspace:
 
     def shrink_cache(self) -> None:
         """Clear the cache, and shrink it to its initial size, or to its fair share if that is smaller."""
-        size = self._cache_bytes
+        size = self.cache_bytes
         while size > LEAST_CACHE_BYTES and size > self.share.budget.fair_share:
             size = max(size // 2, LEAST_CACHE_BYTES)
         slots, arena = _empty_cache(size)

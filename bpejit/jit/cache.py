@@ -1,10 +1,11 @@
-"""Store compiled kernels and the tables of split patterns (see `bpejit.splitting.table_cache`) for later processes.
+"""Store compiled kernels, the tables of split patterns (`bpejit.splitting.table_cache`) and of encoders for later processes.
 
 `BPEJIT_CACHE_DIR` names the folder of the cache, or `NUMBA_CACHE_DIR` its parent. The default is the user's cache folder.
 `BPEJIT_CACHE=0` disables the cache. It contains:
 
     kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel, one file for each combination of argument types
     patterns/pattern-<hash>.<kind>                  tables built from a split pattern
+    encoders/encoder-<hash>.tables                  tables of an encoder (see `bpejit.encoding.encoder_cache`)
     numba-<hash>/                                   Numba's own cache, if Numba runs the kernels
 
 The hashes are described in `fingerprint`. Since the content is executed, only files that no other user can have written are
@@ -126,15 +127,19 @@ def save(kernel: Any, signature: str, code: Code) -> None:
         )
 
 
-def read(file_name: str) -> bytes | None:
-    """Return the stored tables of a split pattern, or None if they are missing or damaged."""
-    return _read(folders.PATTERNS, file_name, file_name) if _is_wanted() else None
+PATTERNS = folders.PATTERNS
+ENCODERS = folders.ENCODERS
 
 
-def write(file_name: str, content: bytes) -> None:
-    """Store the tables of a split pattern, if possible."""
+def read(file_name: str, folder: str = PATTERNS) -> bytes | None:
+    """Return the stored tables of a split pattern or an encoder, or None if they are missing or damaged."""
+    return _read(folder, file_name, file_name) if _is_wanted() else None
+
+
+def write(file_name: str, content: bytes, folder: str = PATTERNS) -> None:
+    """Store the tables of a split pattern or an encoder, if possible."""
     if _is_wanted():
-        _write(folders.PATTERNS, file_name, file_name, content)
+        _write(folder, file_name, file_name, content)
 
 
 def name_of_kernels() -> str:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from bpejit.errors import shorten
 
 PATTERNS = "patterns"
+ENCODERS = "encoders"
 """Name of the folder for the tables of split patterns."""
 
 _MAX_LINKS = 40

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bpejit.jit import folders
 
-_FOLDER = re.compile(r"(?:kernels|numba|removed)-[0-9a-f]{16,32}|[0-9a-f]{24}|" + folders.PATTERNS)
+_FOLDER = re.compile(r"(?:kernels|numba|removed)-[0-9a-f]{16,32}|[0-9a-f]{24}|" + f"{folders.PATTERNS}|{folders.ENCODERS}")
 """Names of the folders in the cache. Names without a prefix are from earlier versions."""
 
 MAX_UNUSED_DAYS = 90
@@ -25,6 +25,9 @@ MAX_UNUSED_DAYS = 90
 
 MAX_FOLDERS = 16
 """If there are more folders, those that have not been used for a week are removed."""
+
+MAX_ENCODER_BYTES = 1 << 28
+"""If the tables of encoders take more space, those that were not used or written for the longest time are removed."""
 
 _DAY = 86_400.0  # seconds
 
@@ -108,6 +111,12 @@ def prune(root: Path, current: str) -> None:
             if age > MAX_UNUSED_DAYS * _DAY or (path.suffix == ".tmp" and age > _MAX_WRITE_SECONDS):
                 with suppress(OSError):
                     path.unlink()
+    n_bytes = 0
+    for path, status in sorted(_files(root / folders.ENCODERS), key=lambda found: -found[1].st_mtime):
+        n_bytes += status.st_size
+        if n_bytes > MAX_ENCODER_BYTES and path.suffix != ".tmp":
+            with suppress(OSError):
+                path.unlink()
 
 
 def _remove(folder: Path) -> None:
