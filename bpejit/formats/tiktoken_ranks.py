@@ -158,8 +158,12 @@ def parse_ranks(data: bytes, path: StrPath) -> ReadOnlyDict[int, bytes]:
 
 
 def _parse_all(data: bytes) -> ReadOnlyDict[int, bytes] | None:
-    """Return the tokens of a rank file in canonical form, or None if the file may be broken. Takes two thirds of the time."""
-    if not _LINES.fullmatch(data):
+    """Return the tokens of a rank file in canonical form, or None if the file may be broken. Takes two thirds of the time.
+
+    The checks of a published file, which take half of the time, are replaced by its hash.
+    """
+    is_published = bool(names_of_content(data))
+    if not is_published and not _LINES.fullmatch(data):
         return None
     words = data.split()
     try:
@@ -167,6 +171,8 @@ def _parse_all(data: bytes) -> ReadOnlyDict[int, bytes] | None:
     except binascii.Error:
         return None
     ranks = list(map(int, words[1::2]))
+    if is_published:
+        return ReadOnlyDict(zip(ranks, strings, strict=True))
     ascending = all(map(lt, ranks, ranks[1:])) and max(ranks, default=0) <= MAX_RANK
     short = max(map(len, strings), default=0) <= MAX_TOKEN_BYTES
     is_good = ascending and short and len(set(strings)) == len(strings)

@@ -14,7 +14,7 @@ import bpejit
 from bpejit.errors import BpejitError, OutputError, TokenizerFormatError
 from bpejit.formats import published
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
-from bpejit.formats.tiktoken_ranks import read_tiktoken, write_tiktoken
+from bpejit.formats.tiktoken_ranks import _parse_all, _parse_each, parse_ranks, read_tiktoken, write_tiktoken
 from bpejit.model import Model
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}
@@ -226,6 +226,18 @@ def test_published_files(tmp_path: Path, tiktoken, monkeypatch: pytest.MonkeyPat
     text = read_shared("corpora/multilingual.txt")[:300_000].decode("utf-8", "ignore") + END + "x"
     assert ours.encode(text) == encoding.encode(text, allowed_special="all")
     assert ours.vocab_size == encoding.n_vocab
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["r50k_base", "p50k_base", "cl100k_base", "o200k_base"])
+def test_published_files_are_read_without_checks_as_with_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read_shared(f"vocabs/{name}.tiktoken")
+    found = parse_ranks(data, name)
+    assert list(found.items()) == list(_parse_each(data, name).items())
+    monkeypatch.setattr("bpejit.formats.tiktoken_ranks.names_of_content", lambda data: [])
+    checked = _parse_all(data)
+    assert checked is not None
+    assert list(found.items()) == list(checked.items())
 
 
 def test_known_content_with_other_name(tmp_path: Path) -> None:
