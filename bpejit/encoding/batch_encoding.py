@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ LONGEST_CHARACTER = 4
 
 _FULL_OUTPUT_BYTES = 1 << 24
 """Batches up to this length get an output array for one id per byte, as in `encode_stream`."""
+
+_MEASURED_AT_ONCE = 1 << 10
+"""Number of texts that are in the processor's cache together."""
 
 _LEAST_PER_THREAD = 1 << 20
 """Characters or bytes for which a further thread is worth its start and the creation of its workspace."""
@@ -79,14 +83,36 @@ def encode_documents(
     return runner.check_ids(trimmed(out, int(workspace.progress[pretoken_cache.N_OUT]))), stops
 
 
-def divide(texts: Sequence[str | bytes], n_threads: int) -> list[Sequence[str | bytes]]:
-    """Divide a batch into at most `n_threads` parts of equal length that are worth a thread each."""
-    if n_threads == 1 or not texts:
-        return [texts]
-    stops = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+def measure_texts(texts: Sequence[Any]) -> tuple[set[type], Array]:
+    """Return the types of texts, and their lengths in characters or bytes as int64 [texts].
+
+    Both are read in one pass, group by group: each pass over 200,000 strings costs cache misses that take 5 ms.
+    """
+    types: set[type] = set()
+    lengths = np.empty(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _MEASURED_AT_ONCE):
+        group = texts[start : start + _MEASURED_AT_ONCE]
+        types.update(map(type, group))
+        if not types <= {str, bytes}:
+            break
+        lengths[start : start + len(group)] = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+    return types, lengths
+
+
+def divide(lengths: Array, n_threads: int) -> list[slice]:
+    """Divide a batch into at most `n_threads` parts of equal length that are worth a thread each.
+
+    Parameters
+    ----------
+    lengths : int64 [texts]
+    n_threads : int
+    """
+    if n_threads == 1 or not lengths.size:
+        return [slice(0, lengths.size)]
+    stops = np.cumsum(lengths)
     n_parts = max(1, min(n_threads, int(stops[-1]) // _LEAST_PER_THREAD))
     cuts = np.searchsorted(stops, stops[-1] * np.arange(1, n_parts) // n_parts).tolist()
-    return [texts[start:stop] for start, stop in pairwise([0, *cuts, len(texts)])]
+    return [slice(start, stop) for start, stop in pairwise([0, *cuts, lengths.size])]
 
 
 def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:

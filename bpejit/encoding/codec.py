@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.encoding.batch_encoding import divide, join_batches
+from bpejit.encoding.batch_encoding import divide, join_batches, measure_texts
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
@@ -155,21 +155,25 @@ class Codec:
         """
         splitter = None
         given = list(arguments.texts("texts", texts))
-        if not set(map(type, given)) <= {str, bytes}:
+        types, lengths = measure_texts(given)
+        if not types <= {str, bytes}:
             given = [
                 text if isinstance(text, (str, bytes)) else arguments.as_bytes(f"texts[{index}]", text)
                 for index, text in enumerate(given)
             ]
+            lengths = np.fromiter(map(len, given), dtype=np.int64, count=len(given))
         if allowed_special is not None or disallowed_special is not None:
             splitter = self.splitter_for(allowed_special, disallowed_special, given)
 
-        def run(texts: Sequence[str | bytes]) -> EncodedBatch:
+        def run(part: slice) -> EncodedBatch:
+            # A slice of a list visits each of its strings.
+            texts = given if part == slice(0, len(given)) else given[part]
             with self.workspace() as workspace:
-                return self.encoder.encode_batch(texts, workspace, splitter)
+                return self.encoder.encode_batch(texts, workspace, splitter, lengths[part] if types == {str} else None)
 
-        parts = divide(given, num_threads)
+        parts = divide(lengths, num_threads)
         if len(parts) == 1:
-            return run(given)
+            return run(parts[0])
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(parts)) as pool:

@@ -250,21 +250,37 @@ class Encoder(Decoder):
         return ids
 
     def encode_batch(
-        self, texts: Sequence[str | bytes], workspace: Workspace | None = None, splitter: AnySplitter | None = None
+        self,
+        texts: Sequence[str | bytes],
+        workspace: Workspace | None = None,
+        splitter: AnySplitter | None = None,
+        lengths: Array | None = None,
     ) -> EncodedBatch:
-        """Return the ids of several texts in one array, with the start of each text."""
+        """Return the ids of several texts in one array, with the start of each text.
+
+        Parameters
+        ----------
+        texts : sequence of str or bytes
+        workspace, splitter
+            As for `encode`.
+        lengths : int64 [texts], optional
+            The number of characters of each text, if all are `str`.
+        """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        if not isinstance(splitter, Splitter) or set(map(type, texts)) != {str}:
+        if not isinstance(splitter, Splitter) or (lengths is None and set(map(type, texts)) != {str}):
             texts = [encode_utf8(text) if isinstance(text, str) else text for text in texts]
+            lengths = None
         blocks: list[Array] = []
         starts = np.zeros(len(texts) + 1, dtype=np.int64)
         first = n_ids = 0
         # The texts that are encoded alone, and after them the end of the list.
-        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        if lengths is None:
+            lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         for index in [*self._encoded_alone(texts, lengths, workspace, splitter), len(texts)]:
             if index > first:
-                ids, stops = encode_documents(self._runner, splitter, texts[first:index], lengths[first:index], workspace)
+                some = texts if index - first == len(texts) else texts[first:index]
+                ids, stops = encode_documents(self._runner, splitter, some, lengths[first:index], workspace)
                 np.add(stops, n_ids, out=starts[first + 1 : index + 1])
                 blocks.append(ids)
                 n_ids += ids.size

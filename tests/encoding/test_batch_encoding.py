@@ -121,7 +121,7 @@ def test_encode__after_a_batch(models):
 def test_divide_and_join(texts, n_threads, least):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_encoding, "_LEAST_PER_THREAD", least)
-        parts = divide(texts, n_threads)
+        parts = [texts[part] for part in divide(np.array([len(text) for text in texts], dtype=np.int64), n_threads)]
     assert [text for part in parts for text in part] == texts
     assert 1 <= len(parts) <= n_threads
     assert len(parts) <= max(1, sum(map(len, texts)) // least)
@@ -147,6 +147,22 @@ def test_num_threads(num_threads, monkeypatch):
     assert tokenizer.encode_batch([text.encode() for text in texts], num_threads=num_threads).tolist() == expected
     assert tokenizer.encode_batch([], num_threads=num_threads).tolist() == []
     assert tokenizer.as_tiktoken().encode_batch(texts, num_threads=num_threads) == expected
+
+
+@pytest.mark.parametrize("other", ["é", b"\xff", bytearray(b"cd"), memoryview(b"cd"), np.frombuffer(b"cd", np.uint8)])
+@pytest.mark.parametrize("place", [0, 3, 4, 9])
+def test_encode_batch__one_text_of_another_type(other, place, monkeypatch):
+    monkeypatch.setattr(batch_encoding, "_MEASURED_AT_ONCE", 4)
+    monkeypatch.setattr(batch_encoding, "_LEAST_PER_THREAD", 1)
+    tokenizer = bpejit.Tokenizer.from_model(make_model([(b"a", b"b")]))
+    texts = ["ab", "", "abc"] * 4
+    texts[place] = other
+    expected = [tokenizer.encode(text) for text in texts]
+    for num_threads in (1, 3):
+        assert tokenizer.encode_batch(texts, num_threads=num_threads).tolist() == expected
+    texts[place] = 5
+    with pytest.raises(bpejit.ArgumentTypeError, match=rf"texts\[{place}\] is 5"):
+        tokenizer.encode_batch(texts)
 
 
 def test_num_threads__wrong():
