@@ -17,8 +17,9 @@ from bpejit.errors import EngineError
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import cells, combining, pairs
 
-LEAST_CELLS = 1 << 17
-"""Default minimum number of cells in a range: starting a thread for fewer would take longer than it saves."""
+LEAST_CELLS = 1 << 20
+"""Default minimum number of cells in a range: each has a pair table, and for fewer cells threads save too little time. English
+with 142,000 distinct pre-tokens took 136 MB in two ranges and 124 MB in one, and no less time."""
 
 FIRST_SLOTS = 1 << 14
 """Minimum size of a pair table; a power of two."""
