@@ -74,7 +74,10 @@ def stored_name(model: Model, pool: Array, lengths: Array, cache_bytes: int) -> 
     """
     if len(model.tokens) < LEAST_TOKENS or not dispatch.JIT_ENABLED or dispatch.BY_NUMBA:
         return None
-    digest = hashlib.blake2b(_hash_of_code().encode(), digest_size=16)
+    code = _hash_of_code()
+    if code is None:
+        return None
+    digest = hashlib.blake2b(code.encode(), digest_size=16)
     specials = [(text, token_id, token_id in model.tokens) for text, token_id in model.special_tokens.items()]
     head = (model.ranked, model.ignore_merges, cache_bytes, len(model.tokens), len(model.merges), specials)
     merged = ByteStrings.from_list([token for pair in model.merges for token in pair])
@@ -122,11 +125,17 @@ def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, 
 
 
 @functools.cache
-def _hash_of_code() -> str:
-    """Return a hash of the code that computes tables and seeds, and of the machine that runs it."""
+def _hash_of_code() -> str | None:
+    """Return a hash of the code that computes tables and seeds, and of the machine that runs it.
+
+    The result is None if the sources cannot be read, as in a package that contains only bytecode.
+    """
     digest = hashlib.blake2b(digest_size=12)
     folder = Path(__file__).parent
-    for name in _MODULES:
-        digest.update((folder / name).read_bytes())
+    try:
+        for name in _MODULES:
+            digest.update((folder / name).read_bytes())
+    except OSError:
+        return None
     digest.update((fingerprint.of_machine() + fingerprint.of_sources()).encode())
     return digest.hexdigest()

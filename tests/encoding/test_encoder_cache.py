@@ -222,3 +222,12 @@ def test_tokenizers_of_files_use_stored_tables(folder: Path, trained: Model, tmp
     stamp = file.stat().st_mtime_ns
     assert bpejit.load(tmp_path / "saved").encode(TEXT) == Codec(trained).encode(TEXT).tolist()
     assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [stamp]
+
+
+def test_nothing_is_stored_without_sources(folder: Path, trained: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = encoded(trained)
+    monkeypatch.setattr(encoder_cache, "_MODULES", ("absent.py",))
+    encoder_cache._hash_of_code.cache_clear()
+    shutil.rmtree(folder)
+    assert encoded(trained) == expected
+    assert not folder.exists()
