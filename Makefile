@@ -39,7 +39,7 @@ test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data
-	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-20} $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-10} $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI
 	@if $(BIN)/python -c 'import sys; from bpejit.jit import target; sys.exit(target.current().has_avx512_vbmi)'; \

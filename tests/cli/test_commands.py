@@ -296,6 +296,7 @@ def test_python_minus_m(module):
     assert (done.returncode, done.stdout.decode().strip()) == (0, f"bpejit {bpejit.__version__}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("no_color", [False, True])
 def test_progress_bar_on_terminal(trained, tmp_path, no_color):

@@ -200,6 +200,7 @@ def test_unwritable_output(work):
     assert "`foreign`" in fails(work, "train", "missing.txt", "--vocab-size", "300", "--out", "foreign")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX")
 @pytest.mark.compiled
 def test_full_disk(work):
@@ -272,6 +273,7 @@ def test_interrupted_run_leaves_no_files(work, number, code, message):
     assert snapshot(work) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("engine", ["processes", "threads"])
 def test_terminated_process_group(work, engine):

@@ -91,6 +91,7 @@ def test_fields_match_documentation(name, work):
     assert not re.search("^(trained|encoded|decoded|split|wrote|verified)", result.stderr, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_fields_of_cache_clear(work, monkeypatch):
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(work / "cache"))
     assert report("cache", "clear") == {"command": "cache clear", "folder": str(work / "cache"), "files": 0, "bytes": 0}

@@ -332,6 +332,7 @@ print(found)
 """
 
 
+@pytest.mark.slow
 def test_concurrent_processes(root):
     roles = ("write", "write", "clear")
     environment = {**ENVIRONMENT, "BPEJIT_CACHE_DIR": str(root), "BPEJIT_CACHE": "1"}

@@ -62,6 +62,7 @@ def their_sources():
     return {form: lambda text, one=one: [start for start, _ in one.encode(text).offsets] for form, one in made.items()}
 
 
+@pytest.mark.slow
 def test_sources_of_normal_forms(combining, their_sources):
     generator = random.Random(8)
     for _ in range(small(4000, 200)):

@@ -96,6 +96,7 @@ def test_large_texts_take_part(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert toy_context(tmp_path).large_corpora(*corpora.LARGE, "english-large") == []
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_command(tmp_path: Path) -> None:
     options = ["--size", "toy", "--corpora", "prose", "--vocabularies", "trained", "--tools", "tiktoken"]

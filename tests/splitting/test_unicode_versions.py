@@ -282,6 +282,7 @@ def test_slow_pattern_that_lists_missing_characters() -> None:
 # ---- `tokenizer.json`
 
 
+@pytest.mark.slow
 def test_components_of_tokenizer_json() -> None:
     """`Digits` and `Punctuation` have tables of their own, of other versions of Unicode."""
     some = sorted({*np.flatnonzero(members(r"[\p{N}\p{P}]", None)).tolist(), *LATER_CHARACTERS[::13], *range(0x590)})

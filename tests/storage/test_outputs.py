@@ -235,6 +235,7 @@ def test_ids_to_stdout(work):
     assert invoke("encode", "corpus.txt", "--out", "/dev/null").exit_code == 0
 
 
+@pytest.mark.slow
 def test_text_to_stdout(work):
     for name in ("-", "/dev/stdout"):
         result = run("decode", "tokens.bin", "--out", name, cwd=work)

@@ -62,6 +62,7 @@ def ours(text: str, tmp_path_factory: pytest.TempPathFactory):
     return learn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 8, 13])
 def test_max_token_length_is_one_more(ours, text: str, length: int) -> None:
     merges = ours(length - 1)
