@@ -65,7 +65,7 @@ class Commands(Work):
         seconds = []
         with tempfile.TemporaryDirectory() as folder:
             if params.get("compile"):
-                environment = {**environment, "NUMBA_CACHE_DIR": folder, "BPEJIT_CACHE": "1"}
+                environment = {**environment, "BPEJIT_CACHE_DIR": f"{folder}/cache", "BPEJIT_CACHE": "1"}
             for words in params["commands"]:
                 words = [word.replace("OUT/", f"{folder}/") for word in words]
                 found = run_command([sys.executable, "-m", "bpejit", *words], environment=environment, timeout=timeout)
