@@ -35,6 +35,7 @@ from bpejit.tokenizer_config import TokenizerConfig
 if TYPE_CHECKING:
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
+    from bpejit.inspection.shown_text import ShownText
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
@@ -162,6 +163,27 @@ class Tokenizer:
 
     def __hash__(self) -> int:
         return hash(self.sha256)
+
+    # ---- looking at tokens -------------------------------------------------------------------------------------------
+
+    def show(self, text: str | bytes) -> ShownText:
+        """Return the tokens of a text for display: in colors in a notebook, with separators elsewhere.
+
+        Special tokens are found, as in `encode`. Control and bidirectional characters are shown as escapes.
+
+        Parameters
+        ----------
+        text : str or bytes
+
+        Examples
+        --------
+        >>> tokenizer.show("Hello, world")  # doctest: +SKIP
+        Hello│,│ world
+        """
+        from bpejit.inspection.shown_text import ShownText
+        from bpejit.inspection.token_rows import token_rows
+
+        return ShownText(token_rows(self._codec, text))
 
     # ---- vocabulary --------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "encode": "cmd_encode:encode",
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",
+    "show": "cmd_show:show",
     "split": "cmd_split:split",
     "export": "cmd_export:export",
     "verify": "cmd_verify:verify",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from bpejit import Tokenizer
+    from bpejit.encoding.codec import Codec
 
 from bpejit.engines import AUTO, engine_descriptions, engine_names
 from bpejit.errors import shorten
@@ -142,6 +143,14 @@ def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int
     import bpejit
 
     return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
+
+def read_codec(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Codec:
+    """Load the encoder of the tokenizer that these options specify."""
+    from bpejit.encoding.codec import Codec
+    from bpejit.formats.recognize import load_model
+
+    return Codec(load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode))
 
 
 def dtype_option(function: Function) -> Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+from bpejit.inspection.visible_text import escape_character
 
 
 def quoted(span: bytes) -> str:
@@ -13,11 +13,6 @@ def quoted(span: bytes) -> str:
 
 
 def _escaped(character: str, quote: str) -> str:
-    point = ord(character)
-    if 0xDC80 <= point <= 0xDCFF:
-        return f"\\x{point - 0xDC00:02x}"
-    if character in _ESCAPES or character == quote:
-        return _ESCAPES.get(character, "\\" + character)
-    if character.isprintable():
-        return character
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+    if character in ("\\", quote):
+        return "\\" + character
+    return escape_character(character) or character

@@ -26,6 +26,7 @@ RUNS = {
     "tokens info": ["tokens", "info", "tokens.bin"],
     "tokens verify": ["tokens", "verify", "tokens.bin"],
     "tokens head": ["tokens", "head", "tokens.bin"],
+    "show": ["show", "tokenizer", "some text"],
     "split": ["split", "corpus.txt"],
     "split --stats": ["split", "corpus.txt", "--stats"],
     "export": ["export", "tokenizer", "--to", "gpt2", "--out", "new"],

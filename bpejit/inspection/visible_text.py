@@ -1,0 +1,103 @@
+"""Make the text of tokens visible and harmless: the only place that decides which characters are escaped.
+
+Tokens come from strangers. Control characters could move the cursor of a terminal, bidirectional ones could reorder what is
+around them, and a combining mark would join the character before it. `escape_character` therefore escapes every character
+that Unicode does not list as printable; a space is shown as it is. `html_text` escapes markup as well. The script of reports
+follows the same rules, and the tests compare both.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from html import escape
+
+NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+DOTTED_CIRCLE = "\u25cc"
+"""Carries a combining mark at the start of a token."""
+
+
+def escape_character(character: str) -> str | None:
+    r"""Return the escape of a character, or None if it is shown as it is.
+
+    A byte that is not valid UTF-8 (a surrogate of `surrogateescape`) is `\xNN`; other characters are `\uNNNN`.
+
+    Examples
+    --------
+    >>> escape_character("\x1b"), escape_character("a")
+    ('\\u001b', None)
+    """
+    if character.isprintable():
+        return None
+    point = ord(character)
+    if 0xDC80 <= point <= 0xDCFF:
+        return f"\\x{point - 0xDC00:02x}"
+    if character in NAMED_ESCAPES:
+        return NAMED_ESCAPES[character]
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+
+
+def visible_pieces(data: bytes) -> Iterator[tuple[str, bool]]:
+    r"""Yield the pieces of the visible form of bytes: text, and whether it is an escape.
+
+    Parameters
+    ----------
+    data : bytes
+        Need not be valid UTF-8, as in tokens that are a part of a character.
+
+    Examples
+    --------
+    >>> list(visible_pieces(b"ab\n\xff"))
+    [('ab', False), ('\\n', True), ('\\xff', True)]
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    if text and unicodedata.category(text[0]).startswith("M"):
+        text = DOTTED_CIRCLE + text
+    if text.isprintable():
+        if text:
+            yield text, False
+        return
+    start = 0
+    for position, character in enumerate(text):
+        found = escape_character(character)
+        if found is not None:
+            if start < position:
+                yield text[start:position], False
+            yield found, True
+            start = position + 1
+    if start < len(text):
+        yield text[start:], False
+
+
+def plain_text(data: bytes, separator: str = "", *, breaks: bool = False) -> str:
+    r"""Return the visible form of bytes without styles.
+
+    Parameters
+    ----------
+    data : bytes
+    separator : str
+        A character that is escaped as well, like the backslash, so that the result is unambiguous.
+    breaks : bool
+        Whether a line break follows each escaped line feed.
+
+    Examples
+    --------
+    >>> plain_text(b"a\\b\n")
+    'a\\\\b\\n'
+    """
+    parts = []
+    for text, is_escape in visible_pieces(data):
+        if is_escape:
+            parts.append(text + "\n" if breaks and text == "\\n" else text)
+            continue
+        shown = text.replace("\\", "\\\\")
+        parts.append(shown.replace(separator, f"\\u{ord(separator):04x}") if separator else shown)
+    return "".join(parts)
+
+
+def html_text(data: bytes) -> str:
+    """Return the visible form of bytes as HTML: escapes are `<i>` elements, and markup is escaped."""
+    return "".join(
+        f"<i>{escape(text)}</i>" if is_escape else escape(text, quote=True) for text, is_escape in visible_pieces(data)
+    )
