@@ -62,7 +62,8 @@ class WorkspaceArrays(NamedTuple):
     ends : uint32
         Ends of the current spans.
     recent_stops : uint64 [RECENT_SPANS]
-        Ring buffer: the end of the ids of span `i` is at index `i % RECENT_SPANS` until a later span overwrites it.
+        Ring buffer, used if the text consists of several documents: the end of the ids of span `i` is at index
+        `i % RECENT_SPANS` until a later span overwrites it.
     document_stops : int64 [MAX_DOCUMENTS]
         End of each document in the text, if it consists of several (see `document_spans`).
     id_stops : int64 [MAX_DOCUMENTS]
