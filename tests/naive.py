@@ -111,6 +111,18 @@ def split_spans(
     return ends
 
 
+def split_adjacent(
+    documents: list[bytes], patterns: regex.Pattern[str] | Iterable[regex.Pattern[str]], special_tokens: list[bytes]
+) -> list[int]:
+    """Return the ends of all spans of adjacent documents, each split by itself."""
+    ends: list[int] = []
+    start = 0
+    for data in documents:
+        ends += [start + end for end in split_spans(data, patterns, special_tokens)]
+        start += len(data)
+    return ends
+
+
 def shift_state(state: list[int], by: int) -> list[int]:
     """Subtract `by` from all fields that are positions; fields that are 0 are unset and stay 0."""
     is_position = [True, False, True, True, True, True, True, False, False, True, False]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
+from bpejit.corpus.blocks import Block
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.kernels.constants import TEXT_PADDING
@@ -53,16 +54,6 @@ class Chunk:
     stop: int
     final: bool
     data: bytes | None = None
-
-
-@dataclass(frozen=True)
-class ChunkText:
-    """A chunk in memory: the text in a padded buffer, its cut, and its end (see `Chunk`)."""
-
-    text: Array
-    cut: int
-    stop: int
-    final: bool
 
 
 class Chunker:
@@ -170,7 +161,7 @@ class ChunkReader:
         self._normalize_newlines = normalize_newlines
         self._text, _ = padded_text(bytes(CHUNK_BYTES + CUT_WINDOW))
 
-    def read(self, chunk: Chunk) -> ChunkText:
+    def read(self, chunk: Chunk) -> Block:
         """Return the text of a chunk, which is valid until the next call.
 
         Raises
@@ -186,10 +177,10 @@ class ChunkReader:
             self._read_file(chunk, text[:length].data)
         cut = chunk.cut - chunk.start
         if not self._normalize_newlines:
-            return ChunkText(text, cut, length, chunk.final)
+            return Block(text, cut, length, chunk.final, n_bytes=cut, n_read=cut)
         body, ahead = (_normalize(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
         text[: len(body) + len(ahead)] = np.frombuffer(body + ahead, dtype=np.uint8)
-        return ChunkText(text, len(body), len(body) + len(ahead), chunk.final)
+        return Block(text, len(body), len(body) + len(ahead), chunk.final, n_bytes=cut, n_read=cut)
 
     def _buffer(self, length: int) -> Array:
         if self._text.size < length + TEXT_PADDING:

@@ -83,6 +83,44 @@ def encode_documents(
     return runner.check_ids(trimmed(out, int(workspace.progress[pretoken_cache.N_OUT]))), stops
 
 
+def encode_adjacent(
+    runner: KernelRunner, splitter: AnySplitter, text: Array, stops: Array, workspace: Workspace
+) -> tuple[Array, Array]:
+    """Encode documents that are adjacent in a text, whatever their lengths.
+
+    Parameters
+    ----------
+    runner : KernelRunner
+    splitter : Splitter or TextPipeline
+        Has an automaton. A pipeline would change none of the documents.
+    text : uint8 [at least the last stop + 16]
+    stops : int64 [documents]
+        The end of each document. The first one starts at byte 0.
+    workspace : Workspace
+
+    Returns
+    -------
+    ids : uint32 [tokens]
+        A view into the workspace, valid until its next use.
+    id_stops : int64 [documents]
+        End of the ids of each document.
+    """
+    out = workspace.chunk_out
+    id_stops = np.empty(stops.size, dtype=np.int64)
+    workspace.progress[pretoken_cache.N_OUT] = 0
+    start = 0
+    for first in range(0, stops.size, MAX_DOCUMENTS):
+        workspace.grow_cache()
+        some = stops[first : first + MAX_DOCUMENTS]
+        arrays = workspace.arrays
+        np.subtract(some, start, out=arrays.document_stops[: some.size])
+        out = runner.run_documents(workspace, splitter.addresses, text[start:], some.size, out)
+        id_stops[first : first + some.size] = workspace.arrays.id_stops[: some.size]
+        start = int(some[-1])
+    workspace.chunk_out = out
+    return runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]), id_stops
+
+
 def measure_texts(texts: Sequence[Any]) -> tuple[set[type], Array]:
     """Return the types of texts, and their lengths in characters or bytes as int64 [texts].
 

@@ -7,21 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunks import Chunk, ChunkReader
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
+from bpejit.formats.published import END_OF_TEXT
 from bpejit.model import Model
 
 
 @dataclass(frozen=True)
 class EncodeJob:
-    """Encode chunks; a worker's results are pairs of (bytes read, ids).
+    """Encode chunks; the results of a worker are `EncodedChunk`s.
 
     Parameters
     ----------
     model : Model
     dtype : str
         Type of the ids, `uint16` or `uint32`.
+    separator : int, optional
+        Id of the special token that ends documents of plain text; by default that of `find_separator`.
     encoder : Encoder, optional
         An encoder of the model, for workers in this process and in forked ones; it is not pickled.
     cache_bytes : int, optional
@@ -32,15 +36,51 @@ class EncodeJob:
     dtype: str
     encoder: Encoder | None = None
     cache_bytes: int | None = None
+    separator: int | None = None
 
-    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str, None, int]]:
-        return EncodeJob, (self.model, self.dtype, None, get_encoding_cache_budget())
+    def __reduce__(self) -> tuple[type[EncodeJob], tuple[Model, str, None, int, int | None]]:
+        return EncodeJob, (self.model, self.dtype, None, get_encoding_cache_budget(), self.separator)
 
     def start(self) -> EncodeWorker:
         """Return a new worker."""
         if self.cache_bytes is not None:
             set_encoding_cache_budget(self.cache_bytes)
         return EncodeWorker(self)
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The ids of a chunk.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of text.
+    ids : uint16 or uint32 [tokens]
+    ends : int64 [documents]
+        Positions in `ids` where documents end, ascending. The ids after the last one belong to a document that goes on in the
+        next chunk. Empty documents end where the previous one does.
+    n_read : int
+        Bytes of the input (see `Block`).
+    skipped : Skipped
+        Records without text.
+    """
+
+    n_bytes: int
+    ids: Array
+    ends: Array
+    n_read: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents that end in the chunk."""
+        return self.ends.size
+
+
+def find_separator(model: Model) -> int | None:
+    """Return the id that ends a document of plain text: that of `<|endoftext|>`, else that of the model's `eos_token`."""
+    return model.special_tokens.get(END_OF_TEXT, model.special_tokens.get(model.config.eos_token or ""))
 
 
 class EncodeWorker:
@@ -51,12 +91,31 @@ class EncodeWorker:
         self._workspace = self._encoder.new_workspace()
         self._reader = ChunkReader()
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
+        self._separator = find_separator(job.model) if job.separator is None else job.separator
 
-    def run(self, chunk: Chunk) -> tuple[int, Array]:
-        """Encode one chunk; return the number of bytes read and the ids."""
-        content = self._reader.read(chunk)
-        ids = self._encoder.encode_chunk(content.text, content.cut, content.stop, content.final, self._workspace)
-        return chunk.cut - chunk.start, ids.astype(self._dtype)
+    def run(self, chunk: Chunk) -> EncodedChunk:
+        """Encode one chunk."""
+        block = self._reader.read(chunk)
+        workspace = self._workspace
+        if block.ends is None:
+            found = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, workspace)
+            ids = found.astype(self._dtype)
+            ends = self._separated_ends(ids) if block.separated else np.empty(0, dtype=np.int64)
+            if block.final and (not ends.size or ends[-1] != ids.size):
+                ends = np.append(ends, ids.size)
+        else:
+            found, ends = self._encoder.encode_block(block.text, block.ends, workspace, specials=block.specials)
+            ids = found.astype(self._dtype)
+            if block.separated and block.specials:
+                # An empty text has no document, and a separator at the end of a text is not followed by one.
+                ends = np.union1d(self._separated_ends(ids), ends[ends > 0])
+        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped)
+
+    def _separated_ends(self, ids: Array) -> Array:
+        """Return the positions after each separator, as int64 [documents]."""
+        if self._separator is None:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(ids == ids.dtype.type(self._separator)) + 1
 
     def finish(self) -> None:
         """Return None: encoding has no combined result."""

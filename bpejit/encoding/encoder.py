@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
-from bpejit.encoding.batch_encoding import encode_documents
+from bpejit.encoding.batch_encoding import encode_adjacent, encode_documents
 from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
@@ -373,6 +373,39 @@ class Encoder(Decoder):
             out = self._runner.run_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
         workspace.chunk_out = out
         return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
+
+    def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
+        """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.
+
+        Parameters
+        ----------
+        text : uint8 [at least the last stop + 16]
+        stops : int64 [documents]
+            The end of each document. The first one starts at byte 0.
+        workspace : Workspace
+        specials : bool
+            Whether special tokens are found, or their texts are ordinary text.
+
+        Returns
+        -------
+        ids : uint32 [tokens]
+            May be a view into the workspace, valid until its next use.
+        id_stops : int64 [documents]
+        """
+        if not stops.size:
+            return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
+        check_chunk(int(stops[-1]))
+        splitter = self.splitter if specials else self.splitter_for(frozenset())
+        if isinstance(splitter, Splitter) and splitter.automaton is not None:
+            return encode_adjacent(self._runner, splitter, text, stops, workspace)
+        blocks = []
+        start = 0
+        for stop in stops.tolist():
+            workspace.grow_cache()
+            blocks.append(self.encode(text[start:stop].tobytes(), workspace, splitter))
+            start = stop
+        id_stops = np.cumsum(np.fromiter(map(len, blocks), dtype=np.int64, count=len(blocks)))
+        return join_blocks(blocks), id_stops
 
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Return a stream for a text that arrives in pieces. It uses the workspace exclusively until it is finished."""

@@ -72,17 +72,18 @@ def encode_files(
     total = total_bytes(sources)
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
-    written = 0
+    written = read = 0
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite, format=format
     ) as writer:
         job = EncodeJob(model, writer.dtype.name, encoder)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         report("encode", 0, total, "bytes")
-        for n_bytes, ids in spread.map_chunks(job, chunks):
-            writer.write(ids, n_bytes=n_bytes)
-            written += n_bytes
-            report("encode", written, total, "bytes")
+        for chunk in spread.map_chunks(job, chunks):
+            writer.write(chunk.ids, n_bytes=chunk.n_bytes)
+            written += chunk.n_bytes
+            read += chunk.n_read
+            report("encode", read, total, "bytes")
     seconds = time.perf_counter() - begun
     return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, seconds, tuple(contents.marked))
 

@@ -20,7 +20,7 @@ class Worker(Protocol):
     """State of a job in one worker."""
 
     def run(self, chunk: Chunk) -> Any:
-        """Process one chunk; return its result (`map_chunks`) or its size in bytes (`fold_chunks`)."""
+        """Process one chunk; return its result (`map_chunks`), or what to report of it (`fold_chunks`)."""
 
     def finish(self) -> Any:
         """Return the result accumulated over all chunks of this worker."""
@@ -41,5 +41,5 @@ class Engine(Protocol):
     def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in the order of the chunks."""
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""

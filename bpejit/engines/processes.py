@@ -230,7 +230,7 @@ class ProcessEngine:
         finally:
             pool.close()
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, each in the worker with the fewest queued chunks."""
         pool = _Pool(job, self.workers)
         try:
@@ -252,7 +252,7 @@ class ProcessEngine:
             pool.close()
 
     @staticmethod
-    def _collect(pool: _Pool, numbers: dict[Connection, int], waiting: list[int], done: Callable[[int], None]) -> None:
+    def _collect(pool: _Pool, numbers: dict[Connection, int], waiting: list[int], done: Callable[[Any], None]) -> None:
         """Receive all available answers, and wait for at least one."""
         for pipe in wait([pipe for pipe, number in numbers.items() if waiting[number]]):
             number = numbers[pipe]  # type: ignore[index]

@@ -21,7 +21,7 @@ class SerialEngine:
         for chunk in chunks:
             yield worker.run(chunk)
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks in this thread."""
         worker = job.start()
         for chunk in chunks:

@@ -27,7 +27,7 @@ class ThreadEngine:
         """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
         yield from self._run(chunks, self._start_workers(job))
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[int], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, and collect the results of the workers at the end."""
         idle = self._start_workers(job)
         for result in self._run(chunks, idle):

@@ -13,6 +13,7 @@ from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
+from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting.compiled_pattern import SplitPattern
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
@@ -109,19 +110,54 @@ class Splitter:
             return
         state = self.new_state()
         ends = np.empty(_BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
+        stops = np.empty(1, dtype=np.int64)
+        done = np.zeros(1, dtype=np.int64)
         limit = cut if final else stop
         first = known = 0
         while known < limit:
             known = min(known + _BLOCK_BYTES, limit)
-            state[spans.NEED_CALL] = 1
-            while state[spans.NEED_CALL]:
-                n = spans.split_spans(text, known, final and known == limit, self.automaton, state, ends)
+            stops[0] = known
+            done[0] = 0
+            while not done[0]:
+                n = split_adjacent(text, stops, done, final and known == limit, self.automaton, state, ends)
                 # Text after the cut was read only to finish the last span before it.
                 while n and int(ends[n - 1]) & POSITION_MASK > cut:
                     n -= 1
                 if n:
                     yield first, ends, n
                     first = int(ends[n - 1]) & POSITION_MASK
+
+    def document_blocks(self, text: Array, stops: Array) -> Iterator[tuple[int, Array, int]]:
+        """Split adjacent documents, each by itself, block by block.
+
+        Parameters
+        ----------
+        text : uint8[:]
+            Padded. The first document starts at byte 0.
+        stops : int64 [documents]
+            The end of each document.
+
+        Yields
+        ------
+        first, ends, n
+            As for `blocks`.
+        """
+        if self.automaton is None:
+            start = 0
+            for stop in stops.tolist():
+                ends = self.split(text[start:], stop - start) + np.uint32(start)
+                yield start, ends, ends.size
+                start = stop
+            return
+        state = self.new_state()
+        ends = np.empty(_BLOCK_BYTES + spans.MIN_ENDS, dtype=np.uint32)
+        done = np.zeros(1, dtype=np.int64)
+        first = 0
+        while done[0] < stops.size:
+            n = split_adjacent(text, stops, done, True, self.automaton, state, ends)
+            if n:
+                yield first, ends, n
+                first = int(ends[n - 1]) & POSITION_MASK
 
     def _cut_after_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
         longest = self.finder.longest
@@ -155,12 +191,13 @@ class Splitter:
             return self.split_by_regex(text, n_bytes)
         state = self.new_state()
         ends = np.empty(min(n_bytes, _BLOCK_BYTES) + spans.MIN_ENDS, dtype=np.uint32)
-        blocks = []
-        while True:
-            n = spans.split_spans(text, n_bytes, True, self.automaton, state, ends)
+        stops = np.full(1, n_bytes, dtype=np.int64)
+        done = np.zeros(1, dtype=np.int64)
+        blocks = [ends[:0]]
+        while not done[0]:
+            n = split_adjacent(text, stops, done, True, self.automaton, state, ends)
             blocks.append(ends[:n].copy())
-            if not state[spans.NEED_CALL]:
-                return np.concatenate(blocks)
+        return np.concatenate(blocks)
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
         """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bpejit.arrays import PretokenTable
+from bpejit.corpus.blocks import Skipped
 from bpejit.corpus.chunks import Chunk, ChunkReader
 from bpejit.splitting import Pattern, Splitter
 from bpejit.training.counting import PretokenCounter
@@ -40,19 +41,45 @@ class CountJob:
         return CountWorker(self)
 
 
+@dataclass(frozen=True)
+class CountedChunk:
+    """What a worker reports of a chunk that it has counted.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of text.
+    n_read : int
+        Bytes of the input (see `Block`).
+    skipped : Skipped
+        Records without text.
+    """
+
+    n_bytes: int
+    n_read: int
+    skipped: Skipped
+
+
 class CountWorker:
     """Worker that counts chunks into one table."""
 
     def __init__(self, job: CountJob) -> None:
         self._splitter = job.splitter()
+        self._plain_splitter = self._splitter
+        if job.special_tokens:
+            self._plain_splitter = Splitter(self._splitter.pattern)
         self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
         self._counter = PretokenCounter()
 
-    def run(self, chunk: Chunk) -> int:
-        """Count one chunk. Return its size in bytes."""
-        content = self._reader.read(chunk)
-        self._counter.add_text(self._splitter, content.text, content.cut, content.stop, content.final)
-        return chunk.cut - chunk.start
+    def run(self, chunk: Chunk) -> CountedChunk:
+        """Count one chunk."""
+        block = self._reader.read(chunk)
+        splitter = self._splitter if block.specials else self._plain_splitter
+        if block.ends is None:
+            self._counter.add_text(splitter, block.text, block.cut, block.stop, block.final)
+        else:
+            self._counter.add_documents(splitter, block.text, block.ends)
+        return CountedChunk(block.n_bytes, block.n_read, block.skipped)
 
     def finish(self) -> PretokenTable:
         """Return the table of all chunks, in no order, and free the other memory."""

@@ -55,6 +55,21 @@ class PretokenCounter:
         for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
             self.add_spans(text, first, ends, n_ends)
 
+    def add_documents(self, splitter: Splitter, text: Array, stops: Array) -> None:
+        """Split adjacent documents, and count their pre-tokens; no pre-token crosses the border of a document.
+
+        Parameters
+        ----------
+        splitter : Splitter
+        text : uint8 [at least the last stop + 16]
+        stops : int64 [documents]
+            The end of each document. The first one starts at byte 0.
+        """
+        if stops.size:
+            check_chunk(int(stops[-1]))
+        for first, ends, n_ends in splitter.document_blocks(text, stops):
+            self.add_spans(text, first, ends, n_ends)
+
     def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
         """Count the spans `ends[:n_ends]` of a padded text. The first span starts at `first`."""
         self._state[interning.NEXT] = 0

@@ -23,7 +23,7 @@ from bpejit.splitting.presets import pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.training.count_job import CountJob
+from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import merge_tables
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.merge_settings import MergeSettings
@@ -307,14 +307,15 @@ def _count(
     compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
-    done = 0
+    done = n_bytes = 0
 
-    def advance(n_bytes: int) -> None:
-        nonlocal done
-        done += n_bytes
+    def advance(chunk: CountedChunk) -> None:
+        nonlocal done, n_bytes
+        done += chunk.n_read
+        n_bytes += chunk.n_bytes
         report("count", done, total, "bytes")
 
     trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
     # There is no report before the workers run: a progress bar may start a thread, and then workers could not be forked.
     # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
-    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance), in_order=False), done
+    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance), in_order=False), n_bytes

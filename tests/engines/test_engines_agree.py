@@ -17,12 +17,12 @@ from conftest import data_text, small
 import bpejit
 from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
-from bpejit.encoding.encode_job import EncodeJob
+from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines import make_engine
 from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
 from bpejit.splitting import Splitter
-from bpejit.training.count_job import CountJob
+from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import merge_tables
 
 SPECIAL = b"<|endoftext|>"
@@ -48,10 +48,10 @@ def tokenizer(corpus: Path) -> bpejit.Tokenizer:
 def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: int) -> object:
     job = CountJob(pattern, (SPECIAL,))
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
-    seen: list[int] = []
+    seen: list[CountedChunk] = []
     spread = make_engine(engine, workers)
     table = merge_tables(spread.fold_chunks(job, chunks, seen.append))
-    assert sum(seen) == corpus.stat().st_size
+    assert sum(chunk.n_bytes for chunk in seen) == sum(chunk.n_read for chunk in seen) == corpus.stat().st_size
     return table
 
 
@@ -188,7 +188,9 @@ def test_dead_worker_preserves_old_token_file(
     out = tmp_path / "tokens.bin"
     tokenizer.encode_files([corpus], out)
     before = out.read_bytes()
-    monkeypatch.setattr(EncodeJob, "start", lambda job: FailingJob("killed", (1, np.zeros(1, np.uint16))))
+    monkeypatch.setattr(
+        EncodeJob, "start", lambda job: FailingJob("killed", EncodedChunk(1, np.zeros(1, np.uint16), np.zeros(0, np.int64)))
+    )
     with pytest.raises(EngineError, match="signal 9"):
         tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
     assert out.read_bytes() == before

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from split_helpers import cached_splitter
+from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.training.counting import PretokenCounter, _stride, merge_tables
@@ -60,6 +62,19 @@ def test_counts_beyond_32_bits_add_up() -> None:
 def test_slots_must_be_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
         PretokenCounter(slots=1000)
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", r"(?<=\s)\w+|\w+|\W"], ids=["automaton", "regex"])
+@given(texts=st.lists(awkward_bytes(6), max_size=8), tokens=special_tokens())
+def test_no_pretoken_crosses_the_border_of_a_document(pattern: str, texts: list[bytes], tokens: list[bytes]) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    together, apart = PretokenCounter(), PretokenCounter()
+    text, _ = padded_text(b"".join(texts))
+    together.add_documents(splitter, text, np.cumsum([len(data) for data in texts], dtype=np.int64))
+    for data in texts:
+        text, n_bytes = padded_text(data)
+        apart.add_text(splitter, text, n_bytes, n_bytes, True)
+    assert together.table() == apart.table()
 
 
 STEPS = """

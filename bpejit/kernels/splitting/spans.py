@@ -2,7 +2,7 @@
 
 `split_spans` processes a text that arrives in pieces of any size; its memory is `state`. The text is divided at special tokens
 first (`special_token_scan`). The ordinary text between them runs through an automaton (`automaton_runner`), like separate
-texts.
+texts. Python calls it through `document_splitting`, so that it is compiled only once.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from split_helpers import all_cuts, cached_splitter, split_at_cuts, split_by_reg
 from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import padded_text
+from bpejit.kernels.constants import POSITION_MASK
 from bpejit.kernels.splitting import spans
+from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting import PRESETS, Splitter
 
 # Besides the presets, patterns that leave gaps, backtrack far, or have no transducer.
@@ -163,3 +165,28 @@ def test_cuts_wait_for_possible_special_token() -> None:
     text, n = padded_text(b"b,aa")
     assert Splitter("gpt2").find_cut(text, 2, 2, n) == 2
     assert splitter.find_cut(text, 2, 2, n) == -1
+
+
+@given(patterns, st.lists(awkward_bytes(6), max_size=8), special_tokens(), st.integers(spans.MIN_ENDS, 40))
+def test_split_adjacent(pattern: str, texts: list[bytes], tokens: list[bytes], n_ends: int) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    text, _ = padded_text(b"".join(texts))
+    stops = np.cumsum([len(data) for data in texts], dtype=np.int64)
+    state, done, ends = splitter.new_state(), np.zeros(1, np.int64), np.zeros(n_ends, np.uint32)
+    found: list[int] = []
+    while done[0] < len(texts):
+        found += ends[: split_adjacent(text, stops, done, True, splitter.automaton, state, ends)].tolist()
+    assert found == naive.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", r"(?<=\s)\w+|\w+|\W"], ids=["automaton", "regex"])
+@given(st.lists(awkward_bytes(6), max_size=8), special_tokens())
+def test_document_blocks(pattern: str, texts: list[bytes], tokens: list[bytes]) -> None:
+    splitter = cached_splitter(pattern, tuple(tokens))
+    text, _ = padded_text(b"".join(texts))
+    stops = np.cumsum([len(data) for data in texts], dtype=np.int64)
+    found: list[int] = []
+    for first, ends, n in splitter.document_blocks(text, stops):
+        assert first == (found[-1] & POSITION_MASK if found else first)
+        found += ends[:n].tolist()
+    assert found == naive.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))

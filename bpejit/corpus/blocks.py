@@ -1,0 +1,104 @@
+"""Blocks: text in memory, as chunks are read, with the ends of its documents, and the records that were skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bpejit.arrays import Array
+
+MOST_SHOWN = 5
+"""Number of skipped records that are described; the others are only counted."""
+
+
+@dataclass(frozen=True)
+class SkippedRecord:
+    """A record of an input that has no text.
+
+    Parameters
+    ----------
+    path : str
+        The input.
+    place : str
+        Where the record is, such as `line 12`.
+    reason : str
+        Such as "it is not valid JSON".
+    """
+
+    path: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"`{self.path}`, {self.place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Records that were skipped.
+
+    Parameters
+    ----------
+    count : int
+    first : tuple of SkippedRecord
+        The first few of them.
+    """
+
+    count: int = 0
+    first: tuple[SkippedRecord, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __add__(self, other: Skipped) -> Skipped:
+        if not other.count:
+            return self
+        return Skipped(self.count + other.count, (self.first + other.first)[:MOST_SHOWN])
+
+
+NOTHING_SKIPPED = Skipped()
+
+
+def total_skipped(parts: Iterable[Skipped]) -> Skipped:
+    """Return the sum of several counts of skipped records."""
+    return sum(parts, NOTHING_SKIPPED)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text in memory: a range of a text, or several documents.
+
+    Parameters
+    ----------
+    text : uint8 [at least stop + 16]
+        A buffer that is reused: valid until its reader reads the next chunk.
+    cut : int
+        The block is the bytes `:cut`. The bytes up to `stop` complete its last pre-token.
+    stop : int
+    final : bool
+        True if the text ends at `cut`.
+    ends : int64 [documents], optional
+        The ends of the documents. They are adjacent, the first one starts at byte 0, the last one ends at `cut`, and each is
+        complete: `stop` equals `cut`, and `final` is True. None for a range of a text.
+    specials : bool
+        True if special tokens are found in the text, False if their texts are ordinary text.
+    separated : bool
+        True if the separator, a special token, also ends documents.
+    n_bytes : int
+        Bytes of text, before newlines are normalized.
+    n_read : int
+        Number of bytes of the input that the block stands for. The sum over an input is the input's size, if it is known.
+    skipped : Skipped
+        The records of the chunk that are not in the block.
+    """
+
+    text: Array
+    cut: int
+    stop: int
+    final: bool
+    ends: Array | None = None
+    specials: bool = True
+    separated: bool = True
+    n_bytes: int = 0
+    n_read: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
