@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpejit import subword
+    from bpejit.counts.counts import Counts, merge_counts
     from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
         BpejitWarning,
         CorpusError,
+        CountsError,
         EngineError,
         OptionError,
         OutputError,
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from bpejit.model import Model
     from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
-    from bpejit.training.train import train, train_bpe
+    from bpejit.training.count_corpus import count
+    from bpejit.training.train import train, train_bpe, train_from_counts
     from bpejit.verification.verify import verify
     from bpejit.warmup import warmup
 
@@ -41,6 +44,8 @@ _MODULES = {
     "BpejitError": "bpejit.errors",
     "BpejitWarning": "bpejit.errors",
     "CorpusError": "bpejit.errors",
+    "Counts": "bpejit.counts.counts",
+    "CountsError": "bpejit.errors",
     "EngineError": "bpejit.errors",
     "Model": "bpejit.model",
     "OptionError": "bpejit.errors",
@@ -53,12 +58,15 @@ _MODULES = {
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
     "UnsupportedError": "bpejit.errors",
+    "count": "bpejit.training.count_corpus",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
+    "merge_counts": "bpejit.counts.counts",
     "open_tokens": "bpejit.tokenfiles.opening",
     "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "train": "bpejit.training.train",
     "train_bpe": "bpejit.training.train",
+    "train_from_counts": "bpejit.training.train",
     "verify": "bpejit.verification.verify",
     "warmup": "bpejit.warmup",
 }
@@ -68,6 +76,8 @@ __all__ = [
     "BpejitError",
     "BpejitWarning",
     "CorpusError",
+    "Counts",
+    "CountsError",
     "EngineError",
     "Model",
     "OptionError",
@@ -80,13 +90,16 @@ __all__ = [
     "TokenizerFormatError",
     "TrainingError",
     "UnsupportedError",
+    "count",
     "get_encoding_cache_budget",
     "load",
+    "merge_counts",
     "open_tokens",
     "set_encoding_cache_budget",
     "subword",
     "train",
     "train_bpe",
+    "train_from_counts",
     "verify",
     "warmup",
 ]

@@ -3,6 +3,7 @@
     BpejitError
     ├── PatternError(ValueError)        a split pattern that does not compile
     ├── CorpusError(ValueError)         input text that is missing, unreadable or empty
+    ├── CountsError(ValueError)         counts that are damaged, or that cannot be merged or used
     ├── TrainingError(ValueError)       settings that no vocabulary can satisfy
     ├── TokenizerFormatError(ValueError)  a tokenizer file that is broken or not supported
     ├── TokenFileError(ValueError)      a token file that is broken or was written by another tokenizer
@@ -34,6 +35,10 @@ class PatternError(BpejitError, ValueError):
 
 class CorpusError(BpejitError, ValueError):
     """Input text is missing, unreadable or empty."""
+
+
+class CountsError(BpejitError, ValueError):
+    """A counts file is damaged, or its settings are not those that are needed."""
 
 
 class TrainingError(BpejitError, ValueError):

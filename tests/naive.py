@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any
@@ -278,6 +279,11 @@ def make_prefixes(pretokens: list[bytes]) -> list[int]:
 def sort_runs(pretokens: list[bytes]) -> list[int]:
     """Return the permutation that sorts the pre-tokens by bytes."""
     return sorted(range(len(pretokens)), key=lambda number: pretokens[number])
+
+
+def merge_sorted(left: list[tuple[bytes, int]], right: list[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    """Return the union of two sorted tables, in which the counts of equal pre-tokens are added up."""
+    return sorted((Counter(dict(left)) + Counter(dict(right))).items())
 
 
 def gather(pretokens: list[bytes], counts: list[int], order: list[int]) -> tuple[list[bytes], list[int]]:

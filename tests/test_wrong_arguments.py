@@ -24,6 +24,8 @@ WRONG = [
 
 NOT_TRIED = {
     "train.workers": "starts processes",
+    "count.workers": "starts processes",
+    "train_from_counts.workers": "starts threads",
     "encode_files.workers": "starts processes",
     "from_model.lazy": "any value is taken for its truth",
     "warmup.part": "None compiles everything",
@@ -44,10 +46,15 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
     corpus.write_bytes(b"abab <x>")
     tokenizer.encode_files(corpus, tmp_path / "tokens.bin", **COMMON)
     tokenizer.save(tmp_path / "gpt2", format="gpt2")
+    counts = str(tmp_path / "c.counts")
+    bpejit.count(corpus, out=counts, **COMMON)
     tokens, saved = str(tmp_path / "tokens.bin"), str(tmp_path / "gpt2")
     given: dict[Callable[..., Any], dict[str, Any]] = {
         bpejit.train: {"inputs": str(corpus), "vocab_size": 258, **COMMON},
         bpejit.train_bpe: {"input_path": str(corpus), "vocab_size": 258, "special_tokens": []},
+        bpejit.count: {"inputs": str(corpus), **COMMON},
+        bpejit.merge_counts: {"paths": [counts], "out": str(tmp_path / "out.counts"), "overwrite": True},
+        bpejit.train_from_counts: {"counts": bpejit.Counts.load(counts), "vocab_size": 258},
         bpejit.load: {"path": saved},
         bpejit.open_tokens: {"path": tokens},
         bpejit.verify: {"tokenizer": tokenizer, "inputs": str(corpus), "against": "unknown"},
@@ -88,6 +95,9 @@ def consume(result: Any) -> None:
 NAMES = [
     "train",
     "train_bpe",
+    "count",
+    "merge_counts",
+    "train_from_counts",
     "load",
     "open_tokens",
     "verify",

@@ -14,7 +14,6 @@ from __future__ import annotations
 from bpejit.tokenfiles.registry import (
     AUTO,
     DEFAULT_FORMAT,
-    DEPRECATED_FORMATS,
     format_descriptions,
     format_names,
     load_format,
@@ -25,7 +24,6 @@ from bpejit.tokenfiles.registry import (
 __all__ = [
     "AUTO",
     "DEFAULT_FORMAT",
-    "DEPRECATED_FORMATS",
     "format_descriptions",
     "format_names",
     "load_format",

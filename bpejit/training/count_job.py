@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from bpejit.arrays import PretokenTable
 from bpejit.corpus.blocks import Skipped
 from bpejit.corpus.chunks import Chunk, ChunkReader
+from bpejit.counts.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.splitting import Pattern, Splitter
 from bpejit.training.counting import PretokenCounter
 
 
 @dataclass(frozen=True)
 class CountJob:
-    """Job that counts pre-tokens. The result of a worker is a `PretokenTable`, in no order.
+    """Job that counts pre-tokens. The result of a worker is a `PretokenTable`, in no order, or a list of `Run`.
 
     Parameters
     ----------
@@ -25,12 +26,15 @@ class CountJob:
         Convert CR LF and CR to LF before splitting.
     unicode : str, optional
         The version of Unicode (see `bpejit.splitting.compile_pattern`).
+    spill : SpillSettings, optional
+        Bounds the memory of a worker, which then writes its table to sorted runs on disk.
     """
 
     pattern: Pattern
     special_tokens: tuple[bytes, ...]
     normalize_newlines: bool = False
     unicode: str | None = None
+    spill: SpillSettings | None = None
 
     def splitter(self) -> Splitter:
         """Return a splitter with the settings of the job."""
@@ -69,7 +73,7 @@ class CountWorker:
         if job.special_tokens:
             self._plain_splitter = Splitter(self._splitter.pattern)
         self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
-        self._counter = PretokenCounter()
+        self._counter = PretokenCounter() if job.spill is None else SpillingCounter(job.spill)
 
     def run(self, chunk: Chunk) -> CountedChunk:
         """Count one chunk."""
@@ -81,8 +85,11 @@ class CountWorker:
             self._counter.add_documents(splitter, block.text, block.ends)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)
 
-    def finish(self) -> PretokenTable:
-        """Return the table of all chunks, in no order, and free the other memory."""
+    def finish(self) -> PretokenTable | list[Run]:
+        """Return the table of all chunks, in no order, or the runs that it was written to, and free the other memory."""
+        if isinstance(self._counter, SpillingCounter):
+            self._counter.spill()
+            return self._counter.runs
         table = self._counter.table(in_order=False)
         del self._counter, self._reader
         return table

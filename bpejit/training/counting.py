@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class PretokenCounter:
     def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
         if slots < 2 * keys.BATCH or slots & (slots - 1):
             raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
+        self._initial = slots, arena_bytes
         # NumPy requests huge pages for large arrays.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
@@ -108,22 +110,58 @@ class PretokenCounter:
         Sorting makes the result independent of how the corpus was divided among workers. `in_order=False` omits it, for
         tables that are merged into another one.
         """
+        pool, starts, counts = self._unpacked()
+        if not in_order:
+            return PretokenTable(pool[: starts[-1]], starts, counts)
+        return _gathered(pool, starts, counts, _sorted_order(pool, starts))
+
+    def take_sorted(self, block_words: int) -> Iterator[PretokenTable]:
+        """Empty the table, and yield its pre-tokens sorted by bytes, in blocks of `block_words`.
+
+        The memory of the table is freed before the pre-tokens are sorted, and they are copied block by block.
+        """
+        pool, starts, counts = self._unpacked()
+        self._table, self._arena = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.uint8)
+        slots, arena_bytes = self._initial
+        try:
+            order = _sorted_order(pool, starts)
+            for begin in range(0, counts.size, block_words):
+                yield _gathered(pool, starts, counts, order[begin : begin + block_words])
+        finally:
+            self._table, self._arena = np.zeros(4 * slots, dtype=np.uint64), np.zeros(arena_bytes, dtype=np.uint8)
+            self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
+
+    def _unpacked(self) -> tuple[Array, Array, Array]:
+        """Return a padded pool, starts and counts, in the order of the slots."""
         n, n_bytes = interning.measure_table(self._table)
         pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
         starts = np.zeros(n + 1, dtype=np.int64)
         counts = np.zeros(n, dtype=np.int64)
         interning.unpack_table(self._table, self._arena, pool, starts, counts)
-        if not in_order:
-            return PretokenTable(pool[:n_bytes], starts, counts)
-        prefixes = np.zeros(n, dtype=np.uint64)
-        interning.make_prefixes(pool, starts, prefixes)
-        order = np.argsort(prefixes)
-        interning.sort_runs(pool, starts, prefixes, order)
-        sorted_pool = np.zeros(n_bytes, dtype=np.uint8)
-        sorted_starts = np.zeros(n + 1, dtype=np.int64)
-        sorted_counts = np.zeros(n, dtype=np.int64)
-        interning.gather(pool, starts, counts, order, sorted_pool, sorted_starts, sorted_counts)
-        return PretokenTable(sorted_pool, sorted_starts, sorted_counts)
+        return pool, starts, counts
+
+
+def sort_table(table: PretokenTable) -> PretokenTable:
+    """Return a table sorted by bytes."""
+    pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+    return _gathered(pool, table.starts, table.counts, _sorted_order(pool, table.starts))
+
+
+def _sorted_order(pool: Array, starts: Array) -> Array:
+    """Return the permutation that sorts pre-tokens by bytes."""
+    prefixes = np.zeros(starts.size - 1, dtype=np.uint64)
+    interning.make_prefixes(pool, starts, prefixes)
+    order = np.argsort(prefixes)
+    interning.sort_runs(pool, starts, prefixes, order)
+    return order
+
+
+def _gathered(pool: Array, starts: Array, counts: Array, order: Array) -> PretokenTable:
+    """Return the pre-tokens of `order`, in this order."""
+    n_bytes = int((starts[order + 1] - starts[order]).sum())
+    found = np.zeros(n_bytes, np.uint8), np.zeros(order.size + 1, np.int64), np.zeros(order.size, np.int64)
+    interning.gather(pool, starts, counts, order, *found)
+    return PretokenTable(*found)
 
 
 def _stride(n: int) -> int:

@@ -9,32 +9,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from bpejit import arguments
-from bpejit.arrays import PretokenTable
-from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
+from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents, named_inputs
-from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
-from bpejit.engines import check_engine_options, count_cpus, make_engine
+from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.counts.counts import Counts
+from bpejit.counts.header import CountSettings
+from bpejit.engines import check_engine_options, count_cpus
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, TrainingError
-from bpejit.model import Model, special_bytes
-from bpejit.process_memory import trim_heap
-from bpejit.splitting import Pattern, compile_pattern
-from bpejit.splitting.presets import pattern_source
+from bpejit.model import Model
+from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.training.count_job import CountedChunk, CountJob
-from bpejit.training.counting import merge_tables
-from bpejit.training.merge_learner import MergeLearner
+from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
 from bpejit.training.merge_settings import MergeSettings
-
-END_OF_TEXT = "<|endoftext|>"
-
-MAX_VOCAB_SIZE = 2**31 - 1
-"""Token ids are stored in 32 bits, with a sign while merges are learned."""
-
-BOM_INPUTS = "byte_order_marks_skipped"
-"""Key of `Model.training` that lists the inputs with a byte-order mark."""
+from bpejit.training.model_learning import BOM_INPUTS, VocabularySettings, model_from_counts
 
 
 @arguments.explain_wrong_arguments
@@ -59,6 +49,8 @@ def train(
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
+    max_memory: int | None = None,
+    temporary_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Tokenizer:
     """Train a tokenizer on files.
@@ -107,6 +99,11 @@ def train(
         merges either. Does not change the result.
     chunk_bytes : int
         Size of the chunks into which files are divided. Does not change the result.
+    max_memory : int, optional
+        Maximum memory of counting in bytes (see `bpejit.count`). Learning merges needs memory for all distinct pre-tokens. Does
+        not change the result.
+    temporary_folder : path, optional
+        Where `max_memory` writes; by default the system's folder for temporary files (`TMPDIR`).
     progress : callable, optional
         Called as `progress(stage, done, total, unit)`.
 
@@ -142,6 +139,8 @@ def train(
         workers=workers,
         engine=engine,
         chunk_bytes=chunk_bytes,
+        max_memory=max_memory,
+        temporary_folder=temporary_folder,
         progress=progress,
     )
     _warn(model, stacklevel=4)  # the decorator is one level
@@ -169,6 +168,8 @@ def train_model(
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
+    max_memory: int | None = None,
+    temporary_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Train on files, and return the tokenizer as data, without the tables that encoding needs.
@@ -192,64 +193,126 @@ def train_model(
     )
     specials = arguments.special_tokens("special_tokens", special_tokens, error=TrainingError)
     specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
-    least = 256 + len(specials)
-    note = f"space for the 256 bytes and {len(specials)} special token{'' if len(specials) == 1 else 's'}"
-    vocab_size = arguments.whole_number(
-        "vocab_size", vocab_size, least=least, most=MAX_VOCAB_SIZE, note=note, error=TrainingError
+    merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
+    settings = VocabularySettings.checked(vocab_size, specials, special_tokens_first, merges, config)
+    count_settings = CountSettings(
+        pattern=arguments.pattern("pattern", pattern),
+        unicode=arguments.optional_string("unicode", unicode) or installed_unicode(),
+        special_tokens=tuple(specials),
+        normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
     )
-    n_merges = vocab_size - least
-    settings = MergeSettings(tie_break, min_frequency, max_token_bytes)
-    special_tokens_first = arguments.flag("special_tokens_first", special_tokens_first)
-    normalize_newlines = arguments.flag("normalize_newlines", normalize_newlines)
-    pattern = arguments.pattern("pattern", pattern)
     report = arguments.function("progress", progress) or no_progress
-    unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
     contents = Contents(input_format, strip_bom=True)
-    sources = find_sources(inputs, contents)
-    table, n_bytes = _count(
-        CountJob(pattern_source(pattern), tuple(special_bytes(text) for text in specials), normalize_newlines, unicode),
-        sources,
+    with count_corpus(
+        count_settings,
+        find_sources(inputs, contents),
+        contents,
+        max_memory=max_memory,
+        temporary_folder=temporary_folder,
         workers=workers,
         engine=engine,
         chunk_bytes=chunk_bytes,
         report=report,
+    ) as counts:
+        threads = thread_count(workers, engine)
+        return model_from_counts(counts.header, counts.take_table, settings, workers=threads, report=report)
+
+
+@arguments.explain_wrong_arguments
+def train_from_counts(
+    counts: Counts,
+    *,
+    vocab_size: int,
+    special_tokens_first: bool = False,
+    tie_break: str = "greatest-bytes",
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    bos_token: str | None = None,
+    eos_token: str | None = None,
+    pad_token: str | None = None,
+    model_max_length: int | None = None,
+    chat_template: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Train a tokenizer from counts. The result is that of training on the text that was counted.
+
+    Pattern, version of Unicode, special tokens and normalization of newlines are those of the counts.
+
+    Parameters
+    ----------
+    counts : Counts
+        From `bpejit.count`, `Counts.load` or `merge_counts`.
+    vocab_size, special_tokens_first, tie_break, min_frequency, max_token_bytes, model_max_length, chat_template
+        As for `train`.
+    bos_token, eos_token, pad_token : str, optional
+        As for `train`, but they must be special tokens of the counts.
+    workers : int, optional
+        Number of threads that learn merges. The default is the number of processors. Does not change the result.
+    progress : callable, optional
+        Called as `progress(stage, done, total, unit)`.
+
+    Returns
+    -------
+    Tokenizer
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
+    """
+    model = train_model_from_counts(
+        arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`"),
+        vocab_size=vocab_size,
+        special_tokens_first=special_tokens_first,
+        tie_break=tie_break,
+        min_frequency=min_frequency,
+        max_token_bytes=max_token_bytes,
+        config=TokenizerConfig.checked(
+            bos_token=bos_token,
+            eos_token=eos_token,
+            pad_token=pad_token,
+            model_max_length=model_max_length,
+            chat_template=chat_template,
+        ),
+        workers=workers,
+        progress=progress,
     )
-    if len(table) == 0:
-        names = ", ".join(f"`{source.path}`" for source in sources[:3])
-        raise CorpusError(f"the corpus ({names}) contains no text to learn from ({n_bytes} bytes in all); expected some text")
-    n_pretokens, n_distinct = int(table.counts.sum()), len(table)
-    threads = 1 if engine == "serial" else workers or count_cpus()
-    learner = MergeLearner(table, n_merges, settings, workers=threads)
-    del table  # the learner has a copy
-    trim_heap()
-    merges = learner.run(lambda done: report("merge", done, n_merges, "merges"))
-    del learner
-    trim_heap()
-    tokens = merges.token_bytes()
-    base = len(specials) if special_tokens_first else 0
-    first_special = 0 if special_tokens_first else len(tokens)
-    return Model(
-        tokens=dict(enumerate(tokens, start=base)),
-        merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
-        special_tokens={text: first_special + number for number, text in enumerate(specials)},
-        pattern=pattern,
-        unicode=unicode,
-        config=config,
-        tie_break=settings.tie_break,
-        merge_counts=merges.counts.tolist(),
-        training={
-            "inputs": [{"path": source.path, "bytes": source.size} for source in sources],
-            "bytes": n_bytes,
-            "pretokens": n_pretokens,
-            "distinct_pretokens": n_distinct,
-            "vocab_size": vocab_size,
-            "min_frequency": settings.min_frequency,
-            "max_token_bytes": settings.max_token_bytes,
-            "normalize_newlines": normalize_newlines,
-            **({BOM_INPUTS: contents.marked} if contents.marked else {}),
-        },
+    _warn(model, stacklevel=4)  # the decorator is one level
+    return Tokenizer.from_model(model, lazy=True)
+
+
+def train_model_from_counts(
+    counts: Counts,
+    *,
+    vocab_size: int,
+    special_tokens_first: bool,
+    tie_break: str,
+    min_frequency: int,
+    max_token_bytes: int | None,
+    config: TokenizerConfig,
+    workers: int | None,
+    engine: str = "auto",
+    progress: Progress | None,
+) -> Model:
+    """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts`.
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
+    """
+    merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
+    settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
+    workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES)
+    report = arguments.function("progress", progress) or no_progress
+    return model_from_counts(
+        counts.header, lambda: counts.any_order, settings, workers=thread_count(workers, engine), report=report
     )
+
+
+def thread_count(workers: int | None, engine: str) -> int:
+    """Return the number of threads that learn merges."""
+    return 1 if engine == "serial" else workers or count_cpus()
 
 
 def training_notes(model: Model) -> list[str]:
@@ -297,25 +360,3 @@ def train_bpe(
     model = train_model([input_path], **settings)
     _warn(model, stacklevel=3)
     return dict(model.vocab), list(model.merges)
-
-
-def _count(
-    job: CountJob, sources: list[Source], *, workers: int | None, engine: str, chunk_bytes: int, report: Progress
-) -> tuple[PretokenTable, int]:
-    """Count the pre-tokens of all sources. Return the table, in no order, and the number of bytes read."""
-    total = total_bytes(sources)
-    compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
-    spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
-    chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
-    done = n_bytes = 0
-
-    def advance(chunk: CountedChunk) -> None:
-        nonlocal done, n_bytes
-        done += chunk.n_read
-        n_bytes += chunk.n_bytes
-        report("count", done, total, "bytes")
-
-    trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
-    # There is no report before the workers run: a progress bar may start a thread, and then workers could not be forked.
-    # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
-    return merge_tables(spread.fold_chunks(job, chunker.chunks(sources), advance), in_order=False), n_bytes

@@ -1,0 +1,221 @@
+"""`Counts`: the distinct pre-tokens of a corpus and how often each occurs, as a value of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from bpejit import arguments
+from bpejit.arrays import PretokenTable
+from bpejit.counts.counts_file import CountsReader, write_counts
+from bpejit.counts.header import CountsHeader, merge_headers
+from bpejit.counts.table_streams import merge_streams
+from bpejit.errors import CountsError, OutputError
+from bpejit.splitting.presets import Pattern
+from bpejit.storage.outputs import check_outputs
+from bpejit.training.counting import merge_tables, sort_table
+
+StrPath = str | os.PathLike[str]
+
+
+class TableSource(Protocol):
+    """A table that is read from somewhere."""
+
+    def blocks(self) -> Iterator[PretokenTable]:
+        """Yield the table in blocks, sorted by bytes."""
+
+    def read_table(self) -> PretokenTable:
+        """Return the table, sorted by bytes."""
+
+
+class Counts:
+    """The distinct pre-tokens of a corpus, how often each occurs, and the settings they were counted with.
+
+    Created by `bpejit.count` and `Counts.load`. Counts of several corpora can be merged, and tokenizers are
+    trained from them with `bpejit.train_from_counts`. Counts are immutable, and equal if their settings and tables are.
+
+    Attributes
+    ----------
+    header : CountsHeader
+        Settings, inputs and totals.
+    """
+
+    def __init__(self, header: CountsHeader, table: PretokenTable | TableSource, *, in_order: bool = True) -> None:
+        self.header = header
+        self._source = None if isinstance(table, PretokenTable) else table
+        self._table = table if isinstance(table, PretokenTable) else None
+        self._in_order = in_order
+
+    # ---- content -----------------------------------------------------------------------------------------------------
+
+    @property
+    def pattern(self) -> Pattern:
+        """The split pattern: the name of a preset, a regular expression, or several of these."""
+        return self.header.settings.pattern
+
+    @property
+    def unicode(self) -> str:
+        """The version of Unicode that the pattern follows."""
+        return self.header.settings.unicode
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """The texts that separate pre-tokens and are not counted."""
+        return self.header.settings.special_tokens
+
+    @property
+    def normalize_newlines(self) -> bool:
+        """True if CR LF and CR were converted to LF before counting."""
+        return self.header.settings.normalize_newlines
+
+    @property
+    def inputs(self) -> Sequence[Mapping[str, Any]]:
+        """The inputs that were counted, each with `path` and `bytes`, in the order of their paths."""
+        return self.header.inputs
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of text that were read, special tokens included."""
+        return self.header.n_bytes
+
+    @property
+    def n_pretokens(self) -> int:
+        """Number of pre-tokens of the corpus: the sum of all counts."""
+        return self.header.n_pretokens
+
+    def __len__(self) -> int:
+        """Return the number of distinct pre-tokens."""
+        return self._source.n_distinct if isinstance(self._source, CountsReader) else len(self.any_order)
+
+    @property
+    def table(self) -> PretokenTable:
+        """The distinct pre-tokens and their counts, sorted by bytes. Read from the file on first use."""
+        table = self.any_order
+        if not self._in_order:
+            table = self._table = sort_table(table)
+            self._in_order = True
+        return table
+
+    @property
+    def any_order(self) -> PretokenTable:
+        """The same as `table`, but in the order in which it is available."""
+        if self._table is None:
+            assert self._source is not None
+            self._table = self._source.read_table()
+        return self._table
+
+    def take_table(self) -> PretokenTable:
+        """Return the table in any order. The counts forget it, and read it again if they can."""
+        table, self._table = self.any_order, None
+        return table
+
+    def blocks(self) -> Iterator[PretokenTable]:
+        """Yield the table in blocks, sorted by bytes, without reading a file as a whole."""
+        if self._table is None and self._source is not None:
+            return self._source.blocks()
+        return iter((self.table,))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return self.header.settings.difference(other.header.settings) is None and self.table == other.table
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<bpejit.Counts of {self.n_pretokens:,} pre-tokens, {len(self):,} of them distinct>"
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: StrPath) -> Counts:
+        """Read a counts file. The table is read when it is used.
+
+        Raises
+        ------
+        CountsError
+            If the file cannot be read, is damaged, or is not a counts file. A table is checked against its hash when it is
+            read.
+        """
+        reader = CountsReader(arguments.path("path", path, error=CountsError))
+        return cls(reader.header, reader)
+
+    def save(self, path: StrPath, *, overwrite: bool = False) -> None:
+        """Write a counts file. Equal counts of equal inputs give equal files.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        OutputError
+            If the file cannot be written, or exists and `overwrite` is False.
+        """
+        path = arguments.path("path", path, error=OutputError)
+        inputs = [self._source.path] if isinstance(self._source, CountsReader) else []
+        check_outputs([path], inputs=inputs, overwrite=arguments.flag("overwrite", overwrite))
+        write_counts(path, self.header, self.blocks())
+
+    def merge(self, *others: Counts) -> Counts:
+        """Return the sum of these counts and others, in memory. Neither order nor grouping changes the result.
+
+        Raises
+        ------
+        CountsError
+            If they differ in pattern, version of Unicode, special tokens or normalization of newlines.
+
+        See Also
+        --------
+        merge_counts : The same for files of any size.
+        """
+        all_counts = [self, *(arguments.instance(f"others[{i}]", given, Counts, "load it") for i, given in enumerate(others))]
+        header = merge_headers([counts.header for counts in all_counts], _names(all_counts))
+        return Counts(header, merge_tables([counts.any_order for counts in all_counts], in_order=False), in_order=False)
+
+
+def _names(counts: Sequence[Counts]) -> list[str]:
+    return [
+        f"`{one._source.path}`" if isinstance(one._source, CountsReader) else f"counts {number + 1}"
+        for number, one in enumerate(counts)
+    ]
+
+
+def merge_counts(paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = False) -> Counts:
+    """Merge counts files, block by block, to another one.
+
+    Neither the order of the files nor any grouping changes the result. Memory does not grow with the files.
+
+    Parameters
+    ----------
+    paths : paths
+        At least one counts file.
+    out : path
+    overwrite : bool
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    Counts
+        The merged counts, which are read from `out` when they are used.
+
+    Raises
+    ------
+    CountsError
+        If a file is damaged, or they differ in pattern, version of Unicode, special tokens or normalization of newlines.
+    OutputError
+    """
+    if not arguments.is_iterable(paths):
+        raise arguments.wrong_type("paths", paths, "a list of paths", "give one")
+    names = [arguments.path(f"paths[{index}]", path, error=CountsError) for index, path in enumerate(paths)]
+    if not names:
+        raise CountsError("paths is empty; expected at least one counts file: give one")
+    out = arguments.path("out", out, error=OutputError)
+    check_outputs([out], inputs=names, overwrite=arguments.flag("overwrite", overwrite))
+    readers = [CountsReader(name) for name in names]
+    header = merge_headers([reader.header for reader in readers], [f"`{name}`" for name in names])
+    write_counts(out, header, merge_streams([reader.blocks() for reader in readers]))
+    return Counts.load(out)

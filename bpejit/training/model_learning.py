@@ -1,0 +1,140 @@
+"""From counts to a model: the settings of a vocabulary, checked, and the model that is learned with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bpejit import arguments
+from bpejit.arrays import PretokenTable
+from bpejit.counts.header import CountsHeader
+from bpejit.engines.base import Progress
+from bpejit.errors import CorpusError, TrainingError
+from bpejit.model import Model
+from bpejit.process_memory import trim_heap
+from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.training.merge_learner import MergeLearner
+from bpejit.training.merge_settings import MergeSettings
+
+MAX_VOCAB_SIZE = 2**31 - 1
+"""Token ids are stored in 32 bits, with a sign while merges are learned."""
+
+BOM_INPUTS = "byte_order_marks_skipped"
+"""Key of `Model.training` that lists the inputs with a byte-order mark."""
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """What is learned from counts, apart from how they were counted.
+
+    Parameters
+    ----------
+    vocab_size : int
+        Number of tokens, including the 256 bytes and the special tokens.
+    special_tokens : tuple of str
+    special_tokens_first : bool
+    merges : MergeSettings
+    config : TokenizerConfig
+    """
+
+    vocab_size: int
+    special_tokens: tuple[str, ...]
+    special_tokens_first: bool
+    merges: MergeSettings
+    config: TokenizerConfig
+
+    @classmethod
+    def checked(
+        cls,
+        vocab_size: Any,
+        special_tokens: Sequence[str],
+        special_tokens_first: Any,
+        merges: MergeSettings,
+        config: TokenizerConfig,
+    ) -> VocabularySettings:
+        """Return settings after checking the size of the vocabulary. Tokens of `config` must be special tokens.
+
+        Raises
+        ------
+        ArgumentTypeError, SpecialTokenError, TrainingError
+        """
+        config.check_tokens(special_tokens)
+        least = 256 + len(special_tokens)
+        note = f"space for the 256 bytes and {len(special_tokens)} special token{'' if len(special_tokens) == 1 else 's'}"
+        vocab_size = arguments.whole_number(
+            "vocab_size", vocab_size, least=least, most=MAX_VOCAB_SIZE, note=note, error=TrainingError
+        )
+        first = arguments.flag("special_tokens_first", special_tokens_first)
+        return cls(vocab_size, tuple(special_tokens), first, merges, config)
+
+    @property
+    def n_merges(self) -> int:
+        """Number of merges to learn."""
+        return self.vocab_size - 256 - len(self.special_tokens)
+
+
+def model_from_counts(
+    header: CountsHeader,
+    take_table: Callable[[], PretokenTable],
+    settings: VocabularySettings,
+    *,
+    workers: int,
+    report: Progress,
+) -> Model:
+    """Learn a model from counts.
+
+    Parameters
+    ----------
+    header : CountsHeader
+    take_table : callable
+        Returns the table, in any order. If nothing else refers to it, its memory is freed before merges are learned.
+    settings : VocabularySettings
+    workers : int
+        Number of threads.
+    report : callable
+
+    Raises
+    ------
+    CorpusError
+        If the counts are empty.
+    TrainingError
+    """
+    table = take_table()
+    if len(table) == 0:
+        names = ", ".join(f"`{entry['path']}`" for entry in header.inputs[:3])
+        raise CorpusError(
+            f"the corpus ({names}) contains no text to learn from ({header.n_bytes} bytes in all); expected some text"
+        )
+    n_distinct = len(table)
+    learner = MergeLearner(table, settings.n_merges, settings.merges, workers=workers)
+    del table  # the learner has a copy
+    trim_heap()
+    merges = learner.run(lambda done: report("merge", done, settings.n_merges, "merges"))
+    del learner
+    trim_heap()
+    tokens = merges.token_bytes()
+    base = len(settings.special_tokens) if settings.special_tokens_first else 0
+    first_special = 0 if settings.special_tokens_first else len(tokens)
+    marked = [entry["path"] for entry in header.inputs if entry.get("byte_order_mark")]
+    return Model(
+        tokens=dict(enumerate(tokens, start=base)),
+        merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
+        special_tokens={text: first_special + number for number, text in enumerate(settings.special_tokens)},
+        pattern=header.settings.pattern,
+        unicode=header.settings.unicode,
+        config=settings.config,
+        tie_break=settings.merges.tie_break,
+        merge_counts=merges.counts.tolist(),
+        training={
+            "inputs": [{"path": entry["path"], "bytes": entry["bytes"]} for entry in header.inputs],
+            "bytes": header.n_bytes,
+            "pretokens": header.n_pretokens,
+            "distinct_pretokens": n_distinct,
+            "vocab_size": settings.vocab_size,
+            "min_frequency": settings.merges.min_frequency,
+            "max_token_bytes": settings.merges.max_token_bytes,
+            "normalize_newlines": header.settings.normalize_newlines,
+            **({BOM_INPUTS: marked} if marked else {}),
+        },
+    )
