@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 from bpejit.engines import AUTO, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
-from bpejit.tokenfiles import format_descriptions, format_names
+from bpejit.tokenfiles import DEPRECATED_FORMATS, format_descriptions, format_names
 
 from .count_type import Count
 
@@ -170,7 +170,7 @@ def token_format_option(default: str) -> Callable[[Function], Function]:
     return click.option(
         "--format",
         "token_format",
-        type=LazyChoice("format", lambda: ((AUTO,) if default == AUTO else ()) + format_names()),
+        type=FormatChoice("format", lambda: ((AUTO,) if default == AUTO else ()) + format_names()),
         default=default,
         show_default=True,
         metavar="NAME",
@@ -209,6 +209,20 @@ class LazyChoice(click.ParamType):  # type: ignore[type-arg]
 
     def _choice(self) -> click.Choice[str]:
         return click.Choice(self._names())
+
+
+class FormatChoice(LazyChoice):
+    """The name of a format of token files. Old names are replaced, with a warning."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or fail with the list of names."""
+        if value in DEPRECATED_FORMATS and value not in format_names():
+            new = DEPRECATED_FORMATS[value]
+            click.echo(
+                f"`--format {value}` is deprecated and will be removed in the next release: use `--format {new}`", err=True
+            )
+            value = new
+        return super().convert(value, param, ctx)
 
 
 def engine_options(function: Function) -> Function:

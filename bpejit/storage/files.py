@@ -141,7 +141,7 @@ class OutputFile:
                 kind = "tmp" if home in (None, self._target.parent) else "new"
                 while self._file is None or not is_linked(self._file.fileno()):  # another run may have removed it as a leftover
                     self._temporary = temporary = hidden(self._target, kind)  # known before it exists
-                    self._file = temporary.open("xb")
+                    self._file = temporary.open("x+b")
                     lock(self._file.fileno())
                 if mode is not None:
                     with suppress(OSError):
@@ -191,6 +191,39 @@ class OutputFile:
             start_sync(self._file.fileno(), self._n_synced, self.n_bytes - self._n_synced)  # type: ignore[union-attr]
             self._n_synced = self.n_bytes
         return size
+
+    def write_at_start(self, data: bytes) -> None:
+        """Replace the first bytes, such as a header that contains the length of the file. Not for devices and pipes.
+
+        Raises
+        ------
+        OutputError
+            If writing fails.
+        """
+        assert self._file is not None
+        try:
+            self._file.seek(0)
+            self._file.write(data)
+            self._file.seek(0, os.SEEK_END)
+        except OSError as cause:
+            raise self._error(cause) from cause
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Return bytes that were written. Not for devices and pipes.
+
+        Raises
+        ------
+        OutputError
+            If reading fails.
+        """
+        assert self._file is not None
+        try:
+            self._file.seek(position)
+            data = self._file.read(size)
+            self._file.seek(0, os.SEEK_END)
+        except OSError as cause:
+            raise self._error(cause) from cause
+        return data
 
     def _flush(self) -> None:
         """Flush the content to disk."""

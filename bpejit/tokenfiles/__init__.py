@@ -14,6 +14,7 @@ from __future__ import annotations
 from bpejit.tokenfiles.registry import (
     AUTO,
     DEFAULT_FORMAT,
+    DEPRECATED_FORMATS,
     format_descriptions,
     format_names,
     load_format,
@@ -24,6 +25,7 @@ from bpejit.tokenfiles.registry import (
 __all__ = [
     "AUTO",
     "DEFAULT_FORMAT",
+    "DEPRECATED_FORMATS",
     "format_descriptions",
     "format_names",
     "load_format",

@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from bpejit import arguments
+from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
 
@@ -35,11 +36,22 @@ class TokenSource(Protocol):
 
 
 class TokenReader(TokenSource, Protocol):
-    """An open token file. Properties that the format does not store are None."""
+    """An open token file: a read-only sequence of ids, and of documents if their borders are stored.
+
+    Properties that the file does not store are None.
+    """
 
     @property
-    def ids(self) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """All ids as a read-only array, mapped into memory if the format allows it."""
+    def path(self) -> Path:
+        """The main file."""
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """All ids as a read-only array, mapped into memory if the format allows it, and otherwise read."""
+
+    @property
+    def n_documents(self) -> int | None:
+        """The number of documents; None if the borders of documents are not stored."""
 
     @property
     def bytes_read(self) -> int | None:
@@ -55,7 +67,40 @@ class TokenReader(TokenSource, Protocol):
 
     @property
     def ids_sha256(self) -> str | None:
-        """The hash of the ids."""
+        """The hash of the ids, as little-endian integers of `dtype`."""
+
+    def __len__(self) -> int:
+        """Return the number of ids."""
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Array: ...
+
+    def __getitem__(self, index: int | slice) -> int | Array:
+        """Return one id, or a read-only array of consecutive ids."""
+
+    def document(self, number: int) -> Array:
+        """Return the ids of a document as a read-only array.
+
+        Raises
+        ------
+        IndexError
+            If there is no document with this number; negative numbers count from the end.
+        TokenFileError
+            If the borders of documents are not stored.
+        """
+
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield all ids in order, in blocks of about `size`, each with the ends of the documents that end in it.
+
+        Yields
+        ------
+        ids : array of `dtype`
+        ends : int64 [documents], optional
+            Positions in `ids`; None if the borders of documents are not stored.
+        """
 
     def verify(self) -> None:
         """Read the whole file and raise TokenFileError if its ids differ from what was written, or that cannot be checked."""
@@ -76,8 +121,19 @@ class TokenWriter(Protocol):
     def n_tokens(self) -> int:
         """The number of ids written so far."""
 
-    def write(self, ids: npt.NDArray[np.unsignedinteger[Any]], *, n_bytes: int = 0) -> None:
-        """Append ids that encode `n_bytes` bytes of text; raise TokenFileError if one is not below the vocabulary size."""
+    def write(self, ids: npt.NDArray[np.integer[Any]], *, n_bytes: int = 0, ends: Array | None = None) -> None:
+        """Append ids; raise TokenFileError if one is not below the vocabulary size.
+
+        Parameters
+        ----------
+        ids : integers [tokens]
+        n_bytes : int
+            The number of bytes of text that they encode.
+        ends : int64 [documents], optional
+            Positions in `ids` at which documents end, in ascending order. The last document may continue in the next call.
+            Ids after the last end belong to one more document, which ends with the file. Formats that store documents store
+            a file that is written without ends as one document.
+        """
 
     def __enter__(self) -> TokenWriter: ...  # noqa: PYI034 - typing has Self from Python 3.11 on
 
@@ -94,12 +150,15 @@ class TokenFileFormat(ABC):
     suffix : str
         The usual suffix of its files, with the dot.
     dtypes : mapping of str to np.dtype
-        The dtypes that it stores, smallest first, each little-endian.
+        The dtypes that it stores, in ascending order of the ids that they hold, each little-endian.
+    stores_documents : bool
+        True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     """
 
     name: ClassVar[str]
     suffix: ClassVar[str]
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]]
+    stores_documents: ClassVar[bool] = False
 
     @abstractmethod
     def writer(
@@ -110,6 +169,7 @@ class TokenFileFormat(ABC):
         vocab_size: int,
         tokenizer_sha256: str,
         overwrite: bool = False,
+        document_index: bool = False,
     ) -> TokenWriter:
         """Return a writer.
 
@@ -118,13 +178,15 @@ class TokenFileFormat(ABC):
         path : path or binary stream
             `-` is standard output. A format that needs several files, or has to seek, raises OutputError for streams.
         dtype : str
-            One of `dtypes`, or `auto` for the smallest that holds every id (see `choose_dtype`).
+            One of `dtypes`, or `auto` for the first that holds every id (see `choose_dtype`).
         vocab_size : int
             One more than the largest id of the tokenizer.
         tokenizer_sha256 : str
             `Model.sha256` of the tokenizer.
         overwrite : bool
             Replace existing files. Otherwise they are an error.
+        document_index : bool
+            Store the borders of documents. It makes no difference to formats that always do.
 
         Raises
         ------
@@ -153,7 +215,7 @@ class TokenFileFormat(ABC):
         )
 
     def files(self, path: StrPath) -> list[StrPath]:
-        """Return all files of the token file at `path`, which a writer creates and a reader reads."""
+        """Return all files of the token file at `path`, which a writer creates or removes and a reader reads."""
         return [path]
 
     def recognizes(self, path: StrPath) -> bool:
@@ -169,7 +231,7 @@ def choose_dtype(dtypes: Mapping[str, np.dtype[Any]], dtype: str, vocab_size: in
     dtypes : mapping of str to np.dtype
         The dtypes of the format, smallest first.
     dtype : str
-        One of them, or `auto` for the smallest that holds every id.
+        One of them, or `auto` for the first that holds every id.
     vocab_size : int
         One more than the largest id.
 

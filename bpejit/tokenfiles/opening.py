@@ -26,21 +26,24 @@ def open_tokens(
     vocab_size: int | None = None,
     format: str = AUTO,  # noqa: A002 - the usual word
 ) -> TokenReader:
-    """Open a token file and check it against its description.
+    """Open a token file as a read-only sequence of ids, and check it against its description.
 
-    The ids themselves are not read; `verify` compares them with the hash in the description.
+    The result has a length, and is indexed like an array: `tokens[i]` is an id, and `tokens[a:b]` an array of ids. If the
+    borders of documents are stored, there are `n_documents` of them, and `document(k)` returns the ids of one. Formats whose
+    ids are one array on disk are mapped into memory. The ids themselves are not read; `verify` compares them with the hash in
+    the description.
 
     Parameters
     ----------
     path : path
     dtype : str, optional
-        `uint16` or `uint32`; required if the file has no description.
+        `uint16` or `uint32`; required for a file of ids alone without a description.
     tokenizer_sha256 : str, optional
         `Model.sha256` of the tokenizer that is expected to have written the file. A file without a description passes.
     vocab_size : int, optional
         The vocabulary size of the same tokenizer.
     format : str
-        Name of a registered format, or `auto` for the one that recognizes the file, and the flat format if none does.
+        Name of a registered format, or `auto` for the one that recognizes the file, and `bin` if none does.
 
     Raises
     ------
@@ -78,11 +81,17 @@ def token_writer(
     vocab_size: int,
     tokenizer_sha256: str,
     overwrite: bool = False,
+    document_index: bool = False,
     format: str = DEFAULT_FORMAT,  # noqa: A002
 ) -> TokenWriter:
     """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`."""
     return load_format(format).writer(
-        path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=overwrite
+        path,
+        dtype=dtype,
+        vocab_size=vocab_size,
+        tokenizer_sha256=tokenizer_sha256,
+        overwrite=overwrite,
+        document_index=document_index,
     )
 
 

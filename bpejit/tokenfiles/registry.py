@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The name that selects a format by the files themselves."""
 
-DEFAULT_FORMAT = "flat"
+DEFAULT_FORMAT = "bin"
 """The format that is written by default, and read if no format recognizes a file."""
+
+DEPRECATED_FORMATS = {"flat": "bin"}
+"""Old names of formats and their replacements. Each works for one release, with a warning."""
 
 _formats: Registry[TokenFileFormat] = Registry(
     "token file format",
-    {"flat": ("bpejit.tokenfiles.flat:FlatFormat", "headerless uint16 or uint32, described by FILE.json")},
+    {"bin": ("bpejit.tokenfiles.bin_files:BinFormat", "uint16 or uint32 without a header, described by FILE.json")},
     reserved=AUTO,
     error=TokenFileError,
 )
@@ -81,4 +85,12 @@ def load_format(name: str) -> TokenFileFormat:
     TokenFileError
         If there is no format with this name.
     """
+    if name in DEPRECATED_FORMATS and name not in format_names():
+        new = DEPRECATED_FORMATS[name]
+        warnings.warn(
+            f"the token file format {name!r} is deprecated and will be removed in the next release: use {new!r}",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        name = new
     return _formats.load(name)

@@ -41,7 +41,7 @@ def test_tokens_info_matches_info(work):
     theirs = json.loads(invoke("info", "tokens.bin", "--json").stdout)
     assert {**theirs, "command": "tokens info"} == ours
     assert ours["tokens"] == np.fromfile("tokens.bin", "<u2").size
-    assert (ours["format"], ours["verified"], ours["dtype"]) == ("flat", False, "uint16")
+    assert (ours["format"], ours["verified"], ours["dtype"]) == ("bin", False, "uint16")
 
 
 def test_info_without_description(work):

@@ -22,8 +22,8 @@ from conftest import data_text
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes, stopped
 from bpejit.errors import EngineError
-from bpejit.tokenfiles import flat_writer
-from bpejit.tokenfiles.flat_writer import FlatWriter
+from bpejit.tokenfiles import file_writer
+from bpejit.tokenfiles.bin_files import BinWriter
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.slow]
 
@@ -116,11 +116,11 @@ def test_without_threads(no_threads, way):
 
 
 def test_token_file_is_written_without_threads(no_threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(flat_writer, "_HASH_ALONGSIDE_BYTES", 1)
+    monkeypatch.setattr(file_writer, "_HASH_ALONGSIDE_BYTES", 1)
     ids = np.arange(1000, dtype=np.uint16)
     files = []
     for name in ("with.bin", "without.bin"):
-        with FlatWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
+        with BinWriter(tmp_path / name, dtype="uint16", vocab_size=1000, tokenizer_sha256="0" * 64) as file:
             file.write(ids)
             file.write(ids)
         files.append((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

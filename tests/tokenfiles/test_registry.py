@@ -20,8 +20,8 @@ from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs
 from bpejit.tokenfiles import AUTO, format_descriptions, format_names, load_format, register, unregister
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.flat import FlatFormat
-from bpejit.tokenfiles.flat_description import DTYPES
+from bpejit.tokenfiles.bin_files import BinFormat
+from bpejit.tokenfiles.description import DTYPES
 from bpejit.tokenfiles.opening import format_of, recognized_format
 
 TEXT = "low lower lowest <|endoftext|> é\n" * 20
@@ -34,7 +34,7 @@ class JsonLinesWriter:
         self.path, self.dtype, self.n_tokens = Path(path), dtype, 0
         self._stack, self._overwrite = ExitStack(), overwrite
 
-    def write(self, ids: np.ndarray, *, n_bytes: int = 0) -> None:
+    def write(self, ids: np.ndarray, *, n_bytes: int = 0, ends: np.ndarray | None = None) -> None:
         self._file.write(json.dumps(ids.tolist()).encode() + b"\n")
         self.n_tokens += ids.size
 
@@ -80,7 +80,14 @@ class JsonLinesFormat(TokenFileFormat):
     dtypes = {"int64": np.dtype("<i8")}  # noqa: RUF012
 
     def writer(
-        self, path: Any, *, dtype: str = "auto", vocab_size: int, tokenizer_sha256: str, overwrite: bool = False
+        self,
+        path: Any,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str,
+        overwrite: bool = False,
+        document_index: bool = False,
     ) -> JsonLinesWriter:
         return JsonLinesWriter(path, choose_dtype(self.dtypes, dtype, vocab_size), overwrite)
 
@@ -139,7 +146,7 @@ def test_commands_accept_registered_format(tokenizer: Tokenizer, text: Path, tmp
     back = tmp_path / "back.txt"
     assert invoke("decode", str(out), "--out", str(back), *options).exit_code == 0
     assert back.read_bytes() == text.read_bytes()
-    refused = invoke("decode", str(out), "--format", "flat", *options)
+    refused = invoke("decode", str(out), "--format", "bin", *options)
     assert refused.exit_code == 1
     assert "dtype" in refused.stderr
 
@@ -165,33 +172,33 @@ def test_names_that_are_not_registered(tokenizer: Tokenizer, text: Path, tmp_pat
         lambda: bpejit.open_tokens(text, format="json-lines"),
         lambda: unregister("json-lines"),
     ):
-        with pytest.raises(TokenFileError, match="'json-lines' is not known; expected one of flat: choose one"):
+        with pytest.raises(TokenFileError, match="'json-lines' is not known; expected one of bin: choose one"):
             call()
     assert {path.name for path in tmp_path.iterdir()} == {"text.txt"}
     refused = invoke("encode", str(text), "--out", str(tmp_path / "t"), "--format", "json-lines")
     assert refused.exit_code == 2
     assert "'json-lines'" in refused.stderr
-    assert "flat" in refused.stderr
+    assert "bin" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["", "a b", AUTO, "flat", 3, "a.b"])
+@pytest.mark.parametrize("name", ["", "a b", AUTO, "bin", 3, "a.b"])
 def test_names_that_cannot_be_registered(name: Any) -> None:
     with pytest.raises(TokenFileError, match="expected"):
         register(name, JsonLinesFormat)
-    assert format_names() == ("flat",)
+    assert format_names() == ("bin",)
 
 
 @pytest.mark.parametrize("location", [None, "no location", 3])
 def test_formats_that_cannot_be_registered(location: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="expected a class"):
         register("other", location)
-    assert format_names() == ("flat",)
+    assert format_names() == ("bin",)
 
 
 def test_location_is_imported_on_first_use() -> None:
-    register("other", "bpejit.tokenfiles.flat:FlatFormat")
+    register("other", "bpejit.tokenfiles.bin_files:BinFormat")
     try:
-        assert type(load_format("other")) is FlatFormat
+        assert type(load_format("other")) is BinFormat
         assert format_descriptions()["other"] == ""
     finally:
         unregister("other")
@@ -210,12 +217,12 @@ def test_built_in_formats_have_their_registered_names() -> None:
 @pytest.mark.usefixtures("json_lines")
 def test_format_of_a_file(tmp_path: Path) -> None:
     described, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    with FlatFormat().writer(described, vocab_size=10, tokenizer_sha256="a" * 64) as writer:
+    with BinFormat().writer(described, vocab_size=10, tokenizer_sha256="a" * 64) as writer:
         writer.write(np.array([1], dtype=np.uint32))
-    assert isinstance(recognized_format(described), FlatFormat)
+    assert isinstance(recognized_format(described), BinFormat)
     assert isinstance(recognized_format(other), JsonLinesFormat)
     assert recognized_format(tmp_path / "c.bin") is recognized_format("-") is None
-    assert isinstance(format_of(tmp_path / "c.bin"), FlatFormat)
+    assert isinstance(format_of(tmp_path / "c.bin"), BinFormat)
     assert isinstance(format_of(described, "json-lines"), JsonLinesFormat)
 
 
@@ -232,3 +239,14 @@ def test_auto_chooses_the_smallest_dtype(size: int, name: str) -> None:
     assert choose_dtype({"int32": np.dtype("<i4")}, "auto", min(size, 1 << 31)).name == "int32"
     with pytest.raises(TokenFileError, match="int16 holds ids up to 32767"):
         choose_dtype({"int16": np.dtype("<i2")}, "auto", (1 << 15) + size)
+
+
+def test_old_name_works_with_a_warning(tokenizer: Tokenizer, text: Path, tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="'flat' is deprecated and will be removed in the next release: use 'bin'"):
+        tokenizer.encode_files(text, tmp_path / "t.bin", format="flat")
+    assert bpejit.open_tokens(tmp_path / "t.bin").ids.tolist() == tokenizer.encode(TEXT)
+    tokenizer.save(tmp_path / "tokenizer")
+    shown = invoke("tokens", "info", str(tmp_path / "t.bin"), "--format", "flat")
+    assert shown.exit_code == 0
+    assert shown.stderr == "`--format flat` is deprecated and will be removed in the next release: use `--format bin`\n"
+    assert "flat" not in invoke("encode", "--help").stdout

@@ -1,4 +1,4 @@
-"""Tests of flat token files, the format of nanoGPT, and of their descriptions."""
+"""Tests of token files without a header, the format of nanoGPT, and of their descriptions and document indexes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ import bpejit.tokenfiles
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import OutputFile
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.flat_description import DTYPES, description_path
-from bpejit.tokenfiles.flat_writer import FlatWriter
+from bpejit.tokenfiles.bin_files import BinWriter
+from bpejit.tokenfiles.description import DTYPES, description_path
 from bpejit.tokenfiles.opening import open_tokens
 
 HASH = "a" * 64
 
 
 def write(path: Path, ids: list[int], *, vocab_size: int = 1000, dtype: str = "auto", sha256: str = HASH) -> None:
-    writing = FlatWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
+    writing = BinWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=sha256, overwrite=True)
     with writing as writer:
         writer.write(np.array(ids, dtype=np.uint32), n_bytes=3 * len(ids))
 
@@ -52,7 +52,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, blocks: list[list[
     flat = [token_id for block in blocks for token_id in block]
     path = tmp_path_factory.mktemp("tokens") / "tokens.bin"
     vocab_size = max(flat, default=0) + 1
-    with FlatWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
+    with BinWriter(path, dtype=dtype, vocab_size=vocab_size, tokenizer_sha256=HASH) as writer:
         for block in blocks:
             writer.write(np.array(block, dtype=np.uint32), n_bytes=len(block) + 1)
     found = open_tokens(path, tokenizer_sha256=HASH)
@@ -77,7 +77,7 @@ def test_file_has_nanogpt_format(tmp_path: Path, vocab_size: int, numpy_dtype: t
 
 
 def test_ids_of_any_unsigned_dtype_are_accepted(tmp_path: Path) -> None:
-    with FlatWriter(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
+    with BinWriter(tmp_path / "t", vocab_size=300, tokenizer_sha256=HASH) as writer:
         for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int64, ">u2"):
             writer.write(np.array([1, 2, 200], dtype=dtype)[::-1])
     assert open_tokens(tmp_path / "t").ids.tolist() == [200, 2, 1] * 6
@@ -110,7 +110,7 @@ def test_empty_file(tmp_path: Path) -> None:
 
 
 def test_close_is_idempotent(tmp_path: Path) -> None:
-    writer = FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+    writer = BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     writer.write(np.array([1], dtype=np.uint32))
     writer.close()
     writer.close()
@@ -121,7 +121,7 @@ def test_close_is_idempotent(tmp_path: Path) -> None:
 
 def test_one_block_is_in_memory_while_reading(tmp_path: Path) -> None:
     ids = np.arange(3_000_000, dtype=np.uint32)
-    with FlatWriter(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
+    with BinWriter(tmp_path / "t", vocab_size=ids.size, tokenizer_sha256=HASH) as writer:
         writer.write(ids)
     found = open_tokens(tmp_path / "t")
     tracemalloc.start()
@@ -140,7 +140,7 @@ def test_one_block_is_in_memory_while_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "", "float32", "u2"])
 def test_unknown_dtype(tmp_path: Path, dtype: str) -> None:
     with pytest.raises(TokenFileError, match="expected one of 'uint16', 'uint32'"):
-        FlatWriter(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
+        BinWriter(tmp_path / "t", dtype=dtype, vocab_size=10, tokenizer_sha256=HASH)
     assert content(tmp_path) == {}
 
 
@@ -148,7 +148,7 @@ def test_too_small_dtype(tmp_path: Path) -> None:
     write(tmp_path / "t", [1, 2])
     before = content(tmp_path)
     with pytest.raises(TokenFileError, match=re.escape("ids up to 65536, but uint16 holds ids up to 65535")):
-        FlatWriter(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
+        BinWriter(tmp_path / "t", dtype="uint16", vocab_size=65537, tokenizer_sha256=HASH)
     assert content(tmp_path) == before
     assert choose_dtype(DTYPES, "uint16", 65536).itemsize == 2
     with pytest.raises(TokenFileError, match="uint32 holds ids up to"):
@@ -161,7 +161,7 @@ def test_id_outside_vocabulary(tmp_path: Path, bad: list[int]) -> None:
     before = content(tmp_path)
     with (
         pytest.raises(TokenFileError, match=r"cannot write the id (10|70000|-1) to .*; expected ids from 0 to 9"),
-        FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
+        BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer,
     ):
         writer.write(np.array(bad, dtype=np.int64))
     assert content(tmp_path) == before
@@ -173,7 +173,7 @@ def test_interrupted_run_preserves_old_files(tmp_path: Path, exception: type[Bas
     before = content(tmp_path)
 
     def interrupted() -> None:
-        with FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
+        with BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True) as writer:
             writer.write(np.array([3, 4], dtype=np.uint32))
             raise exception
 
@@ -200,10 +200,10 @@ def test_failure_to_write_description(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_unwritable_location(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="does not exist"):
-        FlatWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
+        BinWriter(tmp_path / "missing" / "t", vocab_size=10, tokenizer_sha256=HASH)
     (tmp_path / "t.json").mkdir()
     with pytest.raises(OutputError, match=re.escape("t.json`: it is a folder")):
-        FlatWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
+        BinWriter(tmp_path / "t", vocab_size=10, tokenizer_sha256=HASH, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
@@ -212,11 +212,11 @@ import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles.flat_writer import FlatWriter
+from bpejit.tokenfiles.bin_files import BinWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 written = 0
 try:
-    with FlatWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
+    with BinWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
         for _ in range(1000):
             writer.write(np.zeros(1000, dtype=np.uint32))
             written += 1
@@ -314,7 +314,7 @@ def test_file_of_another_tokenizer(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"format": "something else"}, "not the description of a token file"),
-        ({"format_version": 2}, "format version 2, and this bpejit reads versions up to 1.*install a later bpejit"),
+        ({"format_version": 3}, "format version 3, and this bpejit reads versions up to 2.*install a later bpejit"),
         ({"format_version": 0}, "format_version is 0"),
         ({"format_version": True}, "format_version is True"),
         ({"dtype": "uint8"}, "dtype is 'uint8'"),

@@ -1,13 +1,18 @@
-"""The description of a flat token file, in `<file>.json` beside it.
+"""The description of a token file, in `<file>.json` beside it.
 
 format, format_version
-    What the file is.
+    What the file is. Version 1 describes files of the format `bin`, and version 2 those of other formats.
+file_format
+    The name of the format of the token file; absent in version 1.
 dtype, byte_order
-    `uint16` or `uint32`, and `little`.
+    The dtype of the ids, such as `uint16`, and `little`.
 tokens
     The number of ids.
+documents
+    The number of documents; absent if their borders are not stored.
 ids_sha256
-    SHA-256 of the token file, as `sha256sum` prints it. Descriptions of version 1 may lack it.
+    SHA-256 of the ids as little-endian numbers, which `sha256sum` prints for a file of the format `bin`. Descriptions of
+    version 1 may lack it.
 bytes_read
     The number of bytes of text that the ids encode.
 tokenizer_sha256, vocab_size
@@ -32,18 +37,27 @@ from bpejit.storage.files import StrPath, parse_json, read_file
 
 FORMAT = "bpejit token file"
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+BIN_FORMAT = "bin"
+"""The format that descriptions of version 1 describe."""
 
 BYTE_ORDER = "little"
 
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+"""The dtypes of files without a dtype of their own."""
+
+ALL_DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name).newbyteorder("<") for name in ("uint8", "uint16", "int32", "uint32", "int64")
+}
+"""The dtypes that a description can name."""
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Description:
-    """The fields of a description; `ids_sha256` is None if the file lacks it."""
+    """The fields of a description; `ids_sha256` and `documents` are None if the file lacks them."""
 
     dtype: str
     tokens: int
@@ -51,6 +65,8 @@ class Description:
     vocab_size: int
     tokenizer_sha256: str
     ids_sha256: str | None
+    documents: int | None = None
+    file_format: str = BIN_FORMAT
 
 
 def known_dtype(dtype: str) -> np.dtype[Any]:
@@ -59,7 +75,7 @@ def known_dtype(dtype: str) -> np.dtype[Any]:
     Raises
     ------
     TokenFileError
-        If flat token files cannot have this dtype.
+        If files without a dtype of their own cannot have this dtype.
     """
     return DTYPES[arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)]
 
@@ -71,18 +87,38 @@ def description_path(path: StrPath) -> Path:
 
 def write_description(fields: Description) -> bytes:
     """Return the content of a description."""
+    other = fields.file_format != BIN_FORMAT
     content = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": 2 if other else 1,
+        **({"file_format": fields.file_format} if other else {}),
         "dtype": fields.dtype,
         "byte_order": BYTE_ORDER,
         "tokens": fields.tokens,
+        **({} if fields.documents is None else {"documents": fields.documents}),
         "ids_sha256": fields.ids_sha256,
         "bytes_read": fields.bytes_read,
         "vocab_size": fields.vocab_size,
         "tokenizer_sha256": fields.tokenizer_sha256,
     }
     return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def described_format(path: StrPath) -> str | None:
+    """Return the name of the format that the description of the token file `path` states; None if there is no description.
+
+    The files of an interrupted run are recovered first. A description that cannot be read counts as one of the format `bin`,
+    whose reader reports what is wrong.
+    """
+    described = description_path(path)
+    if not described.exists():
+        recover_description(described, error=TokenFileError)
+        if not described.is_file():
+            return None
+    try:
+        return str(json.loads(described.read_bytes())["file_format"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return BIN_FORMAT
 
 
 def read_description(path: StrPath) -> Description | None:
@@ -114,10 +150,12 @@ def read_description(path: StrPath) -> Description | None:
             "expected an older one: install a later bpejit (`pip install --upgrade bpejit`)"
         )
     for key, valid, expected in (
-        ("format_version", type(version) is int and version == 1, "1"),
-        ("dtype", fields.get("dtype") in tuple(DTYPES), "'uint16' or 'uint32'"),
+        ("format_version", type(version) is int and version in (1, 2), "1 or 2"),
+        ("file_format", isinstance(fields.get("file_format"), str) == (version == 2), "the name of a format in version 2 only"),
+        ("dtype", fields.get("dtype") in tuple(ALL_DTYPES if version == 2 else DTYPES), "'uint16' or 'uint32'"),
         ("byte_order", fields.get("byte_order") == BYTE_ORDER, repr(BYTE_ORDER)),
         ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
+        ("documents", "documents" not in fields or _is_size(fields["documents"]), "a number of documents"),
         ("ids_sha256", _is_hash(fields.get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
         ("bytes_read", _is_size(fields.get("bytes_read")), "a number of bytes"),
         ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
@@ -135,6 +173,8 @@ def read_description(path: StrPath) -> Description | None:
         vocab_size=fields["vocab_size"],
         tokenizer_sha256=fields["tokenizer_sha256"],
         ids_sha256=fields.get("ids_sha256"),
+        documents=fields.get("documents"),
+        file_format=fields.get("file_format", BIN_FORMAT),
     )
 
 

@@ -1,0 +1,248 @@
+"""The writer of token files: checks and counts the ids, hashes them, and writes their description."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from bpejit.arrays import Array
+from bpejit.errors import OutputError, TokenFileError
+from bpejit.storage.files import StrPath, replacing_all
+from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
+from bpejit.tokenfiles.description import Description, description_path, write_description
+
+_HASH_ALONGSIDE_BYTES = 1 << 16
+"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
+
+
+class TokenFileWriter:
+    """Write a token file, block by block. It appears with its description when the context exits without an exception.
+
+    A format is a subclass with the methods `_begin`, `_append` and `_finish`, which write the other files.
+
+    Parameters
+    ----------
+    path : path or binary stream
+        The main file, whose name the description has.
+    files : list of paths
+        The files to write, without the description.
+    removed : list of paths
+        Files of the format that are not written, and do not fit the new ones if they exist.
+    file_format : str
+        The name of the format.
+    dtype : np.dtype
+    vocab_size : int
+        One more than the largest id of the tokenizer.
+    tokenizer_sha256 : str
+        `Model.sha256` of the tokenizer.
+    overwrite : bool
+        Replace existing files. Otherwise they are an error.
+    streams : bool
+        Allow streams, devices, pipes and standard output (`-`). They receive what the first file would contain, without a
+        description.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
+    """
+
+    document_count = False
+    """Whether the description has the number of documents."""
+
+    def __init__(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        files: Sequence[StrPath],
+        removed: Sequence[StrPath] = (),
+        file_format: str,
+        dtype: np.dtype[Any],
+        vocab_size: int,
+        tokenizer_sha256: str,
+        overwrite: bool = False,
+        streams: bool = False,
+    ) -> None:
+        self.dtype = dtype
+        self.path: Path | None = None
+        self.n_tokens = 0
+        self.n_bytes = 0
+        self.n_documents = 0
+        self._last_end = 0
+        self._name = "the output"
+        self._format = file_format
+        self._vocab_size = vocab_size
+        self._tokenizer_sha256 = tokenizer_sha256
+        self._hash = hashlib.sha256()
+        self._second_thread: ThreadPoolExecutor | None = None
+        self._files = self._outputs(path, files, removed, overwrite=overwrite, streams=streams)
+        self._data, *self._others = self._files.__enter__()
+        self._open = True
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def _outputs(
+        self, path: StrPath | BinaryIO, files: Sequence[StrPath], removed: Sequence[StrPath], *, overwrite: bool, streams: bool
+    ) -> AbstractContextManager[Any]:
+        """Return a context manager that opens the files, and the description last unless the output is a stream."""
+        if not isinstance(path, (str, os.PathLike)):
+            if not streams:
+                raise OutputError(
+                    f"the format {self._format} cannot be written to a stream: it consists of several files, or its first "
+                    "bytes are written last; expected a path: write a file"
+                )
+            return nullcontext([path])
+        self._name = os.fspath(path)
+        if not streams:
+            check_not_stream(path, [os.fspath(file) for file in (*files, description_path(path))])
+        elif is_standard_output(path):
+            return nullcontext([sys.stdout.buffer])
+        elif is_device(path):
+            check_outputs([path], overwrite=overwrite)
+            return replacing_all([path])
+        outputs = [*files, description_path(path)]
+        check_outputs([*outputs, *removed], overwrite=overwrite)
+        self.path = Path(path)
+        return replacing_all(outputs, remove=removed)
+
+    def write(self, ids: npt.NDArray[np.integer[Any]], *, n_bytes: int = 0, ends: Array | None = None) -> None:
+        """Append ids.
+
+        Parameters
+        ----------
+        ids : integers [tokens]
+        n_bytes : int
+            The number of bytes of text that they encode.
+        ends : int64 [documents], optional
+            Positions in `ids` at which documents end, in ascending order.
+
+        Raises
+        ------
+        TokenFileError
+            If an id is not below the size of the vocabulary.
+        ValueError
+            If `ends` is not in ascending order, or the file is closed.
+        """
+        if not self._open:
+            raise ValueError("the token file is closed")
+        if ids.size:
+            largest = int(ids.max())
+            if largest >= self._vocab_size or int(ids.min()) < 0:
+                wrong = largest if largest >= self._vocab_size else int(ids.min())
+                raise TokenFileError(
+                    f"cannot write the id {wrong} to `{self._name}`; "
+                    f"expected ids from 0 to {self._vocab_size - 1}, those in the vocabulary: encode with that tokenizer"
+                )
+        if ends is not None and ends.size:
+            _check_ends(ends, ids.size)
+            ends = ends.astype(np.int64) + self.n_tokens
+            self.n_documents += int(ends.size)
+            self._last_end = int(ends[-1])
+        self.n_tokens += int(ids.size)
+        self.n_bytes += n_bytes
+        self._append(np.ascontiguousarray(ids, dtype=self.dtype), ends)
+
+    def _begin(self) -> None:
+        """Write what precedes the ids."""
+
+    def _append(self, ids: Array, ends: Array | None) -> None:  # noqa: ARG002
+        """Write ids of `dtype`, and the ends of documents, int64 [documents], as positions in the file."""
+        if ids.size:
+            self._write_ids(ids.data)
+
+    def _finish(self) -> None:
+        """Write what follows the ids."""
+
+    def _write_ids(self, data: memoryview) -> None:
+        """Write ids to the first file, and add them to the hash."""
+        if not self._others:  # a stream
+            self._data.write(data)
+            return
+        hashed = self._add_to_hash(data)
+        try:
+            self._data.write(data)
+        finally:
+            if hashed is not None:
+                hashed.result()
+
+    def _add_to_hash(self, data: memoryview) -> Any:
+        """Hash ids. Return None, or a future if a second thread does it."""
+        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
+            if self._second_thread is None:  # not earlier: the engine forks its workers before they send ids
+                self._second_thread = ThreadPoolExecutor(1)
+            try:
+                return self._second_thread.submit(self._hash.update, data)
+            except RuntimeError:  # no thread can be started
+                self._second_thread.shutdown(cancel_futures=True)
+                self._second_thread = None
+        self._hash.update(data)
+        return None
+
+    def close(self) -> None:
+        """Complete the files, and rename them to their final names."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> TokenFileWriter:  # noqa: PYI034 - typing has Self from Python 3.11 on
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._open:
+            return
+        self._open = False
+        if kind is None:
+            try:
+                self._complete()
+            except BaseException as failure:
+                self._stop_thread()
+                self._files.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+        self._stop_thread()
+        self._files.__exit__(kind, error, trace)
+
+    def _complete(self) -> None:
+        if self.document_count and self._last_end < self.n_tokens:
+            self.n_documents += 1
+            self._append(np.empty(0, dtype=self.dtype), np.array([self.n_tokens], dtype=np.int64))
+        self._finish()
+        if self._others:
+            self._others[-1].write(self._description())
+        elif hasattr(self._data, "flush"):
+            self._data.flush()  # an error must not be lost when the interpreter exits
+
+    def _stop_thread(self) -> None:
+        if self._second_thread is not None:
+            self._second_thread.shutdown()
+
+    def _description(self) -> bytes:
+        return write_description(
+            Description(
+                dtype=self.dtype.name,
+                tokens=self.n_tokens,
+                bytes_read=self.n_bytes,
+                vocab_size=self._vocab_size,
+                tokenizer_sha256=self._tokenizer_sha256,
+                ids_sha256=self._hash.hexdigest(),
+                documents=self.n_documents if self.document_count else None,
+                file_format=self._format,
+            )
+        )
+
+
+def _check_ends(ends: Array, n_tokens: int) -> None:
+    if ends.ndim != 1 or ends.dtype.kind not in "iu":
+        raise ValueError(f"the ends of documents are {ends.dtype} [{ends.shape}]; expected integers with one dimension")
+    if int(ends[0]) < 0 or int(ends[-1]) > n_tokens or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"the ends of documents are not in ascending order from 0 to {n_tokens}, the number of ids")

@@ -1,0 +1,49 @@
+"""The writer of token files that consist of one file of ids, and optionally a document index."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+from bpejit.arrays import Array
+from bpejit.storage.files import StrPath
+from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+
+
+class IndexedWriter(TokenFileWriter):
+    """Write one file of ids.
+
+    Parameters
+    ----------
+    path : path or binary stream
+    document_index : bool
+        Write the borders of documents to `<path>.docs.npy`. Otherwise an existing file of this name is removed.
+    streams : bool
+        Allow streams and devices, without `document_index`.
+    **options
+        Further arguments of `TokenFileWriter`.
+    """
+
+    def __init__(self, path: StrPath | BinaryIO, *, document_index: bool, streams: bool = False, **options: Any) -> None:
+        self.document_count = document_index
+        self._index: DocumentIndexWriter | None = None
+        files: list[StrPath] = []
+        removed: list[StrPath] = []
+        if isinstance(path, (str, os.PathLike)):
+            files = [path]
+            (files if document_index else removed).append(document_index_path(path))
+        super().__init__(path, files=files, removed=removed, streams=streams and not document_index, **options)
+
+    def _begin(self) -> None:
+        if self.document_count:
+            self._index = DocumentIndexWriter(self._others[0])
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        super()._append(ids, ends)
+        if self._index is not None and ends is not None:
+            self._index.write(ends)
+
+    def _finish(self) -> None:
+        if self._index is not None:
+            self._index.finish()

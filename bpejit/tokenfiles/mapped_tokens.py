@@ -1,0 +1,354 @@
+"""Open token files whose ids are one array on disk, which is mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath, read_error
+from bpejit.tokenfiles.base import BLOCK_TOKENS
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path
+from bpejit.tokenfiles.document_index import check_ascending, document_index_path
+
+
+@dataclass(frozen=True, eq=False)
+class MappedTokens:
+    """An open token file whose ids are one array.
+
+    Parameters
+    ----------
+    path : Path
+        The file that contains the ids.
+    ids : integers [n_tokens]
+        Mapped into memory, read-only.
+    description : Description, optional
+        The content of the description; None if there is none.
+    starts : int64 [documents + 1], optional
+        The position of the first id of each document, and the number of ids; None if the borders are not stored.
+    offset : int
+        The position of the first id in the file, in bytes.
+    """
+
+    path: Path
+    ids: npt.NDArray[Any]
+    description: Description | None = None
+    starts: Array | None = None
+    offset: int = 0
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of ids."""
+        return int(self.ids.size)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the ids, such as `uint16`."""
+        return str(self.ids.dtype.name)
+
+    @property
+    def n_documents(self) -> int | None:
+        """The number of documents; None if their borders are not stored."""
+        return None if self.starts is None else int(self.starts.size) - 1
+
+    @property
+    def bytes_read(self) -> int | None:
+        """The number of bytes of text that the ids encode; None without a description."""
+        return None if self.description is None else self.description.bytes_read
+
+    @property
+    def vocab_size(self) -> int | None:
+        """One more than the largest id of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.vocab_size
+
+    @property
+    def tokenizer_sha256(self) -> str | None:
+        """The hash of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.tokenizer_sha256
+
+    @property
+    def ids_sha256(self) -> str | None:
+        """The hash of the ids; None if the description lacks it."""
+        return None if self.description is None else self.description.ids_sha256
+
+    def __len__(self) -> int:
+        return self.n_tokens
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Array: ...
+
+    def __getitem__(self, index: int | slice) -> int | Array:
+        if isinstance(index, slice):
+            part: Array = self.ids[index]
+            return part
+        return int(self.ids[operator.index(index)])
+
+    def document(self, number: int) -> Array:
+        """Return the ids of a document as a read-only array.
+
+        Raises
+        ------
+        IndexError
+            If there is no document with this number; negative numbers count from the end.
+        TokenFileError
+            If the borders of documents are not stored.
+        """
+        if self.starts is None:
+            raise no_documents(self.path)
+        number = document_number(number, self.starts.size - 1)
+        part: Array = self.ids[int(self.starts[number]) : int(self.starts[number + 1])]
+        return part
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one block in memory at a time.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read, or became shorter after it was opened.
+        """
+        for data in self._raw_blocks(size):
+            yield np.frombuffer(data, dtype=self.ids.dtype).astype(np.uint32)
+
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield all ids in order, in blocks of `size`, each with the ends of the documents that end in it.
+
+        Yields
+        ------
+        ids : array of the dtype of the file
+        ends : int64 [documents], optional
+            Positions in `ids`; None if the borders of documents are not stored.
+        """
+        done = found = 0
+        for data in self._raw_blocks(size):
+            ids = np.frombuffer(data, dtype=self.ids.dtype)
+            ends = None
+            if self.starts is not None:
+                # A document that ends where a block ends belongs to that block; empty ones at the start are found first.
+                last = int(np.searchsorted(self.starts[1:], done + ids.size, side="right"))
+                ends = np.asarray(self.starts[found + 1 : last + 1]) - done
+                found = last
+            yield ids, ends
+            done += ids.size
+        if self.starts is not None and found < self.starts.size - 1:  # an empty file with empty documents
+            yield np.empty(0, dtype=self.ids.dtype), np.asarray(self.starts[found + 1 :]) - done
+
+    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
+        # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
+        item = self.ids.dtype.itemsize
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                for start in range(0, self.n_tokens, size):
+                    expected = min(size, self.n_tokens - start) * item
+                    data = file.read(expected)
+                    if len(data) != expected:
+                        raise TokenFileError(
+                            f"`{self.path}` ends after {self.offset + start * item + len(data)} bytes; expected "
+                            f"{self.offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
+                            "it is read"
+                        )
+                    yield data
+        except OSError as cause:
+            raise read_error(self.path, cause, error=TokenFileError, what="token file") from cause
+
+    def verify(self) -> None:
+        """Read the whole file and compare it with its description.
+
+        Raises
+        ------
+        TokenFileError
+            If the SHA-256 of the ids or the range of the ids differs from the description, the description has no hash, or the
+            borders of documents are not in ascending order.
+        """
+        compare_ids(self.path, self._raw_blocks(), self.ids.dtype, self.description)
+        if self.starts is not None:
+            check_ascending(self.starts, document_index_path(self.path))
+
+
+def compare_ids(path: Path, blocks: Iterator[bytes], dtype: np.dtype[Any], description: Description | None) -> None:
+    """Compare ids with the description of their file.
+
+    Parameters
+    ----------
+    path : Path
+        The token file.
+    blocks : iterator of bytes
+        All ids as little-endian numbers of `dtype`.
+    dtype : np.dtype
+    description : Description, optional
+
+    Raises
+    ------
+    TokenFileError
+        If the SHA-256 or the range of the ids differs from the description, or there is no hash in it.
+    """
+    described = description_path(path)
+    if description is None or description.ids_sha256 is None:
+        found = "does not exist" if description is None else "has no hash of the ids"
+        raise TokenFileError(
+            f"`{path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
+        )
+    found_hash = hashlib.sha256()
+    largest = -1
+    smallest = 0
+    for data in blocks:
+        found_hash.update(data)
+        ids = np.frombuffer(data, dtype=dtype)
+        largest = max(largest, int(ids.max(initial=-1 if dtype.kind == "i" else 0)))
+        smallest = min(smallest, int(ids.min(initial=0)))
+    if found_hash.hexdigest() != description.ids_sha256:
+        raise TokenFileError(
+            f"`{path}` does not match `{described}`: the SHA-256 of its ids is {found_hash.hexdigest()}; "
+            f"expected {description.ids_sha256}: copy both files again, or encode the text again"
+        )
+    if largest >= description.vocab_size or smallest < 0:
+        raise TokenFileError(
+            f"`{path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in `{described}` is "
+            f"{description.vocab_size}; expected smaller ids: encode the text again"
+        )
+
+
+def check_description(
+    path: Path,
+    fields: Description,
+    *,
+    file_format: str,
+    dtype: str | None,
+    tokenizer_sha256: str | None,
+    vocab_size: int | None,
+) -> None:
+    """Compare the description of a token file with what the caller expects.
+
+    Raises
+    ------
+    TokenFileError
+        If the format, the dtype, the tokenizer or the size of the vocabulary differs.
+    """
+    described = description_path(path)
+    if fields.file_format != file_format:
+        raise TokenFileError(
+            f"`{path}` has the format {fields.file_format} according to `{described}`; expected {file_format}: omit the "
+            "format, or remove that file if it is wrong"
+        )
+    if dtype is not None and dtype != fields.dtype:
+        raise TokenFileError(
+            f"the dtype of `{path}` is {fields.dtype} according to `{described}`, and {dtype} was passed; "
+            "expected the same: omit the dtype, or remove that file if it is wrong"
+        )
+    if tokenizer_sha256 is not None and fields.tokenizer_sha256 != tokenizer_sha256:
+        raise TokenFileError(
+            f"`{path}` was written by another tokenizer: the SHA-256 of that tokenizer is {fields.tokenizer_sha256}; "
+            f"expected {tokenizer_sha256}: use the tokenizer that wrote the file, or encode the text again"
+        )
+    limit = int(np.iinfo(ALL_DTYPES[fields.dtype]).max) + 1
+    expected = None
+    if vocab_size is not None and fields.vocab_size != vocab_size:
+        expected = f"{vocab_size}, the size of the tokenizer's vocabulary"
+    elif fields.vocab_size > limit:
+        expected = f"at most {limit} for {fields.dtype}"
+    elif fields.vocab_size == 0 and fields.tokens:
+        expected = f"at least 1, because there are {fields.tokens} tokens"
+    if expected is not None:
+        raise TokenFileError(
+            f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
+            "or restore the description"
+        )
+
+
+def check_counts(path: Path, fields: Description, *, dtype: str, n_tokens: int, n_documents: int | None) -> None:
+    """Compare the description of a token file with what the file contains.
+
+    Raises
+    ------
+    TokenFileError
+        If the dtype, the number of ids or the number of documents differs.
+    """
+    described = description_path(path)
+    problem = ""
+    if dtype != fields.dtype:
+        problem = f"has ids of {dtype}; expected {fields.dtype}, the dtype in `{described}`"
+    elif n_tokens != fields.tokens:
+        problem = f"has {n_tokens} tokens of {dtype}; expected {fields.tokens}, the number in `{described}`"
+    elif fields.documents is not None and n_documents is not None and n_documents != fields.documents:
+        problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
+    if problem:
+        raise TokenFileError(f"`{path}` {problem}; the file was truncated or changed: copy it again, or encode the text again")
+
+
+def regular_size(path: Path) -> int:
+    """Return the size of a token file.
+
+    Raises
+    ------
+    TokenFileError
+        If it cannot be read, or is not a regular file.
+    """
+    try:
+        status = path.stat()
+        regular = stat.S_ISREG(status.st_mode)
+        if regular or stat.S_ISDIR(status.st_mode):
+            path.open("rb").close()  # raises now, not later, if the file cannot be read
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+    if not regular:
+        raise TokenFileError(f"`{path}` is a device or a pipe; expected a regular file: write the ids to a file first")
+    return status.st_size
+
+
+def map_ids(path: Path, size: int, dtype: np.dtype[Any], *, offset: int = 0) -> npt.NDArray[Any]:
+    """Return the ids of a file of `size` bytes from the byte `offset` on, mapped into memory, read-only.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, or the size is not that of whole ids.
+    """
+    size -= offset
+    if size % dtype.itemsize:
+        raise TokenFileError(
+            f"`{path}` has {size} bytes{' of ids' if offset else ''}, which is not a multiple of {dtype.itemsize}, the size of "
+            f"{dtype.name}; expected whole ids; the file was truncated or has another dtype: copy it again, or check the dtype"
+        )
+    if size == 0:  # an empty file cannot be mapped
+        empty = np.empty(0, dtype=dtype)
+        empty.flags.writeable = False
+        return empty
+    try:
+        return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(size // dtype.itemsize,))
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+
+
+def document_number(number: int, n_documents: int) -> int:
+    """Return the number of a document from 0 up.
+
+    Raises
+    ------
+    IndexError
+        If there is no such document; negative numbers count from the end.
+    """
+    number = operator.index(number)
+    if not -n_documents <= number < n_documents:
+        raise IndexError(f"there is no document {number}; expected -{n_documents} to {n_documents - 1}: check `n_documents`")
+    return number % n_documents
+
+
+def no_documents(path: StrPath) -> TokenFileError:
+    """Return the error for a token file without the borders of documents."""
+    return TokenFileError(
+        f"`{path}` does not contain the borders of documents: there is no `{document_index_path(path)}`; expected that file: "
+        "encode the text again with `document_index=True`"
+    )

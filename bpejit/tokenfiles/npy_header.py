@@ -1,0 +1,56 @@
+"""Headers of NumPy's file format (`.npy`, version 1.0) for one-dimensional arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath
+
+NPY_MAGIC = b"\x93NUMPY"
+
+HEADER_BYTES = 128
+"""Size of a header. NumPy reserves space for 21 digits of the length, so it has the same size for every length."""
+
+
+def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
+    """Return the header of a file with `length` little-endian numbers, as `numpy.save` writes it."""
+    fields = f"{{'descr': '{dtype.newbyteorder('<').str}', 'fortran_order': False, 'shape': ({length},), }}"
+    size = HEADER_BYTES - len(NPY_MAGIC) - 4
+    return NPY_MAGIC + bytes([1, 0]) + size.to_bytes(2, "little") + fields.encode("ascii").ljust(size - 1) + b"\n"
+
+
+def read_npy_header(path: StrPath) -> tuple[np.dtype[Any], int, int]:
+    """Return the dtype, the number of items, and the position of the first item of an `.npy` file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    TokenFileError
+        If it is not a complete `.npy` file with one dimension.
+    """
+    problem = ""
+    with Path(path).open("rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+            offset = file.tell()
+        except (ValueError, SyntaxError, TypeError) as cause:
+            problem = str(cause).strip().rstrip(".") or type(cause).__name__
+        else:
+            size = file.seek(0, 2) - offset
+            if len(shape) != 1:
+                problem = f"it has {len(shape)} dimensions"
+            elif dtype.hasobject or size != shape[0] * dtype.itemsize:
+                problem = f"it has {size} bytes after its header, which announces {shape[0]} numbers of {dtype}"
+    if problem:
+        raise TokenFileError(
+            f"`{path}` is not a complete NumPy file of numbers: {problem}; expected one dimension, as written by `numpy.save`: "
+            "copy the file again, or encode the text again"
+        )
+    return dtype, int(shape[0]), offset
