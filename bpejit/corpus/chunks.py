@@ -67,6 +67,12 @@ class Chunker:
         Target size. The sizes of chunks never change the result.
     normalize_newlines : bool
         True if readers convert CR LF and CR to LF. Then no cut is made next to a CR.
+
+    Attributes
+    ----------
+    splitter : Splitter or TextPipeline
+    ahead : int
+        Number of bytes after a cut that a chunk contains: one character, and enough to see that no special token begins there.
     """
 
     def __init__(
@@ -74,12 +80,11 @@ class Chunker:
     ) -> None:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
-        self._splitter = splitter
+        self.splitter = splitter
         self._chunk_bytes = chunk_bytes
         self._normalize_newlines = normalize_newlines
         self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)
-        # After the cut: one complete character, and enough bytes to see that no special token begins there.
-        self._ahead = max(4, self._longest_special)
+        self.ahead = max(4, self._longest_special)
 
     def chunks(self, sources: Iterable[Source]) -> Iterator[Chunk]:
         """Yield the chunks of sources, in order. An empty source has no chunks, and no chunk spans two sources."""
@@ -88,23 +93,24 @@ class Chunker:
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the target positions are read here; the workers read the rest.
+        end = size if source.stop is None else source.stop
         with source.open() as file:
             start = source.start
-            while start < size:
-                cut = size
+            while start < end:
+                cut = end
                 target = start + self._chunk_bytes
                 window = CUT_WINDOW
-                while target < size:
+                while target < end:
                     before = min(self._longest_special + 4, target - start)
                     file.seek(target - before)
-                    data = file.read(before + window + self._ahead)
-                    found = self._find_cut(data, before, min(before + window, len(data)))
+                    data = file.read(before + window + self.ahead)
+                    found = self.find_cut(data, before, min(before + window, len(data)))
                     if found >= 0:
-                        cut = target - before + found
+                        cut = min(target - before + found, end)
                         break
                     target += window
                     window *= 2
-                yield Chunk(source.path, start, cut, min(cut + self._ahead, size), cut == size)
+                yield Chunk(source.path, start, cut, min(cut + self.ahead, size), cut == size)
                 start = cut
 
     def _pipe_chunks(self, source: Source) -> Iterator[Chunk]:
@@ -115,15 +121,15 @@ class Chunker:
             # One system call at a time: a signal between two calls within `read` would wait for more input.
             read = getattr(file, "read1", file.read)
             while True:
-                wanted = searched + CUT_WINDOW + self._ahead
+                wanted = searched + CUT_WINDOW + self.ahead
                 while len(data) < wanted and (block := read(wanted - len(data))):
                     data += block
                 ended = len(data) < wanted
                 if ended and len(data) <= self._chunk_bytes:
                     break
-                cut = self._find_cut(data, searched, len(data) - self._ahead) if len(data) - self._ahead > searched else -1
+                cut = self.find_cut(data, searched, len(data) - self.ahead) if len(data) - self.ahead > searched else -1
                 if cut >= 0:
-                    stop = cut + self._ahead
+                    stop = cut + self.ahead
                     yield Chunk(source.path, start, start + cut, start + stop, False, bytes(data[:stop]))
                     del data[:cut]
                     start += cut
@@ -136,10 +142,11 @@ class Chunker:
         if data:
             yield Chunk(source.path, start, start + len(data), start + len(data), True, bytes(data))
 
-    def _find_cut(self, data: bytes | bytearray, low: int, high: int) -> int:
+    def find_cut(self, data: bytes | bytearray, low: int, high: int) -> int:
+        """Return the first position in `low:high + 1` where a text may be cut, or -1 (see `Splitter.find_cut`)."""
         text, stop = padded_text(data)
         while low < high:
-            cut = self._splitter.find_cut(text, low, high, stop)
+            cut = self.splitter.find_cut(text, low, high, stop)
             if cut < 0 or not self._normalize_newlines:
                 return cut
             if text[cut - 1] != 0x0D and text[cut] != 0x0D:

@@ -34,7 +34,9 @@ class Source:
     size : int, optional
         Size of a regular file in bytes; None for a pipe, which can be read only once.
     start : int
-        Number of bytes to skip at the start of a regular file: a byte-order mark.
+        Number of bytes to skip at the start of a regular file: a byte-order mark, or what other units contain.
+    stop : int, optional
+        Where the range of a regular file ends: at a position where its text may be cut. None for the end of the file.
     contents : Contents, optional
         Checks the first bytes of a pipe when it is read. Files are checked by `find_sources`.
     """
@@ -42,7 +44,13 @@ class Source:
     path: str
     size: int | None
     start: int = 0
+    stop: int | None = None
     contents: Contents | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def length(self) -> int | None:
+        """The number of bytes to read; None for a pipe."""
+        return None if self.size is None else (self.size if self.stop is None else self.stop) - self.start
 
     def open(self) -> BinaryIO:
         """Open the source for reading bytes, unbuffered because chunks are large, after the bytes to skip.
@@ -177,5 +185,5 @@ def _file_source(name: str, contents: Contents) -> Source:
 
 def total_bytes(sources: list[Source]) -> int | None:
     """Return the total size of all sources, or None if one of them is a pipe."""
-    sizes = [None if source.size is None else source.size - source.start for source in sources]
+    sizes = [source.length for source in sources]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -246,6 +246,10 @@ class TextPipeline:
             lo = cut + 1
         return -1
 
+    def ends_special(self, text: Array, position: int, stop: int) -> bool:
+        """Return True if the text may be cut at a position, where an added token ends (see `Splitter.ends_special`)."""
+        return self.find_cut(text, position, position, stop) == position
+
     def _unchanged_around(self, text: Array, cut: int, stop: int) -> bool:
         """Return True if the text around a position is normalized, far enough that no added token can span the position."""
         if cut + self._margin > stop:
