@@ -135,7 +135,7 @@ def _after_separator(data: bytes, low: int, high: int, chunker: Chunker, separat
     """Return the first position in `low:high` after a separator where the text may be cut, or -1."""
     text, stop = padded_text(data)
     found = data.find(separator, max(low - len(separator), 0))
-    while 0 <= found and found + len(separator) < high:
+    while found >= 0 and found + len(separator) < high:
         cut = found + len(separator)
         if cut >= low and chunker.splitter.ends_special(text, cut, stop):
             return cut

@@ -160,7 +160,7 @@ class Splitter:
                 first = int(ends[n - 1]) & POSITION_MASK
 
     def ends_special(self, text: Array, position: int, stop: int) -> bool:
-        """Return True if a special token ends at a position, whatever precedes and follows it, so that the text may be cut there."""
+        """Return True if a special token certainly ends at a position, so that the text may be cut there."""
         return self._cut_after_special(text, position, position, stop) == position
 
     def _cut_after_special(self, text: Array, lo: int, hi: int, stop: int) -> int:
