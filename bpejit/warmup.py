@@ -109,10 +109,18 @@ def _encode() -> None:
 
 
 def _run_others() -> None:
+    import numpy as np
+
+    from bpejit.arrays import padded_text
+    from bpejit.inspection.text_measures import measure_text
+    from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.ranked_merges import recover_merges
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
     from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
+    text, n_bytes = padded_text(_TEXT)
+    measure_text(text, n_bytes)
+    count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")

@@ -22,6 +22,7 @@ COMMANDS = {
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",
     "show": "cmd_show:show",
+    "stats": "cmd_stats:stats",
     "split": "cmd_split:split",
     "export": "cmd_export:export",
     "verify": "cmd_verify:verify",

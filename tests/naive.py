@@ -938,3 +938,18 @@ def decode_words(ids: list[int], vocabulary: list[str]) -> str:
     """Return the text of ids."""
     escaped = "".join(vocabulary[number] for number in ids).split("_")
     return join_words([token for piece in escaped if piece and (token := unescape_token(piece + "_"))])
+
+
+# ---- inspection ------------------------------------------------------------------------------------------------------
+
+
+def count_ids(ids: list[int], counts: list[int]) -> None:
+    """Add the number of occurrences of each id to its count."""
+    for number in ids:
+        counts[number] += 1
+
+
+def count_words(data: bytes) -> tuple[int, int, int, int]:
+    """Return the characters and words of a valid text, and whether its first and its last character belong to a word."""
+    text = data.decode()
+    return len(text), len(text.split()), int(text[:1].strip() != ""), int(text[-1:].strip() != "")

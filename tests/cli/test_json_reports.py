@@ -27,6 +27,7 @@ RUNS = {
     "tokens verify": ["tokens", "verify", "tokens.bin"],
     "tokens head": ["tokens", "head", "tokens.bin"],
     "show": ["show", "tokenizer", "some text"],
+    "stats": ["stats", "tokenizer", "corpus.txt"],
     "split": ["split", "corpus.txt"],
     "split --stats": ["split", "corpus.txt", "--stats"],
     "export": ["export", "tokenizer", "--to", "gpt2", "--out", "new"],
@@ -89,7 +90,7 @@ def test_fields_match_documentation(name, work):
     assert list(found) == ["command", *documented(name)]
     assert found["command"] == command_of(name)
     assert "Traceback" not in result.stderr
-    assert not re.search("^(trained|encoded|decoded|split|wrote|verified)", result.stderr, re.MULTILINE)
+    assert not re.search("^(trained|encoded|counted|decoded|split|wrote|verified)", result.stderr, re.MULTILINE)
 
 
 @pytest.mark.slow

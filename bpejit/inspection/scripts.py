@@ -1,0 +1,144 @@
+"""The Unicode script of characters and tokens."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import regex
+
+from bpejit.arrays import Array, ByteStrings, distinct
+from bpejit.model import Model
+
+SCRIPTS = (
+    *("Common", "Latin", "Greek", "Cyrillic", "Armenian", "Hebrew", "Arabic", "Syriac", "Thaana", "Nko", "Devanagari"),
+    *("Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao"),
+    *("Tibetan", "Myanmar", "Georgian", "Hangul", "Ethiopic", "Cherokee", "Canadian_Aboriginal", "Khmer", "Mongolian"),
+    *("Hiragana", "Katakana", "Bopomofo", "Han", "Yi", "Coptic", "Gothic", "Runic", "Javanese", "Balinese", "Tifinagh"),
+    "Other",
+)
+"""Names of the scripts that are told apart. Common has digits, punctuation, spaces and symbols; Other has all other scripts,
+and bytes that are not valid UTF-8.
+"""
+
+COMMON, OTHER = 0, len(SCRIPTS) - 1
+
+UNDETERMINED = 255
+"""In the scripts of tokens: a token whose only characters of a script are incomplete."""
+
+_NOT_LOOKED_UP = 254
+
+
+class ScriptTable:
+    """Looks up the scripts of code points, each once."""
+
+    def __init__(self) -> None:
+        self._scripts = np.full(0x110000, _NOT_LOOKED_UP, dtype=np.uint8)
+        self._scripts[0xD800:0xE000] = OTHER
+
+    def look_up(self, points: Array) -> Array:
+        """Return the index in `SCRIPTS` of each code point, as uint8.
+
+        Parameters
+        ----------
+        points : integers [n], each below 0x110000
+        """
+        found: Array = self._scripts[points]
+        missing = found == _NOT_LOOKED_UP
+        if missing.any():
+            self._add(distinct(points[missing]))
+            found = self._scripts[points]
+        return found
+
+    def _add(self, points: Array) -> None:
+        text = "".join(map(chr, points.tolist()))
+        self._scripts[points] = OTHER
+        for index, pattern in enumerate(_script_patterns()):
+            for match in pattern.finditer(text):
+                self._scripts[points[match.start() : match.end()]] = index
+
+
+@lru_cache(maxsize=1)
+def _script_patterns() -> list[regex.Pattern[str]]:
+    names = [r"[\p{Script=Common}\p{Script=Inherited}]+", *(rf"\p{{Script={name}}}+" for name in SCRIPTS[1:-1])]
+    return [regex.compile(name) for name in names]
+
+
+def token_scripts(model: Model, table: ScriptTable) -> Array:
+    """Return the script of each token: that of its first complete character that has one, and otherwise `COMMON`.
+
+    Returns
+    -------
+    uint8 [vocab_size]
+        Indices in `SCRIPTS`, or `UNDETERMINED`. Special tokens and ids that are not in use are `COMMON`.
+    """
+    found = np.zeros(model.vocab_size, dtype=np.uint8)
+    ids = np.array(list(model.tokens), dtype=np.int64)
+    strings = ByteStrings.from_list(list(model.tokens.values()))
+    pool, starts = strings.pool, strings.starts
+    padded = np.concatenate([pool, np.zeros(4, dtype=np.uint8)])
+    heads = np.flatnonzero((pool & 0xC0) != 0x80)
+    owners = np.searchsorted(starts, heads, side="right") - 1
+    points, widths = code_points_at(padded, heads)
+    complete = (points >= 0) & (heads + widths <= starts[owners + 1])
+    scripts = table.look_up(points[complete])
+    told = scripts != COMMON
+    # Assigned in reverse order, so that the first character of each token is written last.
+    found[ids[owners[complete][told][::-1]]] = scripts[told][::-1]
+    stray = np.ones(pool.size, dtype=np.bool_)
+    for offset in range(4):
+        inside = complete & (widths > offset)
+        stray[heads[inside] + offset] = False
+    incomplete = np.zeros(len(strings), dtype=np.bool_)
+    incomplete[np.searchsorted(starts, np.flatnonzero(stray), side="right") - 1] = True
+    unknown = ids[incomplete]
+    found[unknown[found[unknown] == COMMON]] = UNDETERMINED
+    return found
+
+
+def code_points_at(text: Array, heads: Array) -> tuple[Array, Array]:
+    """Decode the characters that start at some positions.
+
+    Parameters
+    ----------
+    text : uint8 [n]
+        Followed by at least 3 readable bytes after the last position.
+    heads : integers [m]
+        Positions of bytes that are not continuation bytes.
+
+    Returns
+    -------
+    points : int64 [m]
+        -1 where the bytes are not a character in UTF-8. Overlong forms are not detected.
+    widths : int64 [m]
+    """
+    first = text[heads].astype(np.int64)
+    widths = np.select([first < 0x80, first < 0xC2, first < 0xE0, first < 0xF0, first < 0xF5], [1, 0, 2, 3, 4], 0)
+    points = np.where(widths == 1, first, first & (0x7F >> widths))
+    for offset in (1, 2, 3):
+        longer = widths > offset
+        following = text[np.where(longer, heads + offset, heads)].astype(np.int64)
+        points = np.where(longer, points << 6 | following & 0x3F, points)
+        widths = np.where(longer & (following & 0xC0 != 0x80), 0, widths)
+    valid = (widths > 0) & (points < 0x110000)
+    return np.where(valid, points, -1), np.where(valid, widths, 1)
+
+
+def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) -> Array:
+    """Return the script of the incomplete character of each of some tokens of a text, as uint8 [tokens].
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+        Followed by at least 3 readable bytes.
+    starts, ends : int64 [tokens]
+        Where the tokens begin and end. A token that begins inside a character belongs to that one, and otherwise to the one
+        in which it ends.
+    table : ScriptTable
+    """
+    at = np.where(text[starts] & 0xC0 == 0x80, starts, ends - 1)
+    for _ in range(3):
+        at = np.where((text[at] & 0xC0 == 0x80) & (at > 0), at - 1, at)
+    points, _ = code_points_at(text, at)
+    scripts = table.look_up(np.maximum(points, 0))
+    return np.where(points < 0, np.uint8(OTHER), scripts)

@@ -1,0 +1,304 @@
+"""Count the tokens of inputs, at the speed of encoding."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunk, Chunker, ChunkReader
+from bpejit.corpus.sources import Source, total_bytes
+from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
+from bpejit.encoding.codec import Codec
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines import make_engine
+from bpejit.engines.base import Progress, no_progress
+from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
+from bpejit.inspection.text_measures import TextMeasures, measure_text
+from bpejit.kernels.inspection.amounts import count_ids
+from bpejit.model import Model
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """The tokens that occur in a text, and how often.
+
+    Parameters
+    ----------
+    ids : int64 [used]
+        In ascending order.
+    counts : int64 [used]
+        Number of occurrences, at least 1.
+    measures : TextMeasures
+    """
+
+    ids: Array
+    counts: Array
+    measures: TextMeasures
+
+    @property
+    def total(self) -> int:
+        """Number of tokens of the text."""
+        return int(self.counts.sum())
+
+    def dense(self, vocab_size: int) -> Array:
+        """Return the count of each id, as int64 [vocab_size]."""
+        counts = np.zeros(vocab_size, dtype=np.int64)
+        counts[self.ids] = self.counts
+        return counts
+
+
+@dataclass(frozen=True)
+class ScriptCounts:
+    """Tokens, bytes and characters of one script."""
+
+    script: str
+    tokens: int
+    bytes: int
+    characters: int
+
+
+@dataclass(frozen=True)
+class InputCounts:
+    """The counts of several inputs.
+
+    Parameters
+    ----------
+    total : TokenCounts
+    groups : dict of str to TokenCounts
+        By label or file, in the order of the inputs.
+    scripts : list of ScriptCounts
+        In descending order of bytes; empty if they were not requested.
+    """
+
+    total: TokenCounts
+    groups: dict[str, TokenCounts]
+    scripts: list[ScriptCounts] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CountTokensJob:
+    """Encode chunks; a worker's results are `ChunkTokens`.
+
+    Parameters
+    ----------
+    model : Model
+    by_script : bool
+    encoder : Encoder, optional
+        For workers in this process and in forked ones; it is not pickled.
+    cache_bytes : int, optional
+        Cache budget of the process that pickled the job.
+    """
+
+    model: Model
+    by_script: bool
+    encoder: Encoder | None = None
+    cache_bytes: int | None = None
+
+    def __reduce__(self) -> tuple[type[CountTokensJob], tuple[Model, bool, None, int]]:
+        return CountTokensJob, (self.model, self.by_script, None, get_encoding_cache_budget())
+
+    def start(self) -> CountTokensWorker:
+        """Return a new worker."""
+        if self.cache_bytes is not None:
+            set_encoding_cache_budget(self.cache_bytes)
+        return CountTokensWorker(self)
+
+
+@dataclass(frozen=True)
+class ChunkTokens:
+    """The tokens of one chunk.
+
+    Parameters
+    ----------
+    path : str
+    ids : uint32 [tokens]
+    measures : TextMeasures
+    undetermined : int64 [scripts, 3], optional
+        Tokens, bytes and characters of the tokens whose script depends on the text, by script.
+    """
+
+    path: str
+    ids: Array
+    measures: TextMeasures
+    undetermined: Array | None
+
+
+class CountTokensWorker:
+    """Encode chunks with a single workspace, and measure their text."""
+
+    def __init__(self, job: CountTokensJob) -> None:
+        self._encoder = job.encoder or Encoder(job.model)
+        self._workspace = self._encoder.new_workspace()
+        self._reader = ChunkReader()
+        self._table = ScriptTable() if job.by_script else None
+        self._scripts = None if self._table is None else token_scripts(job.model, self._table)
+
+    def run(self, chunk: Chunk) -> ChunkTokens:
+        """Encode one chunk, and measure its text."""
+        content = self._reader.read(chunk)
+        measures = measure_text(content.text, content.cut)
+        ids = self._encoder.encode_chunk(content.text, content.cut, content.stop, content.final, self._workspace).copy()
+        return ChunkTokens(chunk.path, ids, measures, self._resolve(ids, content.text, content.cut))
+
+    def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
+        """Return the sums over the tokens whose script depends on the text."""
+        if self._table is None or self._scripts is None:
+            return None
+        sums = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
+        unknown = np.flatnonzero(self._scripts[ids] == UNDETERMINED)
+        if not unknown.size:
+            return sums
+        lengths = self._encoder.token_lengths(ids)
+        ends = np.cumsum(lengths)
+        if int(ends[-1]) != cut:  # a normalizer changed the text
+            sums[-1] = unknown.size, int(lengths[unknown].sum()), 0
+            return sums
+        ends = ends[unknown]
+        starts = ends - lengths[unknown]
+        scripts = scripts_around(text, starts, ends, self._table)
+        heads = np.concatenate([[0], np.cumsum((text[:cut] & 0xC0) != 0x80)])
+        columns = (np.ones(unknown.size), lengths[unknown], heads[ends] - heads[starts])
+        for column, values in enumerate(columns):
+            sums[:, column] = np.bincount(scripts, weights=values, minlength=len(SCRIPTS)).astype(np.int64)
+        return sums
+
+    def finish(self) -> None:
+        """Return None: there is no combined result."""
+
+
+class _Accumulator:
+    """Counts ids. A small file gets no array of the size of the vocabulary."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._size = vocab_size
+        self._few: list[Array] = []
+        self._n_few = 0
+        self._dense: Array | None = None
+        self.measures = TextMeasures()
+
+    def add(self, ids: Array) -> None:
+        if self._dense is None:
+            self._few.append(ids)
+            self._n_few += ids.size
+            if self._n_few < self._size // 4:
+                return
+            self._dense = np.zeros(self._size, dtype=np.int64)
+            ids = np.concatenate(self._few)
+            self._few = []
+        count_ids(ids, self._dense)
+
+    def finish(self) -> TokenCounts:
+        if self._dense is None:
+            ids = np.sort(np.concatenate([np.zeros(0, dtype=np.uint32), *self._few])).astype(np.int64)
+            starts = np.flatnonzero(np.diff(ids, prepend=-1))
+            return TokenCounts(ids[starts], np.diff(np.append(starts, ids.size)), self.measures)
+        used = np.flatnonzero(self._dense)
+        return TokenCounts(used, self._dense[used], self.measures)
+
+
+def count_inputs(
+    codec: Codec,
+    sources: Sequence[Source],
+    *,
+    labels: Mapping[str, str] | None = None,
+    by_script: bool = False,
+    workers: int | None = None,
+    engine: str = "auto",
+    report: Progress = no_progress,
+) -> InputCounts:
+    """Encode inputs and count their tokens.
+
+    Parameters
+    ----------
+    codec : Codec
+    sources : sequence of Source
+    labels : mapping of str to str, optional
+        Label of the files that match a glob. Other files are labeled by their paths.
+    by_script : bool
+        Whether to count by script as well.
+    workers, engine
+        How the work is distributed (see `bpejit.engines`). The result does not depend on it.
+    report : callable
+    """
+    encoder = codec.encoder
+    size = codec.model.vocab_size
+    total = total_bytes(list(sources))
+    splitter = encoder.splitter
+    spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
+    job = CountTokensJob(codec.model, by_script, encoder)
+    chunks = Chunker(splitter, chunk_bytes=CHUNK_BYTES).chunks(sources)
+    groups: dict[str, _Accumulator] = {}
+    finished: dict[str, TokenCounts] = {}
+    merged = np.zeros(size, dtype=np.int64)
+    scripts = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
+    measured = TextMeasures()
+    path, of_path, name = None, TextMeasures(), ""
+    done = 0
+
+    def close(label: str) -> None:
+        counts = groups.pop(label).finish()
+        merged[counts.ids] += counts.counts
+        finished[label] = _joined_counts(finished[label], counts, size) if label in finished else counts
+
+    report("encode", 0, total, "bytes")
+    for source in sources:  # files without text have no chunks
+        finished.setdefault(
+            _label_of(source.path, labels), TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures())
+        )
+    for result in spread.map_chunks(job, chunks):
+        if result.path != path:
+            if path is not None:
+                measured = measured.beside(of_path)
+                groups[name].measures = groups[name].measures.beside(of_path)
+                if _label_of(result.path, labels) != name:
+                    close(name)
+            path, of_path, name = result.path, TextMeasures(), _label_of(result.path, labels)
+            groups.setdefault(name, _Accumulator(size))
+        groups[name].add(result.ids)
+        of_path = of_path.followed_by(result.measures)
+        if result.undetermined is not None:
+            scripts += result.undetermined
+        done += result.measures.bytes
+        report("encode", done, total, "bytes")
+    if path is not None:
+        measured = measured.beside(of_path)
+        groups[name].measures = groups[name].measures.beside(of_path)
+        close(name)
+    used = np.flatnonzero(merged)
+    counted = TokenCounts(used, merged[used], measured)
+    found = list(_script_counts(codec.model, counted, scripts)) if by_script else []
+    return InputCounts(counted, finished, sorted(found, key=lambda entry: -entry.bytes))
+
+
+def _joined_counts(first: TokenCounts, second: TokenCounts, size: int) -> TokenCounts:
+    if not first.ids.size:
+        return replace(second, measures=first.measures.beside(second.measures))
+    counts = first.dense(size) + second.dense(size)
+    used = np.flatnonzero(counts)
+    return TokenCounts(used, counts[used], first.measures.beside(second.measures))
+
+
+def _label_of(path: str, labels: Mapping[str, str] | None) -> str:
+    for glob, label in (labels or {}).items():
+        if path == glob or fnmatch.fnmatch(path, glob):
+            return label
+    return path
+
+
+def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
+    from bpejit.inspection.token_properties import token_properties
+
+    properties = token_properties(model)
+    scripts = token_scripts(model, ScriptTable())[counted.ids]
+    columns = (np.ones(counted.ids.size, dtype=np.int64), properties.lengths[counted.ids], properties.characters[counted.ids])
+    for index, script in enumerate(SCRIPTS):
+        chosen = scripts == index
+        sums = [
+            int((counted.counts * column)[chosen].sum()) + int(undetermined[index, at]) for at, column in enumerate(columns)
+        ]
+        if sums[0]:
+            yield ScriptCounts(script, *sums)

@@ -1,0 +1,254 @@
+"""`bpejit stats`."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .command_types import command
+from .count_type import Count
+from .counted_inputs import label_option, repeatable_sources
+from .options import complete_path, engine_options, input_argument, input_format_option, pattern_options, read_codec
+from .progress import format_bytes, format_rate, format_seconds, watch
+from .reporting import json_text, report_options, wants_json
+from .styled_output import write_lines
+from .text_tables import aligned, optional_number, percent, shown_name, shown_token
+
+if TYPE_CHECKING:
+    from bpejit.inspection.corpus_stats import CorpusStats, CountedToken, TextStats
+    from bpejit.inspection.token_counts import InputCounts
+
+
+@command()
+@click.argument("tokenizer_path", metavar="TOKENIZER", shell_complete=complete_path)
+@input_argument
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="TOKENIZER",
+    shell_complete=complete_path,
+    help="Compare the number of tokens with that of another tokenizer; may be repeated.",
+)
+@label_option
+@click.option("--scripts", "by_script", is_flag=True, help="Report each Unicode script as well.")
+@click.option(
+    "--count",
+    type=Count(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Number of most frequent and longest tokens to show.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Write the figures of files or labels as CSV.")
+@input_format_option
+@engine_options
+@pattern_options
+@report_options
+def stats(
+    *,
+    tokenizer_path: str,
+    inputs: tuple[str, ...],
+    against: tuple[str, ...],
+    labels: dict[str, str],
+    by_script: bool,
+    count: int,
+    as_csv: bool,
+    input_format: str,
+    workers: int | None,
+    engine: str,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
+    unicode: str | None,
+) -> None:
+    """Report how a tokenizer encodes a corpus: compression, use of the vocabulary, and the distribution of tokens.
+
+    INPUT is one or more files or globs, or - for standard input.
+    Words are separated by white space.
+    The Renyi efficiency has order 2.5, relative to a uniform distribution over the tokens that occur.
+
+    \b
+    Example:
+        bpejit stats tokenizer corpus.txt
+        bpejit stats tokenizer 'shards/*.txt' corpus.txt --label shards='shards/*' --scripts
+        bpejit stats tokenizer corpus.txt --against my-tokenizer --csv
+    """
+    if as_csv and wants_json():
+        raise click.UsageError("`--csv` and `--json` both write to standard output; expected one of them: leave one out")
+    import time
+
+    from bpejit.inspection.corpus_stats import corpus_stats
+    from bpejit.inspection.token_counts import count_inputs
+
+    begun = time.perf_counter()
+    with watch() as progress, repeatable_sources(inputs, input_format, times=1 + len(against)) as sources:
+        codec = read_codec(tokenizer_path, pattern, special_tokens, unicode)
+        found = count_inputs(
+            codec, sources, labels=labels, by_script=by_script, workers=workers, engine=engine, report=progress
+        )
+        figures = corpus_stats(codec.model, found, n_shown=count)
+        others: list[tuple[str, InputCounts]] = []
+        for path in against:
+            other = read_codec(path, None, None, None)
+            others.append((path, count_inputs(other, sources, labels=labels, workers=workers, engine=engine)))
+    seconds = time.perf_counter() - begun - progress.compile_seconds
+    if as_csv:
+        _write_csv(figures, others)
+    elif not wants_json():
+        write_lines(_lines(figures, others))
+    encode = progress.stages["encode"].seconds
+    total = figures.total
+    progress.finish(
+        f"counted {total.tokens:,} tokens in {format_bytes(total.bytes)}, in {format_seconds(encode)} "
+        f"({format_rate(total.bytes, encode, 'bytes')})",
+        tokenizer=tokenizer_path,
+        tokenizer_sha256=codec.model.sha256,
+        total=_group_fields(figures.total),
+        groups=[_group_fields(group) for group in figures.groups],
+        scripts=[_script_fields(entry) for entry in figures.scripts],
+        vocab_tokens=figures.vocab_tokens,
+        unused_tokens=figures.unused_tokens,
+        coverage=[dataclasses.asdict(entry) for entry in figures.coverage],
+        ranks=[dataclasses.asdict(entry) for entry in figures.ranks],
+        frequencies=[dataclasses.asdict(entry) for entry in figures.frequencies],
+        most_frequent=[_token_fields(token) for token in figures.most_frequent],
+        longest=[_token_fields(token) for token in figures.longest],
+        against=[_against_fields(figures, path, counts) for path, counts in others],
+        seconds=seconds,
+    )
+
+
+def _group_fields(group: TextStats) -> dict[str, Any]:
+    fields = dataclasses.asdict(group)
+    if not group.name:
+        del fields["name"]
+    return fields
+
+
+def _script_fields(entry: Any) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(entry),
+        "bytes_per_token": entry.bytes / entry.tokens,
+        "characters_per_token": entry.characters / entry.tokens,
+    }
+
+
+def _token_fields(token: CountedToken) -> dict[str, Any]:
+    return {"id": token.id, "token": json_text(token.data), "bytes": len(token.data), "count": token.count}
+
+
+def _against_fields(figures: CorpusStats, path: str, counts: InputCounts) -> dict[str, Any]:
+    return {
+        "tokenizer": path,
+        "tokens": counts.total.total,
+        "ratio": _ratio(figures.total.tokens, counts.total.total),
+        "groups": {group.name: counts.groups[group.name].total for group in figures.groups},
+    }
+
+
+def _ratio(tokens: int, others: int) -> float | None:
+    """Return how many tokens there are for each token of another tokenizer."""
+    return tokens / others if others else None
+
+
+def _write_csv(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    fields = list(dataclasses.asdict(figures.total))
+    writer.writerow([*fields, *(f"tokens of {path}" for path, _ in others)])
+    for group in [*figures.groups, dataclasses.replace(figures.total, name="total")]:
+        rest = [counts.total.total if group.name == "total" else counts.groups[group.name].total for _, counts in others]
+        values = {**dataclasses.asdict(group), "name": shown_name(group.name, 1000)}
+        writer.writerow([*("" if value is None else value for value in values.values()), *rest])
+
+
+def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:
+    total = figures.total
+    groups = list(figures.groups) if len(figures.groups) > 1 else []
+    named = [*groups, dataclasses.replace(total, name="total" if groups else figures.groups[0].name)]
+    yield from aligned([("text", "bytes", "characters", "words", "tokens", "used"), *map(_amounts, named)])
+    yield ""
+    head = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
+    yield from aligned([head, *map(_ratios, named)])
+    if others:
+        yield ""
+        yield from aligned(_against_rows(figures, others, bool(groups)))
+    if figures.scripts:
+        yield ""
+        yield from aligned(_script_rows(figures))
+    yield ""
+    used = figures.vocab_tokens - figures.unused_tokens
+    yield f"used       {used:,} of {figures.vocab_tokens:,} tokens ({percent(used / figures.vocab_tokens)})"
+    yield f"unused     {figures.unused_tokens:,} tokens"
+    yield f"Renyi efficiency relative to the vocabulary  {optional_number(total.vocab_renyi_efficiency)}"
+    yield ""
+    yield "the most frequent tokens make up this share of the text"
+    yield from aligned(
+        [("tokens", "share"), *((f"{entry.tokens:,}", percent(entry.share)) for entry in figures.coverage)], left=0
+    )
+    yield ""
+    yield from aligned(
+        [
+            ("ids", "tokens", "used", "of the text"),
+            *(
+                (f"{part.first} to {part.last}", f"{part.tokens:,}", percent(part.used / part.tokens), percent(part.share))
+                for part in figures.ranks
+            ),
+        ]
+    )
+    yield ""
+    rows = [
+        (f"{entry.least:,} to {entry.most:,}" if entry.most > 1 else f"{entry.least}", f"{entry.tokens:,}")
+        for entry in figures.frequencies
+    ]
+    yield from aligned([("occurrences", "tokens"), *rows])
+    for title, tokens in (("most frequent", figures.most_frequent), ("longest used", figures.longest)):
+        if tokens:
+            yield ""
+            shown = ((f"{token.id}", f"{token.count:,}", f"{len(token.data)}", shown_token(token.data)) for token in tokens)
+            yield from _token_table(title, shown)
+
+
+def _token_table(title: str, rows: Iterator[tuple[str, str, str, str]]) -> Iterator[str]:
+    """Yield a table whose last column is a token, aligned to the left."""
+    table = [("id", "count", "bytes", title), *rows]
+    numbers = aligned([row[:3] for row in table], left=0)
+    for line, row in zip(numbers, table, strict=True):
+        yield f"{line}  {row[3]}"
+
+
+def _amounts(group: TextStats) -> tuple[str, ...]:
+    numbers = (group.bytes, group.characters, group.words, group.tokens, group.used_tokens)
+    return shown_name(group.name), *(f"{number:,}" for number in numbers)
+
+
+def _ratios(group: TextStats) -> tuple[str, ...]:
+    return (
+        shown_name(group.name),
+        optional_number(group.bytes_per_token),
+        optional_number(group.characters_per_token),
+        optional_number(group.words_per_token),
+        percent(group.single_byte_share),
+        percent(group.partial_share),
+        f"{group.entropy:.2f} bits",
+        optional_number(group.renyi_efficiency),
+    )
+
+
+def _against_rows(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]], grouped: bool) -> Iterator[tuple[str, ...]]:
+    yield ("tokens relative to", *(shown_name(path, 40) for path, _ in others))
+    for group in figures.groups if grouped else ():
+        ratios = (_ratio(group.tokens, counts.groups[group.name].total) for _, counts in others)
+        yield (shown_name(group.name), *(optional_number(ratio) for ratio in ratios))
+    ratios = (_ratio(figures.total.tokens, counts.total.total) for _, counts in others)
+    yield ("total" if grouped else shown_name(figures.groups[0].name), *(optional_number(ratio) for ratio in ratios))
+
+
+def _script_rows(figures: CorpusStats) -> Iterator[tuple[str, ...]]:
+    yield "script", "bytes", "characters", "tokens", "bytes each", "characters"
+    for entry in figures.scripts:
+        each = (f"{entry.bytes / entry.tokens:.3f}", f"{entry.characters / entry.tokens:.3f}")
+        yield entry.script, f"{entry.bytes:,}", f"{entry.characters:,}", f"{entry.tokens:,}", *each
