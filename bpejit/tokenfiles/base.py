@@ -150,7 +150,7 @@ class TokenFileFormat(ABC):
     suffix : str
         The usual suffix of its files, with the dot.
     dtypes : mapping of str to np.dtype
-        The dtypes that it stores, in ascending order of the ids that they hold, each little-endian.
+        The dtypes that it stores, in the order in which `auto` tries them, each little-endian.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     """
@@ -229,7 +229,7 @@ def choose_dtype(dtypes: Mapping[str, np.dtype[Any]], dtype: str, vocab_size: in
     Parameters
     ----------
     dtypes : mapping of str to np.dtype
-        The dtypes of the format, smallest first.
+        The dtypes of the format, in the order in which `auto` tries them.
     dtype : str
         One of them, or `auto` for the first that holds every id.
     vocab_size : int

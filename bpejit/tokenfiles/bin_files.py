@@ -28,7 +28,7 @@ from bpejit.tokenfiles.description import (
 )
 from bpejit.tokenfiles.document_index import document_index_path, find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_counts, check_description, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 
 
 class BinFormat(TokenFileFormat):
@@ -200,9 +200,4 @@ def open_bin(
             'expected that file or the dtype: pass `dtype="uint16"` or `dtype="uint32"`'
         )
     ids = map_ids(path, size, DTYPES[dtype])
-    starts = find_document_index(path, fields, ids.size)
-    if fields is not None:
-        check_counts(
-            path, fields, dtype=dtype, n_tokens=int(ids.size), n_documents=None if starts is None else int(starts.size) - 1
-        )
-    return MappedTokens(path, ids, fields, starts)
+    return checked_tokens(MappedTokens(path, ids, fields, find_document_index(path, fields, ids.size)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from bpejit.tokenfiles.description import Description
 from bpejit.tokenfiles.npy_header import npy_header, read_npy_header
 
 _START = np.dtype("<i8")
-
-_CHECKED = 1 << 20
-"""Number of starts that are compared at a time."""
 
 
 def document_index_path(path: StrPath) -> Path:
@@ -54,24 +50,34 @@ class DocumentIndexWriter:
         self._file.write_at_start(npy_header(_START, self._n_starts))
 
 
-def find_document_index(path: StrPath, fields: Description | None, n_tokens: int) -> Array | None:
+class DocumentIndex:
+    """The borders of documents in `starts` int64 [documents + 1], of which the last is the number of ids."""
+
+    def __init__(self, path: Path, starts: Array) -> None:
+        self.path = path
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return int(self._starts.size) - 1
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`, int64."""
+        return np.asarray(self._starts[start + 1 : stop + 1])
+
+
+def find_document_index(path: StrPath, fields: Description | None, n_tokens: int) -> DocumentIndex | None:
     """Return the document index of the token file `path`; None if there is none.
 
     A file with a description has an index if the description has the number of documents.
-    """
-    has_index = document_index_path(path).exists() if fields is None else fields.documents is not None
-    return read_document_index(path, n_tokens) if has_index else None
-
-
-def read_document_index(path: StrPath, n_tokens: int) -> Array:
-    """Return `starts` int64 [documents + 1] of the token file `path`, mapped into memory.
 
     Raises
     ------
     TokenFileError
-        If the file is missing or broken, or its first and last number do not fit the token file.
+        If the index is missing or broken, or its first and last number do not fit the token file.
     """
     index = document_index_path(path)
+    if not (index.exists() if fields is None else fields.documents is not None):
+        return None
     try:
         dtype, n_starts, offset = read_npy_header(index)
         if dtype != _START or n_starts < 1:
@@ -83,21 +89,11 @@ def read_document_index(path: StrPath, n_tokens: int) -> Array:
         raise _broken(
             index, f"its first and last number are {starts[0]} and {starts[-1]}", f"0 and {n_tokens}, the number of ids"
         )
-    return starts
+    return DocumentIndex(index, starts)
 
 
-def check_ascending(starts: Array, path: StrPath) -> None:
-    """Raise TokenFileError if the starts of documents are not in ascending order; reads all of them."""
-    for begin in range(0, starts.size - 1, _CHECKED):
-        block = np.asarray(starts[begin : begin + _CHECKED + 1])
-        wrong = np.flatnonzero(block[1:] < block[:-1])
-        if wrong.size:
-            at = begin + int(wrong[0])
-            raise _broken(path, f"document {at} starts at {starts[at]} and ends at {starts[at + 1]}", "ascending numbers")
-
-
-def _broken(path: StrPath, found: Any, expected: str) -> TokenFileError:
+def _broken(path: Path, found: str, expected: str) -> TokenFileError:
     return TokenFileError(
-        f"`{os.fspath(path)}` does not describe the documents of its token file: {found}; expected {expected}: copy all files "
-        "of the token file again, or encode the text again"
+        f"`{path}` does not describe the documents of its token file: {found}; expected {expected}: copy all files of the "
+        "token file again, or encode the text again"
     )

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,24 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path
-from bpejit.tokenfiles.document_index import check_ascending, document_index_path
+from bpejit.tokenfiles.document_index import document_index_path
+
+_ENDS_BLOCK = 1 << 16
+"""Number of ends of documents that are read at a time."""
+
+
+class Borders(Protocol):
+    """The borders of documents, read in blocks, so that their number does not matter."""
+
+    @property
+    def path(self) -> Path:
+        """The file that contains them."""
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`, int64, as positions in the ids."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +50,8 @@ class MappedTokens:
         Mapped into memory, read-only.
     description : Description, optional
         The content of the description; None if there is none.
-    starts : int64 [documents + 1], optional
-        The position of the first id of each document, and the number of ids; None if the borders are not stored.
+    borders : Borders, optional
+        The borders of documents; None if they are not stored.
     offset : int
         The position of the first id in the file, in bytes.
     """
@@ -42,7 +59,7 @@ class MappedTokens:
     path: Path
     ids: npt.NDArray[Any]
     description: Description | None = None
-    starts: Array | None = None
+    borders: Borders | None = None
     offset: int = 0
 
     @property
@@ -58,7 +75,7 @@ class MappedTokens:
     @property
     def n_documents(self) -> int | None:
         """The number of documents; None if their borders are not stored."""
-        return None if self.starts is None else int(self.starts.size) - 1
+        return None if self.borders is None else len(self.borders)
 
     @property
     def bytes_read(self) -> int | None:
@@ -105,10 +122,11 @@ class MappedTokens:
         TokenFileError
             If the borders of documents are not stored.
         """
-        if self.starts is None:
+        if self.borders is None:
             raise no_documents(self.path)
-        number = document_number(number, self.starts.size - 1)
-        part: Array = self.ids[int(self.starts[number]) : int(self.starts[number + 1])]
+        number = document_number(number, len(self.borders))
+        start, end = (0, *self.borders.ends(0, 1)) if number == 0 else self.borders.ends(number - 1, number + 1)
+        part: Array = self.ids[int(start) : int(end)]
         return part
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
@@ -120,7 +138,7 @@ class MappedTokens:
             If the file cannot be read, or became shorter after it was opened.
         """
         for data in self._raw_blocks(size):
-            yield np.frombuffer(data, dtype=self.ids.dtype).astype(np.uint32)
+            yield as_uint32(np.frombuffer(data, dtype=self.ids.dtype), self.path)
 
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of `size`, each with the ends of the documents that end in it.
@@ -131,19 +149,15 @@ class MappedTokens:
         ends : int64 [documents], optional
             Positions in `ids`; None if the borders of documents are not stored.
         """
-        done = found = 0
+        done = 0
+        ends = None if self.borders is None else EndReader(self.borders)
         for data in self._raw_blocks(size):
             ids = np.frombuffer(data, dtype=self.ids.dtype)
-            ends = None
-            if self.starts is not None:
-                # A document that ends where a block ends belongs to that block; empty ones at the start are found first.
-                last = int(np.searchsorted(self.starts[1:], done + ids.size, side="right"))
-                ends = np.asarray(self.starts[found + 1 : last + 1]) - done
-                found = last
-            yield ids, ends
+            # A document that ends where a block ends belongs to that block.
+            yield ids, None if ends is None else ends.up_to(done + ids.size) - done
             done += ids.size
-        if self.starts is not None and found < self.starts.size - 1:  # an empty file with empty documents
-            yield np.empty(0, dtype=self.ids.dtype), np.asarray(self.starts[found + 1 :]) - done
+        if ends is not None and done == 0:  # an empty file with empty documents
+            yield np.empty(0, dtype=self.ids.dtype), ends.up_to(0)
 
     def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
@@ -174,8 +188,62 @@ class MappedTokens:
             borders of documents are not in ascending order.
         """
         compare_ids(self.path, self._raw_blocks(), self.ids.dtype, self.description)
-        if self.starts is not None:
-            check_ascending(self.starts, document_index_path(self.path))
+        if self.borders is not None:
+            check_borders(self.borders, self.n_tokens)
+
+
+class EndReader:
+    """Read the ends of documents in order."""
+
+    def __init__(self, borders: Borders) -> None:
+        self._borders = borders
+        self._position = 0
+        self._ends: Array = np.empty(0, dtype=np.int64)
+
+    def up_to(self, position: int) -> Array:
+        """Return the next ends that are not greater than `position`, int64."""
+        found = []
+        while True:
+            n_ended = int(np.searchsorted(self._ends, position, side="right"))
+            found.append(self._ends[:n_ended])
+            self._ends = self._ends[n_ended:]
+            if self._ends.size or self._position >= len(self._borders):
+                return np.concatenate(found)
+            self._ends = self._borders.ends(self._position, self._position + _ENDS_BLOCK)
+            self._position += _ENDS_BLOCK
+
+
+def check_borders(borders: Borders, n_tokens: int) -> None:
+    """Read the borders of documents, and raise TokenFileError if they are not in ascending order from 0 to `n_tokens`."""
+    before = 0
+    for start in range(0, len(borders), _ENDS_BLOCK):
+        ends = np.concatenate([[before], borders.ends(start, start + _ENDS_BLOCK)])
+        wrong = np.flatnonzero((ends[1:] < ends[:-1]) | (ends[1:] > n_tokens))
+        if wrong.size:
+            at = int(wrong[0])
+            raise TokenFileError(
+                f"`{borders.path}` does not describe the documents of its token file: document {start + at} starts at "
+                f"{ends[at]} and ends at {ends[at + 1]}; expected ascending numbers up to {n_tokens}: copy all files of the "
+                "token file again, or encode the text again"
+            )
+        before = int(ends[-1])
+
+
+def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
+    """Return ids as a new array of uint32.
+
+    Raises
+    ------
+    TokenFileError
+        If an id is negative, or too large.
+    """
+    signed = ids.dtype.kind == "i"
+    if ids.size and ((signed and int(ids.min()) < 0) or (ids.dtype.itemsize == 8 and int(ids.max()) >> 32)):
+        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise TokenFileError(
+            f"`{path}` contains the id {wrong}; expected ids from 0 to {2**32 - 1}: check that it is a token file"
+        )
+    return ids.astype(np.uint32)
 
 
 def compare_ids(path: Path, blocks: Iterator[bytes], dtype: np.dtype[Any], description: Description | None) -> None:
@@ -266,6 +334,20 @@ def check_description(
             f"`{described}`: vocab_size is {fields.vocab_size}; expected {expected}: encode the text again, "
             "or restore the description"
         )
+
+
+def checked_tokens(tokens: MappedTokens) -> MappedTokens:
+    """Return an open token file if it agrees with its description.
+
+    Raises
+    ------
+    TokenFileError
+        If the dtype, the number of ids or the number of documents differs.
+    """
+    fields = tokens.description
+    if fields is not None:
+        check_counts(tokens.path, fields, dtype=tokens.dtype, n_tokens=tokens.n_tokens, n_documents=tokens.n_documents)
+    return tokens
 
 
 def check_counts(path: Path, fields: Description, *, dtype: str, n_tokens: int, n_documents: int | None) -> None:

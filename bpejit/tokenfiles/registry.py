@@ -23,7 +23,13 @@ DEPRECATED_FORMATS = {"flat": "bin"}
 
 _formats: Registry[TokenFileFormat] = Registry(
     "token file format",
-    {"bin": ("bpejit.tokenfiles.bin_files:BinFormat", "uint16 or uint32 without a header, described by FILE.json")},
+    {
+        "bin": ("bpejit.tokenfiles.bin_files:BinFormat", "ids without a header, as nanoGPT reads them"),
+        "npy": ("bpejit.tokenfiles.npy_files:NpyFormat", "a NumPy array"),
+        "megatron": ("bpejit.tokenfiles.megatron_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
+        "llmc": ("bpejit.tokenfiles.llmc_files:LlmcFormat", "ids after the header of llm.c"),
+        "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE.ds with index and metadata"),
+    },
     reserved=AUTO,
     error=TokenFileError,
 )

@@ -12,30 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from token_file_helpers import HASH, write_documents
 
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.tokenfiles.document_index import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
-HASH = "a" * 64
-
-FORMATS = ("bin",)
-
-
-def write_documents(
-    path: Any, documents: list[list[int]], *, name: str = "bin", block: int = 3, vocab_size: int = 1000, **options: Any
-) -> None:
-    """Write documents in blocks of `block` ids."""
-    ids = np.array([number for document in documents for number in document], dtype=np.uint32)
-    ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
-    options = {"document_index": True, "vocab_size": vocab_size, "tokenizer_sha256": HASH, **options}
-    with token_writer(path, format=name, **options) as writer:
-        done = 0
-        for start in range(0, max(ids.size, 1), block):
-            stop = min(start + block, ids.size)
-            n_ended = int(np.searchsorted(ends, stop, side="right"))
-            writer.write(ids[start:stop], n_bytes=stop - start, ends=ends[done:n_ended] - start)
-            done = n_ended
+FORMATS = ("bin", "npy", "megatron", "llmc", "datatrove")
 
 
 @pytest.mark.parametrize("name", FORMATS)

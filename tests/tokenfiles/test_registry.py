@@ -172,7 +172,7 @@ def test_names_that_are_not_registered(tokenizer: Tokenizer, text: Path, tmp_pat
         lambda: bpejit.open_tokens(text, format="json-lines"),
         lambda: unregister("json-lines"),
     ):
-        with pytest.raises(TokenFileError, match="'json-lines' is not known; expected one of bin: choose one"):
+        with pytest.raises(TokenFileError, match="'json-lines' is not known; expected one of bin, npy, .*: choose one"):
             call()
     assert {path.name for path in tmp_path.iterdir()} == {"text.txt"}
     refused = invoke("encode", str(text), "--out", str(tmp_path / "t"), "--format", "json-lines")
@@ -185,14 +185,14 @@ def test_names_that_are_not_registered(tokenizer: Tokenizer, text: Path, tmp_pat
 def test_names_that_cannot_be_registered(name: Any) -> None:
     with pytest.raises(TokenFileError, match="expected"):
         register(name, JsonLinesFormat)
-    assert format_names() == ("bin",)
+    assert "other" not in format_names()
 
 
 @pytest.mark.parametrize("location", [None, "no location", 3])
 def test_formats_that_cannot_be_registered(location: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="expected a class"):
         register("other", location)
-    assert format_names() == ("bin",)
+    assert "other" not in format_names()
 
 
 def test_location_is_imported_on_first_use() -> None:

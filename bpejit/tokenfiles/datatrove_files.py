@@ -1,0 +1,181 @@
+"""Token files of datatrove: `<file>.ds` has the ids, `<file>.ds.index` the ends of documents, `<file>.ds.metadata` three lines.
+
+The ids are uint16, or uint32 for vocabularies of more than 65,536 tokens; the ends are uint64 positions in the ids, without a 0
+at the start. The metadata are `tokenizer|bytes per id`, the number of ids, and the same number for people. All numbers are
+little-endian, and there are no headers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath, read_error
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+
+_NAME = "datatrove"
+
+_END = np.dtype("<u8")
+
+
+def _index_path(path: StrPath) -> Path:
+    return Path(f"{os.fspath(path)}.index")
+
+
+def _metadata_path(path: StrPath) -> Path:
+    return Path(f"{os.fspath(path)}.metadata")
+
+
+class DatatroveFormat(TokenFileFormat):
+    """The format of datatrove."""
+
+    name = _NAME
+    suffix = ".ds"
+    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    stores_documents = True
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str,
+        overwrite: bool = False,
+        document_index: bool = False,  # noqa: ARG002 - the index is always written
+    ) -> DatatroveWriter:
+        """Return a writer; streams are refused, because there are several files."""
+        files: list[StrPath] = []
+        if isinstance(path, (str, os.PathLike)):
+            files = [path, _index_path(path), _metadata_path(path)]
+        return DatatroveWriter(
+            path,
+            files=files,
+            file_format=_NAME,
+            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> MappedTokens:
+        """Open a token file, checked against its description if there is one. Without metadata it needs a `dtype`."""
+        path = Path(arguments.path("path", path, error=TokenFileError))
+        dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
+        fields = read_description(path)
+        size = regular_size(path)
+        found = _metadata_dtype(path) or dtype
+        if fields is not None:
+            check_description(
+                path, fields, file_format=_NAME, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+            found = fields.dtype
+        if found is None:
+            raise TokenFileError(
+                f"the dtype of `{path}` is not known: there is no `{_metadata_path(path)}`; expected that file or the "
+                'dtype: pass `dtype="uint16"` or `dtype="uint32"`'
+            )
+        if dtype not in (None, found):
+            raise TokenFileError(
+                f"`{path}` contains ids of {found} according to `{_metadata_path(path)}`; expected {dtype}: omit the dtype"
+            )
+        ids = map_ids(path, size, DTYPES[found])
+        index = _index_path(path)
+        borders = EndIndex(index, int(ids.size)) if fields is not None or index.exists() else None
+        return checked_tokens(MappedTokens(path, ids, fields, borders))
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the token file, its index, its metadata and its description."""
+        return [path, _index_path(path), _metadata_path(path), description_path(path)]
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or has the name of one and an index."""
+        found = described_format(path)
+        return found == _NAME if found is not None else Path(path).suffix == ".ds" and _index_path(path).exists()
+
+
+class DatatroveWriter(TokenFileWriter):
+    """Write a token file of datatrove, with its index and its metadata."""
+
+    document_count = True
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        super()._append(ids, ends)
+        if ends is not None:
+            self._others[0].write(ends.astype(_END).data)
+
+    def _finish(self) -> None:
+        name = f"bpejit:{self._tokenizer_sha256}|{self.dtype.itemsize}"
+        self._others[1].write(f"{name}\n{self.n_tokens}\n{_readable(self.n_tokens)}".encode())
+
+
+class EndIndex:
+    """The ends of documents in an `.index` file.
+
+    Parameters
+    ----------
+    path : Path
+    n_tokens : int
+        The number of ids, which is the last end.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, or does not fit the ids.
+    """
+
+    def __init__(self, path: Path, n_tokens: int) -> None:
+        self.path = path
+        self._ends = map_ids(path, regular_size(path), _END)
+        last = int(self._ends[-1]) if self._ends.size else 0
+        if last != n_tokens:
+            raise TokenFileError(
+                f"`{path}` does not describe the documents of its token file: the last document ends at {last}; expected "
+                f"{n_tokens}, the number of ids: copy all files of the token file again, or encode the text again"
+            )
+
+    def __len__(self) -> int:
+        return int(self._ends.size)
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`, int64."""
+        return self._ends[start:stop].astype(np.int64)
+
+
+def _metadata_dtype(path: Path) -> str | None:
+    """Return the dtype according to the metadata of a file, or None if there are none."""
+    metadata = _metadata_path(path)
+    if not metadata.exists():
+        return None
+    try:
+        first = metadata.read_bytes().split(b"\n", 1)[0]
+    except OSError as cause:
+        raise read_error(metadata, cause, error=TokenFileError, what="metadata of a token file") from cause
+    size = first.rpartition(b"|")[2].strip()
+    if size not in (b"2", b"4"):
+        raise TokenFileError(
+            f"`{metadata}` begins with {first[-40:]!r}; expected the name of a tokenizer, `|`, and 2 or 4, the bytes of an id: "
+            "move the file away and pass `dtype=`"
+        )
+    return "uint16" if size == b"2" else "uint32"
+
+
+def _readable(n_tokens: int) -> str:
+    """Return a number of tokens with three digits and a prefix, such as `1.23 MT`."""
+    for exponent, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if n_tokens >= 10**exponent:
+            value = n_tokens / 10**exponent
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {prefix}T"
+    return f"{n_tokens} T"

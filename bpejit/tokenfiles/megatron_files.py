@@ -1,0 +1,239 @@
+r"""Token files of Megatron: `<prefix>.bin` has the ids, `<prefix>.idx` the documents.
+
+The index begins with `MMIDIDX\0\0`, the version 1 (uint64), a code for the dtype of the ids (uint8), the number of sequences S
+(uint64), and one more than the number of documents, D (uint64). Then follow the number of ids of each sequence (int32 [S]), its
+position in the `.bin` file in bytes (int64 [S]), and the number of the first sequence of each document, and S (int64 [D]). All
+numbers are little-endian. Here each document is written as one sequence; files with several per document are read as well.
+
+A token file is named by its prefix, or by its `.bin` file.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.outputs import is_device, is_standard_output
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.description import ALL_DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+
+_NAME = "megatron"
+
+_MAGIC = b"MMIDIDX\x00\x00"
+
+_HEADER = struct.Struct("<9sQBQQ")
+
+_CODES = {"uint8": 1, "int32": 4, "int64": 5, "uint16": 8}
+
+_UINT16_SIZE = 65_500
+"""The vocabulary size from which Megatron uses int32."""
+
+_LENGTH, _NUMBER = np.dtype("<i4"), np.dtype("<i8")
+
+_LONGEST = 2**31 - 1
+
+_BLOCK = 1 << 16
+"""Number of documents that are processed at a time."""
+
+
+def bin_path(path: StrPath) -> Path:
+    """Return the path of the ids: `<prefix>.bin` for a prefix or one of the two files."""
+    path = Path(path)
+    return path.with_suffix(".bin") if path.suffix in (".bin", ".idx") else Path(f"{os.fspath(path)}.bin")
+
+
+def idx_path(path: StrPath) -> Path:
+    """Return the path of the index: `<prefix>.idx` for a prefix or one of the two files."""
+    return bin_path(path).with_suffix(".idx")
+
+
+class MegatronFormat(TokenFileFormat):
+    """The format of Megatron's indexed datasets."""
+
+    name = _NAME
+    suffix = ".bin"
+    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
+    stores_documents = True
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str,
+        overwrite: bool = False,
+        document_index: bool = False,  # noqa: ARG002 - the index is always written
+    ) -> MegatronWriter:
+        """Return a writer; streams are refused, because there are several files.
+
+        As in Megatron, `auto` is uint16 below 65,500 tokens.
+        """
+        if dtype == "auto" and vocab_size >= _UINT16_SIZE:
+            chosen = choose_dtype({name: self.dtypes[name] for name in ("int32", "int64")}, "auto", vocab_size)
+        else:
+            chosen = choose_dtype(self.dtypes, dtype, vocab_size)
+        data: StrPath | BinaryIO = path
+        files: list[StrPath] = []
+        if isinstance(path, (str, os.PathLike)) and not is_standard_output(path) and not is_device(path):
+            data = bin_path(path)
+            files = [data, idx_path(path)]
+        return MegatronWriter(
+            data,
+            files=files,
+            file_format=_NAME,
+            dtype=chosen,
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> MappedTokens:
+        """Open a token file, checked against its description if there is one."""
+        path = bin_path(arguments.path("path", path, error=TokenFileError))
+        fields = read_description(path)
+        size = regular_size(path)
+        borders = SequenceIndex(idx_path(path), size)
+        if dtype not in (None, borders.dtype.name):
+            raise TokenFileError(
+                f"`{path}` contains ids of {borders.dtype.name} according to `{borders.path}`; expected {dtype}: omit the dtype"
+            )
+        if fields is not None:
+            check_description(
+                path, fields, file_format=_NAME, dtype=None, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        return checked_tokens(MappedTokens(path, map_ids(path, size, borders.dtype), fields, borders))
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the ids, the index and the description."""
+        data = bin_path(path)
+        return [data, idx_path(data), description_path(data)]
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or has an index."""
+        found = described_format(bin_path(path))
+        if found is not None:
+            return found == _NAME
+        try:
+            with idx_path(path).open("rb") as file:
+                return file.read(len(_MAGIC)) == _MAGIC
+        except OSError:
+            return False
+
+
+class MegatronWriter(TokenFileWriter):
+    """Write the two files of an indexed dataset, with each document as one sequence."""
+
+    document_count = True
+
+    def _begin(self) -> None:
+        self._previous_end = 0
+        self._others[0].write(bytes(_HEADER.size))
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        super()._append(ids, ends)
+        if ends is None:
+            return
+        lengths = np.diff(ends, prepend=self._previous_end)
+        self._previous_end = int(ends[-1])
+        if int(lengths.max()) > _LONGEST:
+            raise TokenFileError(
+                f"a document has {int(lengths.max())} ids, and the format megatron counts them with 31 bits; "
+                f"expected at most {_LONGEST}: divide the document, or choose another format"
+            )
+        self._others[0].write(lengths.astype(_LENGTH).data)
+
+    def _finish(self) -> None:
+        index, n_documents = self._others[0], self.n_documents
+        position = 0
+        for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
+            size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize
+            lengths = np.frombuffer(index.read_at(_HEADER.size + start * _LENGTH.itemsize, size), dtype=_LENGTH)
+            ends = position + np.cumsum(lengths, dtype=np.int64) * self.dtype.itemsize
+            index.write(np.concatenate([[position], ends[:-1]]).astype(_NUMBER).data)
+            position = int(ends[-1])
+        for start in range(0, n_documents + 1, _BLOCK):
+            index.write(np.arange(start, min(start + _BLOCK, n_documents + 1), dtype=_NUMBER).data)
+        index.write_at_start(_HEADER.pack(_MAGIC, 1, _CODES[self.dtype.name], n_documents, n_documents + 1))
+
+
+class SequenceIndex:
+    """The borders of documents in an `.idx` file, mapped into memory.
+
+    Parameters
+    ----------
+    path : Path
+        The `.idx` file.
+    n_bytes : int
+        The size of the `.bin` file.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, is not an index, or does not fit the ids.
+    """
+
+    def __init__(self, path: Path, n_bytes: int) -> None:
+        self.path = path
+        size = regular_size(path)
+        try:
+            with path.open("rb") as file:
+                header = file.read(_HEADER.size)
+            if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+                raise self._broken(f"begins with {header[:9]!r}", repr(_MAGIC))
+            _, version, code, n_sequences, n_documents = _HEADER.unpack(header)
+            names = {number: name for name, number in _CODES.items()}
+            if version != 1 or code not in names:
+                raise self._broken(f"has version {version} and the dtype code {code}", f"version 1 and one of {names}")
+            lengths = _HEADER.size + 12 * n_sequences + 8 * n_documents
+            if n_documents < 1 or size not in (lengths, lengths + n_sequences):  # modes of images follow in some files
+                raise self._broken(f"has {size} bytes", f"{lengths} for {n_sequences} sequences")
+            self.dtype = ALL_DTYPES[names[code]]
+            self._n_bytes = n_bytes
+            data = np.memmap(path, dtype=np.uint8, mode="r")
+        except OSError as cause:
+            raise read_error(path, cause, error=TokenFileError, what="index of a token file") from cause
+        begin = _HEADER.size
+        self._lengths = data[begin : begin + 4 * n_sequences].view(_LENGTH)
+        begin += 4 * n_sequences
+        self._positions = data[begin : begin + 8 * n_sequences].view(_NUMBER)
+        begin += 8 * n_sequences
+        self._documents = data[begin : begin + 8 * n_documents].view(_NUMBER)
+        last = 0 if n_sequences == 0 else int(self._positions[-1]) + int(self._lengths[-1]) * self.dtype.itemsize
+        if last != n_bytes:
+            raise self._broken(f"ends at the byte {last}", f"{n_bytes}, the size of `{path.with_suffix('.bin')}`")
+        if int(self._documents[0]) != 0 or int(self._documents[-1]) != n_sequences:
+            raise self._broken(
+                f"has documents from the sequence {self._documents[0]} to {self._documents[-1]}", f"0 to {n_sequences}"
+            )
+
+    def _broken(self, found: str, expected: str) -> TokenFileError:
+        return TokenFileError(
+            f"`{self.path}` {found}; expected {expected}: check that it is the index of an indexed dataset, copy both files "
+            "again, or encode the text again"
+        )
+
+    def __len__(self) -> int:
+        return int(self._documents.size) - 1
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`, int64."""
+        following = np.asarray(self._documents[start + 1 : stop + 1])
+        n_sequences = self._positions.size
+        ends = np.full(following.size, self._n_bytes, dtype=np.int64)
+        inside = (following >= 0) & (following < n_sequences)
+        ends[inside] = self._positions[following[inside]]
+        return ends // self.dtype.itemsize

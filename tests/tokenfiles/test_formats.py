@@ -1,0 +1,321 @@
+"""Tests of the layouts of token files: as numpy reads them, and as the published layout describes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from token_file_helpers import HASH, write_documents
+
+import bpejit
+from bpejit.errors import OutputError, TokenFileError
+from bpejit.tokenfiles import llmc_files, load_format, megatron_files
+from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
+
+DOCUMENTS = [[1, 2, 3], [], [4, 5], [6]]
+IDS = [1, 2, 3, 4, 5, 6]
+HEADERS = ["npy", "llmc", "megatron", "datatrove"]
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_npy_is_what_numpy_writes(tmp_path: Path) -> None:
+    write_documents(tmp_path / "t.npy", DOCUMENTS, name="npy", document_index=False)
+    np.save(tmp_path / "numpy.npy", np.array(IDS, dtype="<u2"))
+    assert (tmp_path / "t.npy").read_bytes() == (tmp_path / "numpy.npy").read_bytes()
+    assert np.load(tmp_path / "t.npy", mmap_mode="r").tolist() == IDS
+    description = json.loads((tmp_path / "t.npy.json").read_text())
+    assert (description["format_version"], description["file_format"], description["tokens"]) == (2, "npy", 6)
+    write_documents(tmp_path / "d.npy", DOCUMENTS, name="npy")
+    assert np.load(tmp_path / "d.npy.docs.npy").tolist() == [0, 3, 3, 5, 6]
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "int32", "int64"])
+def test_npy_of_numpy_is_read(tmp_path: Path, dtype: str) -> None:
+    np.save(tmp_path / "t.npy", np.array(IDS, dtype=dtype))
+    found = open_tokens(tmp_path / "t.npy")
+    assert (found.dtype, found.ids.tolist(), found.n_documents, found.vocab_size) == (dtype, IDS, None, None)
+    assert np.concatenate(list(found.blocks(4))).tolist() == IDS
+    with pytest.raises(TokenFileError, match="cannot be verified"):
+        found.verify()
+    with pytest.raises(TokenFileError, match="expected uint16: omit the dtype" if dtype != "uint16" else "expected uint32"):
+        open_tokens(tmp_path / "t.npy", dtype="uint32" if dtype == "uint16" else "uint16")
+
+
+@pytest.mark.parametrize("number", [-1, 2**32])
+def test_npy_with_numbers_that_are_no_ids(tmp_path: Path, number: int) -> None:
+    np.save(tmp_path / "t.npy", np.array([1, number]))
+    found = open_tokens(tmp_path / "t.npy")
+    with pytest.raises(TokenFileError, match=f"contains the id {number}; expected ids from 0 to"):
+        list(found.blocks())
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((2, 2), "<u2"), np.zeros(3, "<f4"), np.zeros(3, ">u2"), np.array(["a"]), np.zeros(0, "b")]
+)
+def test_other_npy_files_are_refused(tmp_path: Path, array: Any) -> None:
+    np.save(tmp_path / "t.npy", array)
+    with pytest.raises(TokenFileError, match="expected"):
+        open_tokens(tmp_path / "t.npy")
+
+
+def test_npy_without_header(tmp_path: Path) -> None:
+    """Files of dolma and OLMo have the suffix, but no header."""
+    np.array(IDS, "<u2").tofile(tmp_path / "t.npy")
+    with pytest.raises(TokenFileError, match="not a complete NumPy file"):
+        open_tokens(tmp_path / "t.npy", format="npy")
+    assert open_tokens(tmp_path / "t.npy", dtype="uint16").ids.tolist() == IDS
+
+
+# ---- llm.c
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "dtype", "magic", "version"), [(50257, "<u2", 20240520, 1), (128000, "<u4", 20240801, 7)]
+)
+def test_llmc_layout(tmp_path: Path, vocab_size: int, dtype: str, magic: int, version: int) -> None:
+    write_documents(tmp_path / "t.bin", DOCUMENTS, name="llmc", document_index=False, vocab_size=vocab_size)
+    data = (tmp_path / "t.bin").read_bytes()
+    header = np.zeros(256, dtype="<i4")
+    header[:3] = magic, version, 6
+    assert data == header.tobytes() + np.array(IDS, dtype).tobytes()
+    (tmp_path / "t.bin.json").unlink()
+    found = open_tokens(tmp_path / "t.bin")
+    assert (found.dtype, found.ids.tolist(), found.n_documents) == (np.dtype(dtype).name, IDS, None)
+    assert type(format_of(tmp_path / "t.bin")).name == "llmc"
+    with pytest.raises(TokenFileError, match="omit the dtype"):
+        open_tokens(tmp_path / "t.bin", dtype="uint32" if found.dtype == "uint16" else "uint16")
+
+
+def test_llmc_counts_ids_with_31_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llmc_files, "_LIMIT", 6)
+    with pytest.raises(TokenFileError, match=r"cannot write more than 5 ids .* `shard_tokens=`"):
+        write_documents(tmp_path / "t.bin", DOCUMENTS, name="llmc")
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "begins with the numbers none"),
+        (struct.pack("<3i", 20240520, 1, 1), "is not a token file of llm.c"),
+        (struct.pack("<256i", 20240520, 2, 1, *[0] * 253) + b"\1\0", "begins with the numbers 20240520, 2"),
+        (struct.pack("<256i", 20240520, 1, 2, *[0] * 253) + b"\1\0", "contains 1 ids; expected 2"),
+        (struct.pack("<256i", 20240520, 1, 1, *[0] * 253) + b"\1", "1 bytes of ids, which is not a multiple of 2"),
+    ],
+)
+def test_broken_llmc_file(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "t.bin").write_bytes(data)
+    with pytest.raises(TokenFileError, match=message):
+        open_tokens(tmp_path / "t.bin", format="llmc")
+
+
+# ---- Megatron
+
+
+def read_megatron(prefix: Path) -> tuple[np.dtype[Any], list[int], list[int], list[int], list[int]]:
+    """Read an indexed dataset as Megatron's `IndexedDataset` does: dtype, ids, lengths, positions and documents."""
+    data = Path(f"{prefix}.idx").read_bytes()
+    assert data[:9] == b"MMIDIDX\0\0"
+    version, code, n_sequences, n_documents = struct.unpack_from("<QBQQ", data, 9)
+    assert version == 1
+    dtype = np.dtype({4: "<i4", 5: "<i8", 8: "<u2"}[code])
+    lengths = np.frombuffer(data, "<i4", n_sequences, 34)
+    positions = np.frombuffer(data, "<i8", n_sequences, 34 + lengths.nbytes)
+    documents = np.frombuffer(data, "<i8", n_documents, 34 + lengths.nbytes + positions.nbytes)
+    assert 34 + lengths.nbytes + positions.nbytes + documents.nbytes == len(data)
+    ids = np.fromfile(f"{prefix}.bin", dtype)
+    return dtype, ids.tolist(), lengths.tolist(), positions.tolist(), documents.tolist()
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65499, "<u2"), (65500, "<i4"), (70000, "<i4")])
+@pytest.mark.parametrize("name", ["corpus", "corpus.bin", "corpus.idx"])
+def test_megatron_layout(tmp_path: Path, vocab_size: int, dtype: str, name: str) -> None:
+    write_documents(tmp_path / name, DOCUMENTS, name="megatron", vocab_size=vocab_size)
+    assert files(tmp_path) == {"corpus.bin", "corpus.idx", "corpus.bin.json"}
+    size = np.dtype(dtype).itemsize
+    expected = (np.dtype(dtype), IDS, [3, 0, 2, 1], [0, 3 * size, 3 * size, 5 * size], [0, 1, 2, 3, 4])
+    assert read_megatron(tmp_path / "corpus") == expected
+    for again in ("corpus", "corpus.bin", "corpus.idx"):
+        assert [open_tokens(tmp_path / again).document(number).tolist() for number in range(4)] == DOCUMENTS
+    (tmp_path / "corpus.bin.json").unlink()
+    found = open_tokens(tmp_path / "corpus")
+    assert (found.dtype, found.n_documents, found.ids.tolist()) == (np.dtype(dtype).name, 4, IDS)
+
+
+def test_megatron_dtypes(tmp_path: Path) -> None:
+    write_documents(tmp_path / "a", DOCUMENTS, name="megatron", vocab_size=65536, dtype="uint16")
+    assert open_tokens(tmp_path / "a").dtype == "uint16"
+    with pytest.raises(TokenFileError, match="dtype is 'uint32'; expected one of 'uint16', 'int32', 'int64'"):
+        write_documents(tmp_path / "b", DOCUMENTS, name="megatron", dtype="uint32")
+    with pytest.raises(TokenFileError, match="uint16 holds ids up to 65535"):
+        write_documents(tmp_path / "b", DOCUMENTS, name="megatron", vocab_size=65537, dtype="uint16")
+    write_documents(tmp_path / "c", DOCUMENTS, name="megatron", vocab_size=2**31 + 1)
+    assert open_tokens(tmp_path / "c").dtype == "int64"
+
+
+def test_megatron_with_many_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(megatron_files, "_BLOCK", 2)
+    documents = [[number] * (number % 4) for number in range(9)]
+    write_documents(tmp_path / "t", documents, name="megatron")
+    _, _, lengths, positions, numbers = read_megatron(tmp_path / "t")
+    assert lengths == [len(document) for document in documents]
+    assert positions == [0, *np.cumsum(lengths)[:-1] * 2]
+    assert numbers == list(range(10))
+
+
+def test_megatron_with_several_sequences_per_document(tmp_path: Path) -> None:
+    np.array(IDS, "<u2").tofile(tmp_path / "t.bin")
+    numbers = np.array([0, 2, 2, 3], "<i8").tobytes()
+    header = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, 8, 3, 4)
+    lengths, positions = np.array([1, 2, 3], "<i4").tobytes(), np.array([0, 2, 6], "<i8").tobytes()
+    (tmp_path / "t.idx").write_bytes(header + lengths + positions + numbers + b"\0\0\0")  # with modes
+    found = open_tokens(tmp_path / "t")
+    assert [found.document(number).tolist() for number in range(3)] == [[1, 2, 3], [], [4, 5, 6]]
+
+
+def test_too_long_document_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(megatron_files, "_LONGEST", 2)
+    with pytest.raises(TokenFileError, match="a document has 3 ids"):
+        write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[:20], "begins with"),
+        (lambda data: b"M" * len(data), "begins with b'MMMMMMMMM'"),
+        (lambda data: data[:17] + b"\7" + data[18:], "dtype code 7"),
+        (lambda data: data[:9] + b"\2" + data[10:], "has version 2"),
+        (lambda data: data[:-1], "bytes; expected"),
+        (lambda data: data[:34] + b"\4" + data[35:-44] + data[-44:], None),
+        (lambda data: data[:46] + b"\2" + data[47:], "ends at the byte 14; expected 12"),
+        (lambda data: data[:-8] + b"\3" + data[-7:], "documents from the sequence 0 to 3; expected 0 to 4"),
+    ],
+)
+def test_broken_megatron_index(tmp_path: Path, damage: Any, message: str | None) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
+    (tmp_path / "t.idx").write_bytes(damage((tmp_path / "t.idx").read_bytes()))
+    if message is None:  # lengths that are not used by this reader
+        open_tokens(tmp_path / "t").verify()
+        return
+    with pytest.raises(TokenFileError, match=message):
+        open_tokens(tmp_path / "t")
+
+
+def test_files_of_bpejit_without_index(tmp_path: Path) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
+    (tmp_path / "t.idx").unlink()
+    with pytest.raises(TokenFileError, match=r"cannot read `.*t.idx`: there is no such file"):
+        open_tokens(tmp_path / "t")
+
+
+# ---- datatrove
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65536, "<u2"), (65537, "<u4")])
+def test_datatrove_layout(tmp_path: Path, vocab_size: int, dtype: str) -> None:
+    write_documents(tmp_path / "t.ds", DOCUMENTS, name="datatrove", vocab_size=vocab_size)
+    assert files(tmp_path) == {"t.ds", "t.ds.index", "t.ds.metadata", "t.ds.json"}
+    assert np.fromfile(tmp_path / "t.ds", dtype).tolist() == IDS
+    assert np.fromfile(tmp_path / "t.ds.index", "<u8").tolist() == [3, 3, 5, 6]
+    size = np.dtype(dtype).itemsize
+    assert (tmp_path / "t.ds.metadata").read_text() == f"bpejit:{HASH}|{size}\n6\n6 T"
+    (tmp_path / "t.ds.json").unlink()
+    found = open_tokens(tmp_path / "t.ds")
+    assert (found.dtype, found.ids.tolist(), found.n_documents) == (np.dtype(dtype).name, IDS, 4)
+    (tmp_path / "t.ds.metadata").unlink()
+    with pytest.raises(TokenFileError, match=r'metadata`; .* pass `dtype="uint16"`'):
+        open_tokens(tmp_path / "t.ds")
+    assert open_tokens(tmp_path / "t.ds", dtype=np.dtype(dtype).name).ids.tolist() == IDS
+
+
+def test_broken_datatrove_files(tmp_path: Path) -> None:
+    write_documents(tmp_path / "t.ds", DOCUMENTS, name="datatrove")
+    index, metadata = tmp_path / "t.ds.index", tmp_path / "t.ds.metadata"
+    good = index.read_bytes()
+    for data, message in ((good[:-8], "the last document ends at 5; expected 6"), (good[:-1], "not a multiple of 8")):
+        index.write_bytes(data)
+        with pytest.raises(TokenFileError, match=message):
+            open_tokens(tmp_path / "t.ds")
+    index.write_bytes(np.array([3, 2, 5, 6], "<u8").tobytes())
+    with pytest.raises(TokenFileError, match="document 1 starts at 3 and ends at 2"):
+        open_tokens(tmp_path / "t.ds").verify()
+    index.write_bytes(good)
+    metadata.write_text("gpt2|3\n")
+    with pytest.raises(TokenFileError, match=r"begins with b'gpt2\|3'; expected"):
+        open_tokens(tmp_path / "t.ds")
+
+
+# ---- all
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_changed_ids_are_found(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name)
+    found = open_tokens(tmp_path / "t")
+    data = bytearray(found.path.read_bytes())
+    data[-2] ^= 1
+    found.path.write_bytes(data)
+    with pytest.raises(TokenFileError, match="does not match"):
+        open_tokens(tmp_path / "t").verify()
+    found.path.write_bytes(data[:-2])
+    with pytest.raises(TokenFileError, match="expected"):
+        open_tokens(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_tokenizer_is_checked(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name)
+    assert open_tokens(tmp_path / "t", tokenizer_sha256=HASH, vocab_size=1000).vocab_size == 1000
+    with pytest.raises(TokenFileError, match="another tokenizer"):
+        open_tokens(tmp_path / "t", tokenizer_sha256="b" * 64)
+    with pytest.raises(TokenFileError, match="vocab_size is 1000; expected 999"):
+        open_tokens(tmp_path / "t", vocab_size=999)
+    assert recognized_format(tmp_path / "t") is not None
+    with pytest.raises(TokenFileError, match=f"has the format {name} according to"):
+        open_tokens(open_tokens(tmp_path / "t").path, format="bin")
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_streams_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written to a stream"), (tmp_path / "t").open("wb") as file:
+        write_documents(file, DOCUMENTS, name=name)
+    for path in ("-", os.devnull):
+        with pytest.raises(OutputError, match="the result is several files"):
+            write_documents(path, DOCUMENTS, name=name)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_existing_files_are_refused_or_replaced(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name)
+    assert files(tmp_path) == {Path(path).name for path in load_format(name).files(tmp_path / "t")}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(OutputError, match="already exists"):
+        write_documents(tmp_path / "t", [[7]], name=name)
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+    write_documents(tmp_path / "t", [[7]], name=name, overwrite=True)
+    assert open_tokens(tmp_path / "t").document(0).tolist() == [7]
+
+
+@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("vocab_size", [65536, 65537])
+def test_round_trip_through_a_tokenizer(tmp_path: Path, name: str, vocab_size: int) -> None:
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokenizer = bpejit.Tokenizer({**dict(enumerate(tokens)), vocab_size - 1: b"<|e|>"}, [], ["<|e|>"])
+    (tmp_path / "text.txt").write_text("ab<|e|>c<|e|>")
+    report = tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "t", format=name)
+    found = open_tokens(tmp_path / "t")
+    assert found.ids.tolist() == [97, 98, vocab_size - 1, 99, vocab_size - 1]
+    assert report.dtype == found.dtype
+    found.verify()
+    tokenizer.decode_file(tmp_path / "t", tmp_path / "back.txt")
+    assert (tmp_path / "back.txt").read_text() == "ab<|e|>c<|e|>"
