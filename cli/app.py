@@ -23,6 +23,7 @@ COMMANDS = {
     "info": "cmd_info:info",
     "show": "cmd_show:show",
     "stats": "cmd_stats:stats",
+    "compare": "cmd_compare:compare",
     "split": "cmd_split:split",
     "export": "cmd_export:export",
     "verify": "cmd_verify:verify",

@@ -28,6 +28,7 @@ RUNS = {
     "tokens head": ["tokens", "head", "tokens.bin"],
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
+    "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
     "split": ["split", "corpus.txt"],
     "split --stats": ["split", "corpus.txt", "--stats"],
     "export": ["export", "tokenizer", "--to", "gpt2", "--out", "new"],

@@ -1,0 +1,82 @@
+"""The texts of a corpus that two tokenizers encode most differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpejit.corpus.sources import Source
+from bpejit.encoding.codec import Codec
+
+SAMPLED_BYTES = 4 << 20
+"""Bytes read from the start of each input."""
+
+LONGEST_TEXT = 240
+"""Bytes of a text; longer lines are divided."""
+
+SHORTEST_TEXT = 24
+
+FEWEST_TOKENS = 8
+"""Tokens of a text with the tokenizer that makes more: the ratios of shorter texts are of little interest."""
+
+
+@dataclass(frozen=True)
+class DifferingText:
+    """A text, its source, and its number of tokens with each tokenizer."""
+
+    path: str
+    text: bytes
+    tokens: tuple[int, int]
+
+    @property
+    def ratio(self) -> float:
+        """Tokens of the first tokenizer for each token of the second."""
+        return self.tokens[0] / self.tokens[1]
+
+
+def read_sample(source: Source, n_bytes: int = SAMPLED_BYTES) -> Iterator[bytes]:
+    """Yield the lines at the start of a source, divided at characters into texts of at most `LONGEST_TEXT` bytes."""
+    with source.open() as file:
+        parts: list[bytes] = []
+        rest = n_bytes
+        while rest > 0 and (block := file.read(min(rest, 1 << 20))):
+            parts.append(block)
+            rest -= len(block)
+    for line in b"".join(parts).split(b"\n"):
+        start = 0
+        while start < len(line):
+            stop = min(start + LONGEST_TEXT, len(line))
+            while stop < len(line) and stop > start + 1 and line[stop] & 0xC0 == 0x80:
+                stop -= 1
+            yield line[start:stop]
+            start = stop
+
+
+def find_differing_texts(
+    first: Codec, second: Codec, sources: Sequence[Source], *, n_texts: int = 3, n_bytes: int = SAMPLED_BYTES
+) -> list[DifferingText]:
+    """Return the texts for which the ratio of the numbers of tokens is farthest from 1, at most one for each source in turn.
+
+    Parameters
+    ----------
+    first, second : Codec
+    sources : sequence of Source
+    n_texts : int
+    n_bytes : int
+        Bytes to read from the start of each source.
+    """
+    by_source: list[list[DifferingText]] = []
+    for source in sources:
+        texts = [text for text in dict.fromkeys(read_sample(source, n_bytes)) if len(text) >= SHORTEST_TEXT]
+        if not texts:
+            continue
+        numbers = [np.diff(codec.encode_batch(texts).starts) for codec in (first, second)]
+        logarithms = np.log(np.maximum(numbers[0], 1) / np.maximum(numbers[1], 1))
+        distances = np.where(np.maximum(*numbers) < FEWEST_TOKENS, 0.0, np.abs(logarithms))
+        order = np.argsort(np.negative(distances), kind="stable")[:n_texts].tolist()
+        found = [DifferingText(source.path, texts[at], (int(numbers[0][at]), int(numbers[1][at]))) for at in order]
+        by_source.append([entry for entry in found if entry.tokens[0] != entry.tokens[1] and min(entry.tokens) > 0])
+    turns = [entries[turn] for turn in range(n_texts) for entries in by_source if turn < len(entries)]
+    return turns[:n_texts]
