@@ -172,7 +172,7 @@ def test_names_that_are_not_registered(tokenizer: Tokenizer, text: Path, tmp_pat
         lambda: bpejit.open_tokens(text, format="json-lines"),
         lambda: unregister("json-lines"),
     ):
-        with pytest.raises(TokenFileError, match="'json-lines' is not known; expected one of bin, npy, .*: choose one"):
+        with pytest.raises(TokenFileError, match=r"'json-lines' is not known; expected one of bin, npy, .*: choose one"):
             call()
     assert {path.name for path in tmp_path.iterdir()} == {"text.txt"}
     refused = invoke("encode", str(text), "--out", str(tmp_path / "t"), "--format", "json-lines")
