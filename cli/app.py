@@ -18,6 +18,9 @@ from .reporting import DEBUG, debug_option
 
 COMMANDS = {
     "train": "cmd_train:train",
+    "count": "cmd_count:count",
+    "merge-counts": "cmd_count:merge_counts_command",
+    "counts": "cmd_counts:counts",
     "encode": "cmd_encode:encode",
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",

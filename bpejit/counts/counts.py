@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import PretokenTable
 from bpejit.counts.counts_file import CountsReader, write_counts
-from bpejit.counts.header import CountsHeader, merge_headers
-from bpejit.counts.table_streams import merge_streams
+from bpejit.counts.header import CountSettings, CountsHeader, merge_headers
+from bpejit.counts.table_streams import even_blocks, merge_streams
+from bpejit.counts.tsv import format_lines, read_lines
 from bpejit.errors import CountsError, OutputError
-from bpejit.splitting.presets import Pattern
-from bpejit.storage.outputs import check_outputs
-from bpejit.training.counting import merge_tables, sort_table
+from bpejit.splitting import Pattern, compile_pattern
+from bpejit.splitting.presets import pattern_source
+from bpejit.splitting.unicode_versions import installed_unicode
+from bpejit.storage.files import read_error, replacing
+from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.training.counting import PretokenCounter, merge_tables, sort_table
 
 StrPath = str | os.PathLike[str]
 
@@ -32,7 +40,7 @@ class TableSource(Protocol):
 class Counts:
     """The distinct pre-tokens of a corpus, how often each occurs, and the settings they were counted with.
 
-    Created by `bpejit.count` and `Counts.load`. Counts of several corpora can be merged, and tokenizers are
+    Created by `bpejit.count`, `Counts.load` and `Counts.from_tsv`. Counts of several corpora can be merged, and tokenizers are
     trained from them with `bpejit.train_from_counts`. Counts are immutable, and equal if their settings and tables are.
 
     Attributes
@@ -175,6 +183,84 @@ class Counts:
         all_counts = [self, *(arguments.instance(f"others[{i}]", given, Counts, "load it") for i, given in enumerate(others))]
         header = merge_headers([counts.header for counts in all_counts], _names(all_counts))
         return Counts(header, merge_tables([counts.any_order for counts in all_counts], in_order=False), in_order=False)
+
+    def to_tsv(self, path: StrPath, *, overwrite: bool = False) -> None:
+        """Write a line `count<TAB>word` for each distinct pre-token, sorted by the bytes of the words.
+
+        Words are escaped as `bpejit.counts.tsv` describes. The settings of the counts are not written.
+
+        Parameters
+        ----------
+        path : path
+            `-` is standard output.
+        overwrite : bool
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        CountsError, OutputError
+        """
+        path = arguments.path("path", path, error=OutputError)
+        inputs = [self._source.path] if isinstance(self._source, CountsReader) else []
+        check_outputs([path], inputs=inputs, overwrite=arguments.flag("overwrite", overwrite))
+        if is_standard_output(path):
+            self._write_lines(sys.stdout.buffer.write)
+            sys.stdout.flush()
+            return
+        with replacing(path) as file:
+            self._write_lines(file.write)
+
+    def _write_lines(self, write: Callable[[bytes], object]) -> None:
+        for block in even_blocks(self.blocks()):
+            write(format_lines(block))
+
+    @classmethod
+    def from_tsv(
+        cls,
+        path: StrPath,
+        *,
+        pattern: Pattern = "gpt2",
+        special_tokens: Sequence[str] = ("<|endoftext|>",),
+        normalize_newlines: bool = False,
+        unicode: str | None = None,
+    ) -> Counts:
+        """Read lines `count<TAB>word` that were counted elsewhere. The counts of equal words are added up.
+
+        Parameters
+        ----------
+        path : path
+            Words are escaped as `bpejit.counts.tsv` describes.
+        pattern, special_tokens, normalize_newlines, unicode
+            How the words were found (see `bpejit.count`). This cannot be checked, and it becomes part of tokenizers that are
+            trained from the counts.
+
+        Raises
+        ------
+        CountsError
+            If the file cannot be read, or a line is broken.
+        """
+        path = arguments.path("path", path, error=CountsError)
+        pattern = arguments.pattern("pattern", pattern)
+        unicode = arguments.optional_string("unicode", unicode) or installed_unicode()
+        compile_pattern(pattern_source(pattern), unicode=unicode)  # checks it
+        settings = CountSettings(
+            pattern=pattern,
+            unicode=unicode,
+            special_tokens=tuple(arguments.special_tokens("special_tokens", special_tokens)),
+            normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
+        )
+        counter = PretokenCounter()
+        n_bytes = n_pretokens = 0
+        try:
+            with Path(path).open("rb") as file:
+                for table in read_lines(file, path):
+                    n_bytes += int(np.diff(table.starts) @ table.counts)
+                    n_pretokens += int(table.counts.sum())
+                    counter.add_table(table)
+                inputs = [{"path": path, "bytes": file.tell()}]
+        except OSError as cause:
+            raise read_error(path, cause, error=CountsError) from cause
+        return cls(CountsHeader(settings, inputs, n_bytes, n_pretokens), counter.table())
 
 
 def _names(counts: Sequence[Counts]) -> list[str]:

@@ -268,13 +268,11 @@ def train_from_counts(
         tie_break=tie_break,
         min_frequency=min_frequency,
         max_token_bytes=max_token_bytes,
-        config=TokenizerConfig.checked(
-            bos_token=bos_token,
-            eos_token=eos_token,
-            pad_token=pad_token,
-            model_max_length=model_max_length,
-            chat_template=chat_template,
-        ),
+        bos_token=bos_token,
+        eos_token=eos_token,
+        pad_token=pad_token,
+        model_max_length=model_max_length,
+        chat_template=chat_template,
         workers=workers,
         progress=progress,
     )
@@ -286,14 +284,18 @@ def train_model_from_counts(
     counts: Counts,
     *,
     vocab_size: int,
-    special_tokens_first: bool,
-    tie_break: str,
-    min_frequency: int,
-    max_token_bytes: int | None,
-    config: TokenizerConfig,
-    workers: int | None,
+    special_tokens_first: bool = False,
+    tie_break: str = "greatest-bytes",
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    bos_token: str | None = None,
+    eos_token: str | None = None,
+    pad_token: str | None = None,
+    model_max_length: int | None = None,
+    chat_template: str | None = None,
+    workers: int | None = None,
     engine: str = "auto",
-    progress: Progress | None,
+    progress: Progress | None = None,
 ) -> Model:
     """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts`.
 
@@ -301,6 +303,13 @@ def train_model_from_counts(
     ------
     ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
     """
+    config = TokenizerConfig.checked(
+        bos_token=bos_token,
+        eos_token=eos_token,
+        pad_token=pad_token,
+        model_max_length=model_max_length,
+        chat_template=chat_template,
+    )
     merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
     settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
     workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES)

@@ -19,6 +19,11 @@ TRAIN = ["train", "corpus.txt", "--vocab-size", "300", "--out", "new"]
 SUBWORD = ["--vocab", "vocab.subwords"]
 RUNS = {
     "train": TRAIN,
+    "count": ["count", "corpus.txt", "--out", "new.counts"],
+    "merge-counts": ["merge-counts", "corpus.counts", "--out", "new.counts"],
+    "counts info": ["counts", "info", "corpus.counts"],
+    "counts export": ["counts", "export", "corpus.counts", "--out", "new.tsv"],
+    "counts import": ["counts", "import", "words.tsv", "--out", "new.counts"],
     "encode": ["encode", "corpus.txt", "--out", "new.bin"],
     "decode": ["decode", "tokens.bin", "--out", "new.txt"],
     "info of a tokenizer": ["info", "tokenizer"],
@@ -48,6 +53,8 @@ def made(tmp_path_factory):
     for arguments in (
         ["train", "corpus.txt", "--vocab-size", "300"],
         ["encode", "corpus.txt", "--out", "tokens.bin"],
+        ["count", "corpus.txt", "--out", "corpus.counts"],
+        ["counts", "export", "corpus.counts", "--out", "words.tsv"],
         ["subword", "train", "corpus.txt", "--vocab-size", "300", "--out", "vocab.subwords"],
         ["subword", "encode", "corpus.txt", *SUBWORD, "--out", "ids.bin", "--append-eos"],
     ):

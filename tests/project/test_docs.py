@@ -90,6 +90,10 @@ def test_examples_of_the_help(shell, name):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":
             shell("bpejit encode corpus.txt --out tokens.bin --quiet")
+    if name.startswith(("counts", "merge-counts")):
+        shell("for name in corpus one two; do bpejit count corpus.txt --out $name.counts --quiet; done")
+        shell("bpejit counts export corpus.counts --out words.tsv --quiet")
+        shell("rm words.tsv" if name in ("counts", "counts export") else ":")
     if name in ("subword encode", "subword decode"):
         shell("bpejit subword train corpus.txt --vocab-size 300 --out vocab.subwords --quiet")
     if name == "subword decode":

@@ -1,0 +1,111 @@
+"""`bpejit count` and `bpejit merge-counts`."""
+
+from __future__ import annotations
+
+import click
+
+from .command_types import command
+from .count_options import (
+    DEFAULT_PATTERN,
+    chosen_special_tokens,
+    count_setting_options,
+    counts_fields,
+    counts_summary,
+    memory_options,
+)
+from .options import complete_path, engine_options, input_argument, input_format_option, out_option, overwrite_option
+from .progress import format_seconds, watch
+from .reporting import report_options, wrote
+
+
+@command()
+@input_argument
+@out_option("File to write the counts to.", required=True)
+@overwrite_option
+@count_setting_options
+@input_format_option
+@memory_options
+@engine_options
+@report_options
+def count(
+    *,
+    inputs: tuple[str, ...],
+    out: str,
+    overwrite: bool,
+    pattern: str | None,
+    special_tokens: tuple[str, ...],
+    no_special_tokens: bool,
+    normalize_newlines: bool,
+    unicode: str | None,
+    input_format: str,
+    max_memory: int | None,
+    temporary_folder: str | None,
+    workers: int | None,
+    engine: str,
+) -> None:
+    """Count the distinct pre-tokens of text.
+
+    INPUT is one or more files or globs, or - for standard input.
+    Counts of several corpora are merged by `bpejit merge-counts`, and `bpejit train --counts` trains from them.
+    The tokenizer is the same as one trained on the text.
+
+    \b
+    Example:
+        bpejit count corpus.txt --out corpus.counts
+        bpejit count corpus.txt --pattern cl100k --max-memory 2G --out all.counts
+    """
+    special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
+    import bpejit
+
+    with watch() as progress:
+        counts = bpejit.count(
+            inputs,
+            out=out,
+            pattern=pattern or DEFAULT_PATTERN,
+            special_tokens=special_tokens,
+            normalize_newlines=normalize_newlines,
+            unicode=unicode,
+            input_format=input_format,
+            max_memory=max_memory,
+            temporary_folder=temporary_folder,
+            overwrite=overwrite,
+            workers=workers,
+            engine=engine,
+            progress=progress,
+        )
+        seconds = progress.seconds
+    progress.finish(
+        f"counted {counts_summary(counts)} in {format_seconds(seconds)}; {wrote(out)}",
+        out=out,
+        **counts_fields(counts),
+        seconds=seconds,
+    )
+
+
+@command("merge-counts")
+@click.argument("inputs", metavar="COUNTS...", nargs=-1, required=True, shell_complete=complete_path)
+@out_option("File to write the merged counts to.", required=True)
+@overwrite_option
+@report_options
+def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool) -> None:
+    """Merge files written by `bpejit count`.
+
+    Neither the order of the files nor any grouping changes the result, and memory does not grow with their size.
+    Files that differ in pattern, version of Unicode, special tokens or normalization of newlines are refused.
+
+    \b
+    Example:
+        bpejit merge-counts one.counts two.counts --out both.counts
+    """
+    import bpejit
+
+    with watch() as progress:
+        counts = bpejit.merge_counts(inputs, out, overwrite=overwrite)
+        seconds = progress.seconds
+    progress.finish(
+        f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "
+        f"{wrote(out)}",
+        out=out,
+        **counts_fields(counts),
+        seconds=seconds,
+    )
