@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -168,6 +168,9 @@ class TokenFileWriter:
     def _finish(self) -> None:
         """Write what follows the ids."""
 
+    def _abandon(self) -> None:
+        """Release what the format holds when writing fails."""
+
     def _write_ids(self, data: memoryview) -> None:
         """Write ids to the first file, and add them to the hash."""
         if not self._others:  # a stream
@@ -209,8 +212,11 @@ class TokenFileWriter:
                 self._complete()
             except BaseException as failure:
                 self._stop_thread()
+                self._release()
                 self._files.__exit__(type(failure), failure, failure.__traceback__)
                 raise
+        else:
+            self._release()
         self._stop_thread()
         self._files.__exit__(kind, error, trace)
 
@@ -223,6 +229,10 @@ class TokenFileWriter:
             self._others[-1].write(self._description())
         elif hasattr(self._data, "flush"):
             self._data.flush()  # an error must not be lost when the interpreter exits
+
+    def _release(self) -> None:
+        with suppress(Exception):
+            self._abandon()
 
     def _stop_thread(self) -> None:
         if self._second_thread is not None:

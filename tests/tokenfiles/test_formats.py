@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ from token_file_helpers import HASH, write_documents
 
 import bpejit
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.tokenfiles import llmc_files, load_format, megatron_files
+from bpejit.tokenfiles import list_columns, llmc_files, load_format, megatron_files
 from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
+
+pa = pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
+pq = pytest.importorskip("pyarrow.parquet")
 
 DOCUMENTS = [[1, 2, 3], [], [4, 5], [6]]
 IDS = [1, 2, 3, 4, 5, 6]
-HEADERS = ["npy", "llmc", "megatron", "datatrove"]
+HEADERS = ["npy", "llmc", "megatron", "datatrove", "parquet", "arrow"]
 
 
 def files(folder: Path) -> set[str]:
@@ -255,10 +260,126 @@ def test_broken_datatrove_files(tmp_path: Path) -> None:
         open_tokens(tmp_path / "t.ds")
 
 
+# ---- Parquet and Arrow
+
+LISTS = ["parquet", "arrow"]
+
+
+def read_table(path: Path, name: str) -> pa.Table:
+    return pq.read_table(path) if name == "parquet" else feather.read_table(path)
+
+
+def write_table(table: pa.Table, path: Path, name: str, **options: Any) -> None:
+    if name == "parquet":
+        pq.write_table(table, path, **options)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65536, "uint16"), (65537, "int32")])
+def test_lists_are_read_by_pyarrow(tmp_path: Path, name: str, vocab_size: int, dtype: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name, vocab_size=vocab_size)
+    table = read_table(tmp_path / "t", name)
+    assert table.to_pydict() == {"input_ids": DOCUMENTS}
+    assert str(table.schema.field("input_ids").type.value_type) == dtype
+    assert files(tmp_path) == {"t", "t.json"}
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("rows", [2, 100])
+def test_groups_do_not_depend_on_blocks(tmp_path: Path, name: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_columns, "GROUP_TOKENS", 4)
+    monkeypatch.setattr(list_columns, "GROUP_ROWS", rows)
+    documents = [[number] * (number % 6) for number in range(30)]
+    for block in (1, 2, 7, 100):
+        write_documents(tmp_path / str(block), documents, name=name, block=block)
+    contents = {(tmp_path / str(block)).read_bytes() for block in (1, 2, 7, 100)}
+    assert len(contents) == 1
+    found = open_tokens(tmp_path / "1")
+    ids = [number for document in documents for number in document]
+    assert found[3:40].tolist() == ids[3:40]
+    assert [found.document(number).tolist() for number in range(30)] == documents
+    for size in (1, 3, 100):
+        parts = list(found.document_blocks(size))
+        assert [number for part, _ in parts for number in part.tolist()] == ids
+        assert sum(0 if ends is None else ends.size for _, ends in parts) == 30
+    if name == "parquet":
+        metadata = pq.ParquetFile(tmp_path / "1").metadata
+        assert metadata.num_row_groups > 5
+        assert json.loads(metadata.metadata[b"bpejit.tokens"])[0] >= (4 if rows == 100 else 0)
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("dtype", ["uint16", "int32", "int64"])
+@pytest.mark.parametrize("column", ["input_ids", "tokens"])
+def test_lists_of_other_tools(tmp_path: Path, name: str, dtype: str, column: str) -> None:
+    kind = pa.list_(getattr(pa, dtype)())
+    table = pa.table({"id": ["a", "b", "c", "d"], column: pa.array(DOCUMENTS, kind)})
+    write_table(table.slice(1), tmp_path / "t", name, **({"row_group_size": 2} if name == "parquet" else {}))
+    found = open_tokens(tmp_path / "t")
+    assert (found.dtype, found.ids.tolist(), found.n_documents) == (dtype, [4, 5, 6], 3)
+    assert found.document(1).tolist() == [4, 5]
+    with pytest.raises(TokenFileError, match="omit the dtype"):
+        open_tokens(tmp_path / "t", dtype="uint32")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_other_columns_are_refused(tmp_path: Path, name: str) -> None:
+    write_table(pa.table({"text": ["a"]}), tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match=r"its columns are text \(string\); expected `input_ids` or"):
+        open_tokens(tmp_path / "t")
+    for lists in ([[1], None], [[1, None]]):
+        write_table(pa.table({"input_ids": pa.array(lists, pa.list_(pa.int32()))}), tmp_path / "n", name)
+        with pytest.raises(TokenFileError, match="has nulls in its column"):
+            list(open_tokens(tmp_path / "n").blocks())
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_damaged_lists(tmp_path: Path, name: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name)
+    changed = [[1, 2, 3], [], [4, 7], [6]]
+    schema = read_table(tmp_path / "t", name).schema.remove_metadata()
+    write_table(pa.table({"input_ids": changed}, schema=schema), tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match="does not match"):
+        open_tokens(tmp_path / "t").verify()
+    data = (tmp_path / "t").read_bytes()
+    for damaged in (b"", data[:20], data[:-1]):
+        (tmp_path / "t").write_bytes(damaged)
+        with pytest.raises(TokenFileError, match=r"cannot be read: .*; expected a complete (Parquet|Arrow) file"):
+            open_tokens(tmp_path / "t")
+    write_table(pa.table({"input_ids": changed[:2]}, schema=schema), tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match="has 3 tokens of uint16; expected 6"):
+        open_tokens(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_without_pyarrow(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name=name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    for call in (
+        lambda: open_tokens(tmp_path / "t"),
+        lambda: write_documents(tmp_path / "u", DOCUMENTS, name=name),
+    ):
+        with pytest.raises(TokenFileError, match=r"needs the package `pyarrow`.*pip install 'bpejit\[data\]'"):
+            call()
+    assert files(tmp_path) == {"t", "t.json"}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_too_long_document_for_lists(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_columns, "_LONGEST", 2)
+    with pytest.raises(TokenFileError, match="3 ids, and the lists of the format"):
+        write_documents(tmp_path / "t", [[1, 2, 3]], name=name)
+    assert files(tmp_path) == set()
+
+
 # ---- all
 
 
-@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("name", ["npy", "llmc", "megatron", "datatrove"])
 def test_changed_ids_are_found(tmp_path: Path, name: str) -> None:
     write_documents(tmp_path / "t", DOCUMENTS, name=name)
     found = open_tokens(tmp_path / "t")

@@ -1,0 +1,78 @@
+"""Token files in Arrow's IPC format (Feather 2): a row per document, with its ids as a list in the column `input_ids`.
+
+The file is not compressed, so that it is mapped into memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from bpejit.arrays import Array
+from bpejit.tokenfiles.list_columns import (
+    COLUMN,
+    GroupWriter,
+    ListColumnFormat,
+    ListColumnTokens,
+    Sink,
+    arrow_module,
+    list_arrays,
+    list_column,
+    reading,
+)
+
+_KIND = "Arrow file"
+
+
+class ArrowTokenWriter(GroupWriter):
+    """Write an Arrow file of ids, with a record batch for each group."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        arrow = self._arrow = arrow_module("pyarrow", f"an {_KIND}")
+        self._sink = Sink(self._data)
+        item = arrow.field("item", arrow.from_numpy_dtype(self.dtype), nullable=False)
+        self._schema = arrow.schema([arrow.field(COLUMN, arrow.list_(item), nullable=False)])
+        self._batches = arrow.ipc.new_file(self._sink, self._schema)
+
+    def _write_group(self, ids: Array, offsets: Array) -> None:
+        lists = self._arrow.ListArray.from_arrays(offsets, self._arrow.array(ids), type=self._schema.field(0).type)
+        self._batches.write_batch(self._arrow.RecordBatch.from_arrays([lists], schema=self._schema))
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._batches.close()
+
+    def _abandon(self) -> None:
+        self._sink.discards = True
+        self._batches.close()  # otherwise its finalizer writes to the file
+
+
+class ArrowTokens(ListColumnTokens):
+    """An open Arrow file of ids, mapped into memory."""
+
+    def _open(self) -> tuple[str, str, list[int]]:
+        arrow = arrow_module("pyarrow", f"the {_KIND} `{self.path}`")
+        with reading(self.path, _KIND):
+            if self.path.stat().st_size == 0:  # which cannot be mapped
+                raise arrow.ArrowInvalid("it is empty")
+            self._file = arrow.ipc.open_file(arrow.memory_map(os.fspath(self.path)))
+            rows = [self._file.get_batch(batch).num_rows for batch in range(self._file.num_record_batches)]
+            return *list_column(self._file.schema, self.path), rows
+
+    def _read_group(self, group: int) -> tuple[Array, Array]:
+        with reading(self.path, _KIND):
+            batch = self._file.get_batch(group)
+        return list_arrays(batch.column(self._column), self.path)
+
+    def _token_counts(self) -> list[int]:
+        return [int(offsets[-1]) for _, offsets in self._groups()]
+
+
+class ArrowFormat(ListColumnFormat):
+    """The format of Arrow files."""
+
+    name = "arrow"
+    suffix = ".arrow"
+    magic = b"ARROW1"
+    writer_type = ArrowTokenWriter
+    reader_type = ArrowTokens

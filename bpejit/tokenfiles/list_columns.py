@@ -1,0 +1,422 @@
+"""Token files with one row per document: a column `input_ids` with lists of ids, in groups of rows.
+
+Parquet and Arrow files have this structure. A group ends with the first document after `GROUP_TOKENS` ids, or after
+`GROUP_ROWS` documents, so the files do not depend on the blocks in which the ids arrive.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+from bpejit.extras import import_extra
+from bpejit.storage.files import OutputFile, StrPath, read_error
+from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path, is_format, read_description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapped_tokens import (
+    as_uint32,
+    check_counts,
+    check_description,
+    compare_ids,
+    document_number,
+    regular_size,
+)
+
+COLUMN = "input_ids"
+"""The name of the column, as in Hugging Face's datasets."""
+
+LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
+"""The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""
+
+GROUP_TOKENS = 1 << 20
+
+GROUP_ROWS = 1 << 17
+
+_LONGEST = 2**31 - 1
+
+
+class GroupWriter(TokenFileWriter):
+    """Collect documents, and write them in groups of rows. A document is held in memory until it is complete."""
+
+    document_count = True
+
+    def _begin(self) -> None:
+        self._parts: list[Array] = []
+        self._ends: list[Array] = []
+        self._start = 0
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        hashed = self._add_to_hash(ids.data) if ids.size else None
+        if ids.size:
+            self._parts.append(ids.copy())  # the caller may reuse its array
+        if ends is not None:
+            self._ends.append(ends)
+            if int(ends[-1]) - self._start >= GROUP_TOKENS or sum(map(len, self._ends)) >= GROUP_ROWS:
+                self._write_groups(final=False)
+        if hashed is not None:
+            hashed.result()
+
+    def _finish(self) -> None:
+        self._write_groups(final=True)
+
+    def _write_groups(self, *, final: bool) -> None:
+        ids = np.concatenate([np.empty(0, dtype=self.dtype), *self._parts])
+        ends = np.concatenate([np.empty(0, dtype=np.int64), *self._ends])
+        begin, first = self._start, 0
+        while first < ends.size:
+            n_rows = 1 + int(np.searchsorted(ends[first:], self._start + GROUP_TOKENS, side="left"))
+            stop = first + min(n_rows, GROUP_ROWS)
+            if stop > ends.size and not final:
+                break
+            stop = min(stop, ends.size)
+            offsets = np.concatenate([[self._start], ends[first:stop]]) - self._start
+            if int(offsets[-1]) > _LONGEST:
+                raise TokenFileError(
+                    f"a document of `{self._name}` has {int(np.diff(offsets).max())} ids, and the lists of the format "
+                    f"{self._format} have at most {_LONGEST}: divide the document, or choose another format"
+                )
+            self._write_group(ids[self._start - begin : int(ends[stop - 1]) - begin], offsets.astype(np.int32))
+            self._start = int(ends[stop - 1])
+            first = stop
+        self._parts = [ids[self._start - begin :]]
+        self._ends = [ends[first:]]
+
+    def _write_group(self, ids: Array, offsets: Array) -> None:
+        """Write documents: `ids` of `dtype`, and `offsets` int32 [documents + 1] in it."""
+        raise NotImplementedError
+
+
+class ListColumnTokens(ABC):
+    """An open token file with a column of lists, in groups of rows.
+
+    Parameters
+    ----------
+    path : Path
+    description : Description, optional
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, has no column of ids, or does not agree with its description.
+    """
+
+    def __init__(self, path: Path, description: Description | None) -> None:
+        self.path = path
+        self.description = description
+        self._cached: tuple[int, Array, Array] | None = None
+        self._column, self.dtype, rows = self._open()
+        self._rows = np.cumsum([0, *rows], dtype=np.int64)
+        if description is not None:
+            check_counts(path, description, dtype=self.dtype, n_tokens=len(self), n_documents=self.n_documents)
+
+    @abstractmethod
+    def _open(self) -> tuple[str, str, list[int]]:
+        """Open the file. Return the name and the dtype of the column of ids, and the number of rows of each group."""
+
+    @abstractmethod
+    def _read_group(self, group: int) -> tuple[Array, Array]:
+        """Return the ids of a group, and the offsets of its documents, [documents + 1] from 0 up."""
+
+    @abstractmethod
+    def _token_counts(self) -> list[int]:
+        """Return the number of ids of each group."""
+
+    @cached_property
+    def _starts(self) -> Array:
+        """The position of the first id of each group, and the number of ids, int64 [groups + 1]."""
+        return np.cumsum([0, *self._token_counts()], dtype=np.int64)
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of ids."""
+        return int(self._starts[-1])
+
+    @property
+    def n_documents(self) -> int:
+        """The number of documents."""
+        return int(self._rows[-1])
+
+    @property
+    def bytes_read(self) -> int | None:
+        """The number of bytes of text that the ids encode; None without a description."""
+        return None if self.description is None else self.description.bytes_read
+
+    @property
+    def vocab_size(self) -> int | None:
+        """One more than the largest id of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.vocab_size
+
+    @property
+    def tokenizer_sha256(self) -> str | None:
+        """The hash of the tokenizer; None without a description."""
+        return None if self.description is None else self.description.tokenizer_sha256
+
+    @property
+    def ids_sha256(self) -> str | None:
+        """The hash of the ids; None if the description lacks it."""
+        return None if self.description is None else self.description.ids_sha256
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """All ids as a read-only array, which takes memory for all of them."""
+        return self[:]
+
+    def __len__(self) -> int:
+        return self.n_tokens
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Array: ...
+
+    def __getitem__(self, index: int | slice) -> int | Array:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.n_tokens)
+            if step == 1:
+                return self._slice(start, stop)
+            found: Array = self._slice(0, self.n_tokens)[index]
+            return found
+        number = operator.index(index)
+        if not -self.n_tokens <= number < self.n_tokens:
+            raise IndexError(f"there is no id at {number}; expected -{self.n_tokens} to {self.n_tokens - 1}: check `n_tokens`")
+        number %= self.n_tokens
+        return int(self._slice(number, number + 1)[0])
+
+    def _slice(self, start: int, stop: int) -> Array:
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        parts = []
+        while start < stop:
+            begin = int(self._starts[first])
+            parts.append(self._group(first)[0][start - begin : stop - begin])
+            first += 1
+            start = int(self._starts[first])
+        if len(parts) == 1:
+            return parts[0]
+        joined = np.concatenate([np.empty(0, dtype=ALL_DTYPES[self.dtype]), *parts])
+        joined.flags.writeable = False
+        return joined
+
+    def document(self, number: int) -> Array:
+        """Return the ids of a document as a read-only array.
+
+        Raises
+        ------
+        IndexError
+            If there is no document with this number; negative numbers count from the end.
+        """
+        number = document_number(number, self.n_documents)
+        group = int(np.searchsorted(self._rows, number, side="right")) - 1
+        ids, offsets = self._group(group)
+        row = number - int(self._rows[group])
+        return ids[int(offsets[row]) : int(offsets[row + 1])]
+
+    def _group(self, group: int) -> tuple[Array, Array]:
+        cached = self._cached
+        if cached is None or cached[0] != group:
+            ids, offsets = self._read_group(group)
+            ids.flags.writeable = False
+            cached = self._cached = (group, ids, offsets)
+        return cached[1], cached[2]
+
+    def _groups(self) -> Iterator[tuple[Array, Array]]:
+        for group in range(self._rows.size - 1):
+            yield self._read_group(group)
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`], holding one group in memory at a time.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read.
+        """
+        for ids, _ in self._groups():
+            for start in range(0, ids.size, size):
+                yield as_uint32(ids[start : start + size], self.path)
+
+    def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array]]:
+        """Yield all ids in order, in blocks of up to `size`, each with the ends of the documents that end in it.
+
+        Yields
+        ------
+        ids : array of the dtype of the file
+        ends : int64 [documents]
+            Positions in `ids`.
+        """
+        for ids, offsets in self._groups():
+            ends = offsets[1:].astype(np.int64)
+            found = 0
+            for start in range(0, max(ids.size, 1), size):
+                last = int(np.searchsorted(ends, min(start + size, ids.size), side="right"))
+                yield ids[start : start + size], ends[found:last] - start
+                found = last
+
+    def verify(self) -> None:
+        """Read the whole file and compare it with its description.
+
+        Raises
+        ------
+        TokenFileError
+            If the SHA-256 of the ids or the range of the ids differs from the description, or the description has no hash.
+        """
+        dtype = ALL_DTYPES[self.dtype]
+        compare_ids(self.path, (ids.astype(dtype).tobytes() for ids, _ in self._groups()), dtype, self.description)
+
+
+class ListColumnFormat(TokenFileFormat):
+    """A format with a row per document.
+
+    Attributes
+    ----------
+    magic : bytes
+        The first bytes of its files.
+    writer_type : type
+    reader_type : type
+    """
+
+    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = LIST_DTYPES
+    stores_documents = True
+    magic: ClassVar[bytes]
+    writer_type: ClassVar[type[GroupWriter]]
+    reader_type: ClassVar[type[ListColumnTokens]]
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str,
+        overwrite: bool = False,
+        document_index: bool = False,  # noqa: ARG002 - rows are documents
+    ) -> GroupWriter:
+        """Return a writer; streams are refused, because a description is written as well."""
+        arrow_module("pyarrow", f"the token file format {self.name}")  # before files are opened
+        return self.writer_type(
+            path,
+            files=[path] if isinstance(path, (str, os.PathLike)) else [],
+            file_format=self.name,
+            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> ListColumnTokens:
+        """Open a token file, checked against its description if there is one."""
+        path = Path(arguments.path("path", path, error=TokenFileError))
+        fields = read_description(path)
+        regular_size(path)
+        if fields is not None:
+            check_description(
+                path, fields, file_format=self.name, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        found = self.reader_type(path, fields)
+        if dtype not in (None, found.dtype):
+            raise TokenFileError(f"`{path}` contains ids of {found.dtype}; expected {dtype}: omit the dtype")
+        return found
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the token file and its description."""
+        return [path, description_path(path)]
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or begins like one."""
+        return is_format(path, self.name, self.magic)
+
+
+class Sink:
+    """An output file for pyarrow."""
+
+    closed = False
+    discards = False
+    """Ignore what is written, since the file is abandoned."""
+
+    def __init__(self, file: OutputFile) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        """Append bytes."""
+        return memoryview(data).nbytes if self.discards else self._file.write(memoryview(data))
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return self._file.n_bytes
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is complete."""
+
+    def close(self) -> None:
+        """Do nothing: the file is closed when all files are complete."""
+
+
+def arrow_module(name: str, what: str) -> Any:
+    """Return a module of pyarrow, or raise TokenFileError with the command that installs it."""
+    return import_extra(name, what, error=TokenFileError)
+
+
+def list_column(schema: Any, path: Path) -> tuple[str, str]:
+    """Return the name and the dtype of the column of ids in a schema.
+
+    Raises
+    ------
+    TokenFileError
+        If there is no column `input_ids` and no other single column of lists of integers.
+    """
+    found = {}
+    for field in schema:
+        kind = getattr(field.type, "value_type", None)
+        name = None if kind is None else str(kind)
+        if name in ALL_DTYPES:
+            found[field.name] = name
+    if COLUMN in found:
+        return COLUMN, found[COLUMN]
+    if len(found) != 1:
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
+        raise TokenFileError(
+            f"`{path}` has no column of token ids: its columns are {columns}; expected `{COLUMN}` or a single column with "
+            f"lists of one of {', '.join(ALL_DTYPES)}: check the path"
+        )
+    return next(iter(found.items()))
+
+
+def list_arrays(column: Any, path: Path) -> tuple[Array, Array]:
+    """Return the ids of an array of lists without nulls, and its offsets from 0 up."""
+    if column.null_count or column.values.null_count:
+        raise TokenFileError(
+            f"`{path}` has nulls in its column of token ids; expected a list of numbers in each row: remove them"
+        )
+    offsets = column.offsets.to_numpy()
+    ids = column.values.to_numpy()[int(offsets[0]) : int(offsets[-1])]
+    return ids, offsets - offsets[0]
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Raise TokenFileError where pyarrow cannot read a file; `kind` is a noun for the message."""
+    errors = (arrow_module("pyarrow", kind).ArrowException, OSError)
+    try:
+        yield
+    except errors as cause:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+        raise TokenFileError(
+            f"`{path}` cannot be read: {str(cause).splitlines()[0].rstrip('.')}; expected a complete {kind}: copy it again, or "
+            "encode the text again"
+        ) from cause
