@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.training.count_corpus import count
-    from bpejit.training.train import train, train_bpe, train_from_counts
+    from bpejit.training.train import train, train_bpe, train_from_counts, train_from_iterator
     from bpejit.verification.verify import verify
     from bpejit.warmup import warmup
 
@@ -67,6 +67,7 @@ _MODULES = {
     "train": "bpejit.training.train",
     "train_bpe": "bpejit.training.train",
     "train_from_counts": "bpejit.training.train",
+    "train_from_iterator": "bpejit.training.train",
     "verify": "bpejit.verification.verify",
     "warmup": "bpejit.warmup",
 }
@@ -100,6 +101,7 @@ __all__ = [
     "train",
     "train_bpe",
     "train_from_counts",
+    "train_from_iterator",
     "verify",
     "warmup",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from .command_types import command
@@ -12,8 +14,9 @@ from .count_options import (
     counts_fields,
     counts_summary,
     memory_options,
+    skipped_records,
 )
-from .options import complete_path, engine_options, input_argument, input_format_option, out_option, overwrite_option
+from .options import complete_path, engine_options, input_argument, input_options, out_option, overwrite_option
 from .progress import format_seconds, watch
 from .reporting import report_options, wrote
 
@@ -23,7 +26,7 @@ from .reporting import report_options, wrote
 @out_option("File to write the counts to.", required=True)
 @overwrite_option
 @count_setting_options
-@input_format_option
+@input_options
 @memory_options
 @engine_options
 @report_options
@@ -37,7 +40,7 @@ def count(
     no_special_tokens: bool,
     normalize_newlines: bool,
     unicode: str | None,
-    input_format: str,
+    reading: dict[str, Any],
     max_memory: int | None,
     temporary_folder: str | None,
     workers: int | None,
@@ -45,7 +48,7 @@ def count(
 ) -> None:
     """Count the distinct pre-tokens of text.
 
-    INPUT is one or more files or globs, or - for standard input.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input.
     Counts of several corpora are merged by `bpejit merge-counts`, and `bpejit train --counts` trains from them.
     The tokenizer is the same as one trained on the text.
 
@@ -56,6 +59,7 @@ def count(
     """
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     import bpejit
+    from bpejit.corpus.blocks import skipped_note
 
     with watch() as progress:
         counts = bpejit.count(
@@ -65,7 +69,7 @@ def count(
             special_tokens=special_tokens,
             normalize_newlines=normalize_newlines,
             unicode=unicode,
-            input_format=input_format,
+            **reading,
             max_memory=max_memory,
             temporary_folder=temporary_folder,
             overwrite=overwrite,
@@ -74,8 +78,11 @@ def count(
             progress=progress,
         )
         seconds = progress.seconds
+    first = [record for entry in counts.header.inputs for record in entry.get("first_skipped", ())]
+    n_skipped = skipped_records(counts)
     progress.finish(
         f"counted {counts_summary(counts)} in {format_seconds(seconds)}; {wrote(out)}",
+        notes=[skipped_note(n_skipped, first)] if n_skipped else [],
         out=out,
         **counts_fields(counts),
         seconds=seconds,

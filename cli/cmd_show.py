@@ -99,7 +99,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
 
-    (source,) = find_sources([Path(path) if path is not None and path != "-" else "-"], Contents("text"))
+    (source,) = find_sources([Path(path) if path is not None and path != "-" else "-"], Contents("text", plain_only=True))
     parts = []
     with source.open() as file:
         while block := file.read(1 << 20):

@@ -102,7 +102,7 @@ def split(
 
     with watch() as progress:
         splitter = _make_splitter(patterns, special_tokens, tokenizer, unicode)
-        sources = find_sources(inputs, Contents(input_format))
+        sources = find_sources(inputs, Contents(input_format, plain_only=True))
         if stats:
             totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
         elif wants_json():

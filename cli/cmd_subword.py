@@ -96,10 +96,12 @@ def train(
     from bpejit.storage.outputs import check_outputs, is_standard_output
     from bpejit.t2t.subword_files import train_vocabulary
 
-    contents = Contents(input_format, strip_bom=True)
+    contents = Contents(input_format, strip_bom=True, plain_only=True)
     with watch() as progress:
         check_outputs(
-            [out], inputs=[source.path for source in find_sources(inputs, Contents(input_format))], overwrite=overwrite
+            [out],
+            inputs=[source.path for source in find_sources(inputs, Contents(input_format, plain_only=True))],
+            overwrite=overwrite,
         )
         if not is_standard_output(out):
             check_writable(out)  # before an hour of counting
@@ -166,9 +168,9 @@ def encode(
     from bpejit.t2t.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.opening import check_token_outputs
 
-    contents = Contents(input_format, strip_bom=strip_bom)
+    contents = Contents(input_format, strip_bom=strip_bom, plain_only=True)
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(input_format))]
+        read = [source.path for source in find_sources(inputs, Contents(input_format, plain_only=True))]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
         encoder = load_vocabulary(vocab)
         report = encode_file(

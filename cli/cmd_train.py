@@ -13,7 +13,7 @@ from .command_types import command
 from .count_options import DEFAULT_PATTERN, chosen_special_tokens, count_setting_options, memory_options
 from .count_type import Count
 from .option_names import with_option_names
-from .options import LazyChoice, complete_path, engine_options, input_format_option, out_option, overwrite_option
+from .options import LazyChoice, complete_path, engine_options, input_options, out_option, overwrite_option
 from .progress import format_bytes, format_seconds, watch
 from .reporting import report_options, wrote
 
@@ -59,7 +59,7 @@ from .reporting import report_options, wrote
     shell_complete=complete_path,
     help="Jinja template that formats a conversation, for transformers.",
 )
-@input_format_option
+@input_options
 @click.option(
     "--counts",
     "counts_paths",
@@ -91,7 +91,7 @@ def train(
     pad_token: str | None,
     model_max_length: int | None,
     chat_template: TextIO | None,
-    input_format: str,
+    reading: dict[str, Any],
     counts_paths: tuple[str, ...],
     max_memory: int | None,
     temporary_folder: str | None,
@@ -100,7 +100,8 @@ def train(
 ) -> None:
     """Train a tokenizer on text.
 
-    INPUT is one or more files or globs, or - for standard input; --counts trains from counts instead, with equal results.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input.
+    --counts trains from counts instead, with equal results.
     The folder is also a Hugging Face tokenizer.
 
     \b
@@ -114,11 +115,12 @@ def train(
     from bpejit.corpus.sources import find_sources
     from bpejit.counts.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
+    from bpejit.training.model_learning import SKIPPED_RECORDS
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
     from bpejit.warmup import compiling_meanwhile
 
     check_folder(out, overwrite=overwrite)  # before hours of training
-    paths = list(counts_paths) or [source.path for source in find_sources(inputs, Contents(input_format))]
+    paths = list(counts_paths) or [source.path for source in find_sources(inputs, Contents(**reading))]
     check_folder(out, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
     template = None if chat_template is None else _read_template(chat_template)
     with watch() as progress, compiling_meanwhile("encoding"):
@@ -147,7 +149,7 @@ def train(
                 pattern=pattern or DEFAULT_PATTERN,
                 normalize_newlines=normalize_newlines,
                 unicode=unicode,
-                input_format=input_format,
+                **reading,
                 max_memory=max_memory,
                 temporary_folder=temporary_folder or Path(out).absolute().parent,
                 **learned,
@@ -172,6 +174,7 @@ def train(
         bytes=model.training["bytes"],
         pretokens=model.training["pretokens"],
         distinct_pretokens=model.training["distinct_pretokens"],
+        skipped_records=sum(entry["count"] for entry in model.training.get(SKIPPED_RECORDS, ())),
         seconds=seconds,
     )
 
@@ -183,6 +186,11 @@ _OF_COUNTS = (
     "normalize_newlines",
     "unicode",
     "input_format",
+    "documents",
+    "text_field",
+    "text_column",
+    "allow_special",
+    "strict",
     "max_memory",
     "temporary_folder",
 )

@@ -72,7 +72,17 @@ def chosen_special_tokens(special_tokens: tuple[str, ...], no_special_tokens: bo
 
 def counts_fields(counts: Counts) -> dict[str, Any]:
     """Return the totals of counts for a JSON report."""
-    return {"bytes": counts.n_bytes, "pretokens": counts.n_pretokens, "distinct_pretokens": len(counts)}
+    return {
+        "bytes": counts.n_bytes,
+        "pretokens": counts.n_pretokens,
+        "distinct_pretokens": len(counts),
+        "skipped_records": skipped_records(counts),
+    }
+
+
+def skipped_records(counts: Counts) -> int:
+    """Return the number of records without text."""
+    return sum(entry.get("skipped", 0) for entry in counts.header.inputs)
 
 
 def counts_summary(counts: Counts) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,7 +55,7 @@ def repeatable_sources(inputs: Sequence[str], input_format: str, *, times: int) 
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import Source, find_sources
 
-    sources = find_sources(inputs, Contents(input_format))
+    sources = find_sources(inputs, Contents(input_format, plain_only=True))
     if times < 2 or all(source.size is not None for source in sources):
         yield sources
         return
@@ -65,8 +64,9 @@ def repeatable_sources(inputs: Sequence[str], input_format: str, *, times: int) 
         for number, source in enumerate(sources):
             if source.size is None:
                 copy = Path(folder) / str(number)
-                with source.open() as file, copy.open("wb") as target:
-                    shutil.copyfileobj(file, target, 1 << 20)
+                with source.open_stream() as stream, copy.open("wb") as target:
+                    while data := stream.read(1 << 20):
+                        target.write(data)
                 found.append(Source(str(copy), copy.stat().st_size))
             else:
                 found.append(source)

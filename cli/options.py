@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from bpejit import Tokenizer
     from bpejit.encoding.codec import Codec
 
+from bpejit.corpus import registry as input_formats
 from bpejit.engines import AUTO, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
@@ -43,7 +45,7 @@ def complete_pattern(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def input_argument(function: Function) -> Function:
-    """Add INPUT: one or more files, globs or `-`. The library expands globs that the shell did not expand."""
+    """Add INPUT: one or more files, folders, globs, URLs or `-`. The library expands globs that the shell did not expand."""
     return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=complete_path)(function)
 
 
@@ -59,6 +61,59 @@ def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Callable[
         Further arguments of `click.option`.
     """
     return click.option("-o", "--out", metavar=metavar, help=text, shell_complete=complete_path, **options)
+
+
+def input_options(function: Function) -> Function:
+    """Add `--input-format` with all formats, `--documents`, `--text-field`, `--text-column`, `--allow-special`, `--strict`.
+
+    The function receives their values as the argument `reading`, a dict with the names of the arguments of `bpejit.train`.
+    """
+    formats = ", ".join(f"{name} ({text})" for name, text in input_formats.input_format_descriptions().items())
+    options = {
+        "input_format": click.option(
+            "--input-format",
+            type=LazyChoice("input format", lambda: (AUTO, *input_formats.input_format_names())),
+            default=AUTO,
+            show_default=True,
+            metavar="NAME",
+            help=f"What the input is: auto for its name and first bytes, {formats}. text takes compressed files as they are.",
+        ),
+        "documents": click.option(
+            "--documents",
+            type=click.Choice(input_formats.DOCUMENTS),
+            default="separator",
+            show_default=True,
+            help="What ends a document of plain text besides the end of the file: a special token, nothing, or a newline.",
+        ),
+        "text_field": click.option(
+            "--text-field",
+            default="text",
+            show_default=True,
+            metavar="NAME",
+            help="Field of JSON records with the text.",
+        ),
+        "text_column": click.option(
+            "--text-column",
+            default="text",
+            show_default=True,
+            metavar="NAME",
+            help="Column of Parquet files with the text.",
+        ),
+        "allow_special": click.option(
+            "--allow-special", is_flag=True, help="Find special tokens in the texts of records, where they are ordinary text."
+        ),
+        "strict": click.option("--strict", is_flag=True, help="Stop at a record without a text, instead of skipping it."),
+    }
+
+    @functools.wraps(function)
+    def collected(*args: Any, **given: Any) -> Any:
+        return function(*args, reading={name: given.pop(name) for name in options}, **given)
+
+    decorated: Any = collected
+    for option in reversed(options.values()):
+        decorated = option(decorated)
+    found: Function = decorated
+    return found
 
 
 def input_format_option(function: Function) -> Function:

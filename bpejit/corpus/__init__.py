@@ -1,5 +1,6 @@
 """Input: the sources of a corpus, and its division into chunks for parallel work.
 
-`sources` resolves the inputs that a user names (files, globs, standard input) to a list of sources. `chunks` divides sources at
-positions where a cut does not change the result. A new kind of input, such as JSON lines, gets a module of its own here.
+`sources` resolves the inputs that a user names (files, folders, globs, URLs, standard input, iterators) to a list of sources.
+`chunks` divides them into chunks: ranges of plain text at positions where a cut does not change the result, and the records of
+other formats, each of which has a module that `registry` lists. A worker turns a chunk into a block of text (`blocks`).
 """

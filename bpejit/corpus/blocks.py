@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bpejit.arrays import Array
+from bpejit.errors import CorpusError
 
 MOST_SHOWN = 5
 """Number of skipped records that are described; the others are only counted."""
@@ -57,6 +58,28 @@ class Skipped:
 
 
 NOTHING_SKIPPED = Skipped()
+
+
+def refuse(record: SkippedRecord) -> CorpusError:
+    """Return the error for a record without text, when these are not skipped."""
+    return CorpusError(
+        f"a record has no text: {record}; expected a text in each: correct it, or leave out `strict=` to skip it"
+    )
+
+
+def no_texts(skipped: Skipped) -> CorpusError:
+    """Return the error for a corpus in which no record has a text."""
+    return CorpusError(
+        f"none of the {skipped.count} records has a text; the first is {skipped.first[0]}; expected a text in each: choose it "
+        "with `text_field=` for JSON, or `text_column=` for Parquet and Arrow"
+    )
+
+
+def skipped_note(count: int, first: Sequence[object]) -> str:
+    """Return a message about the number of skipped records, which describes the first three of `first`."""
+    plural, have = ("", "has") if count == 1 else ("s", "have")
+    shown = "; ".join(map(str, first[:3]))
+    return f"skipped {count:,} record{plural} that {have} no text: {shown}{'; ...' if count > 3 else ''}"
 
 
 def total_skipped(parts: Iterable[Skipped]) -> Skipped:

@@ -13,23 +13,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpejit.arrays import Array, padded_text
+from bpejit.arrays import padded_text
+from bpejit.corpus.base import DocumentsChunk, normalize_newlines
 from bpejit.corpus.blocks import Block
+from bpejit.corpus.chunk_reader import CHUNK_BYTES, CUT_WINDOW, AnyChunk, ChunkReader
+from bpejit.corpus.file_groups import FilesChunk
+from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.lines import file_lines, parse_plain_lines, stream_lines
+from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source
-from bpejit.errors import CorpusError
-from bpejit.kernels.constants import TEXT_PADDING
+from bpejit.corpus.texts import text_chunks
 from bpejit.splitting import Splitter
 
 if TYPE_CHECKING:
     from bpejit.normalization import TextPipeline
 
-CHUNK_BYTES = 1 << 20
-"""Default size of a chunk: large compared to the cost of dispatching it, and small enough that the text is still in the
-processor's cache when it is encoded, and the ids when they are written. 4 MiB took 10% more processor time.
-"""
+__all__ = ["CHUNK_BYTES", "CUT_WINDOW", "Chunk", "ChunkReader", "Chunker"]
 
-CUT_WINDOW = 1 << 13
-"""Size of the window that is first searched for a cut after the target position; doubled until one is found."""
+SMALL_FILE = 1 << 18
+"""Files up to this size are read in groups."""
+
+MOST_FILES = 1 << 12
+"""Largest number of files in a group."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,10 @@ class Chunk:
         True if the source ends at `cut`.
     data : bytes, optional
         The bytes `start:stop`, if they cannot be read again.
+    separated : bool
+        Whether the separator ends documents.
+    n_read : int, optional
+        Bytes of the input, if that is not the size of the chunk, because it was compressed.
     """
 
     path: str
@@ -54,6 +64,26 @@ class Chunk:
     stop: int
     final: bool
     data: bytes | None = None
+    separated: bool = True
+    n_read: int | None = None
+
+    def read(self, reader: ChunkReader) -> Block:
+        """Return the text of the chunk, in the buffer of a reader."""
+        length = self.stop - self.start
+        text = reader.buffer(length)
+        if self.data is not None:
+            text[:length] = np.frombuffer(self.data, dtype=np.uint8)
+        else:
+            with reader.open(self.path) as file:
+                file.seek(self.start)
+                reader.fill(file, self.path, self.start, text[:length].data)
+        cut = n_bytes = self.cut - self.start
+        if reader.normalize_newlines:
+            body, ahead = (normalize_newlines(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
+            cut, length = len(body), len(body) + len(ahead)
+            text[:length] = np.frombuffer(body + ahead, dtype=np.uint8)
+        n_read = n_bytes if self.n_read is None else self.n_read
+        return Block(text, cut, length, self.final, None, True, self.separated, n_bytes, n_read)
 
 
 class Chunker:
@@ -67,6 +97,8 @@ class Chunker:
         Target size. The sizes of chunks never change the result.
     normalize_newlines : bool
         True if readers convert CR LF and CR to LF. Then no cut is made next to a CR.
+    group_files : bool
+        Whether a chunk may consist of several small files.
 
     Attributes
     ----------
@@ -76,24 +108,92 @@ class Chunker:
     """
 
     def __init__(
-        self, splitter: Splitter | TextPipeline, *, chunk_bytes: int = CHUNK_BYTES, normalize_newlines: bool = False
+        self,
+        splitter: Splitter | TextPipeline,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        normalize_newlines: bool = False,
+        group_files: bool = True,
     ) -> None:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self.splitter = splitter
         self._chunk_bytes = chunk_bytes
         self._normalize_newlines = normalize_newlines
+        self._group_files = group_files
         self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)
         self.ahead = max(4, self._longest_special)
 
-    def chunks(self, sources: Iterable[Source]) -> Iterator[Chunk]:
-        """Yield the chunks of sources, in order. An empty source has no chunks, and no chunk spans two sources."""
+    def chunks(self, sources: Iterable[Source]) -> Iterator[AnyChunk]:
+        """Yield the chunks of sources, in order.
+
+        A chunk of plain text is a range of one source, or several small files. An empty text has no chunks.
+        """
+        group: list[Source] = []
+        size = 0
         for source in sources:
-            yield from self._pipe_chunks(source) if source.size is None else self._file_chunks(source, source.size)
+            small = self._is_small(source)
+            if group and (not small or size + (source.length or 0) > self._chunk_bytes or len(group) >= MOST_FILES):
+                yield from self._group_chunks(group)
+                group, size = [], 0
+            if small:
+                group.append(source)
+                size += source.length or 0
+            else:
+                yield from self._source_chunks(source)
+        if group:
+            yield from self._group_chunks(group)
+
+    def _is_small(self, source: Source) -> bool:
+        """Return True if a file is to be read together with others."""
+        size = source.size
+        return (
+            self._group_files
+            and size is not None
+            and size <= SMALL_FILE
+            and source.input_format == TEXT
+            and source.stop is None
+            and source.options.documents != "line"
+            and not source.is_stream
+        )
+
+    def _group_chunks(self, group: list[Source]) -> Iterator[AnyChunk]:
+        if len(group) == 1:
+            yield from self._source_chunks(group[0])
+            return
+        separated = group[0].options.documents == "separator"
+        if separated:
+            group = [source for source in group if source.length]
+        if group:
+            starts = tuple(source.start for source in group)
+            stops = tuple(source.size or 0 for source in group)
+            yield FilesChunk(tuple(source.path for source in group), starts, stops, separated)
+
+    def _source_chunks(self, source: Source) -> Iterator[AnyChunk]:
+        options = source.options
+        if source.texts is not None:
+            yield from text_chunks(source.texts, options, self._chunk_bytes)
+        elif source.is_stream:
+            with source.open_stream() as stream:
+                if stream.input_format != TEXT:
+                    yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
+                elif options.documents == "line":
+                    yield from stream_lines(stream, self._chunk_bytes, parse_plain_lines, options, True)
+                else:
+                    yield from self._stream_chunks(stream, options)
+        elif source.input_format != TEXT:
+            yield from load_format(source.input_format).chunks(source, self._chunk_bytes)
+        elif options.documents == "line":
+            yield from file_lines(source, self._chunk_bytes, parse_plain_lines, True)
+        elif options.documents == "file" and not source.length:
+            yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
+        else:
+            yield from self._file_chunks(source, source.size or 0)
 
     def _file_chunks(self, source: Source, size: int) -> Iterator[Chunk]:
         # Only windows around the target positions are read here; the workers read the rest.
         end = size if source.stop is None else source.stop
+        separated = source.options.documents == "separator"
         with source.open() as file:
             start = source.start
             while start < end:
@@ -110,37 +210,40 @@ class Chunker:
                         break
                     target += window
                     window *= 2
-                yield Chunk(source.path, start, cut, min(cut + self.ahead, size), cut == size)
+                yield Chunk(source.path, start, cut, min(cut + self.ahead, size), cut == size, None, separated)
                 start = cut
 
-    def _pipe_chunks(self, source: Source) -> Iterator[Chunk]:
+    def _stream_chunks(self, stream: InputStream, options: InputOptions) -> Iterator[AnyChunk]:
+        separated = options.documents == "separator"
         data = bytearray()
-        start = 0
+        start = n_raw = 0
         searched = self._chunk_bytes
-        with source.open() as file:
-            # One system call at a time: a signal between two calls within `read` would wait for more input.
-            read = getattr(file, "read1", file.read)
-            while True:
-                wanted = searched + CUT_WINDOW + self.ahead
-                while len(data) < wanted and (block := read(wanted - len(data))):
-                    data += block
-                ended = len(data) < wanted
-                if ended and len(data) <= self._chunk_bytes:
-                    break
-                cut = self.find_cut(data, searched, len(data) - self.ahead) if len(data) - self.ahead > searched else -1
-                if cut >= 0:
-                    stop = cut + self.ahead
-                    yield Chunk(source.path, start, start + cut, start + stop, False, bytes(data[:stop]))
-                    del data[:cut]
-                    start += cut
-                    searched = self._chunk_bytes
-                elif ended:
-                    break
-                else:
-                    # Without a cut the chunk grows; doubling keeps the search linear.
-                    searched = 2 * len(data)
+        while True:
+            wanted = searched + CUT_WINDOW + self.ahead
+            while len(data) < wanted and (block := stream.read(wanted - len(data))):
+                data += block
+            ended = len(data) < wanted
+            if ended and len(data) <= self._chunk_bytes:
+                break
+            cut = self.find_cut(data, searched, len(data) - self.ahead) if len(data) - self.ahead > searched else -1
+            if cut >= 0:
+                stop = cut + self.ahead
+                n_read = stream.n_raw - n_raw if stream.compression else cut
+                n_raw = stream.n_raw
+                yield Chunk(stream.path, start, start + cut, start + stop, False, bytes(data[:stop]), separated, n_read)
+                del data[:cut]
+                start += cut
+                searched = self._chunk_bytes
+            elif ended:
+                break
+            else:
+                # Without a cut the chunk grows; doubling keeps the search linear.
+                searched = 2 * len(data)
         if data:
-            yield Chunk(source.path, start, start + len(data), start + len(data), True, bytes(data))
+            n_read = stream.n_raw - n_raw if stream.compression else len(data)
+            yield Chunk(stream.path, start, start + len(data), start + len(data), True, bytes(data), separated, n_read)
+        elif options.documents == "file" and not start:
+            yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
 
     def find_cut(self, data: bytes | bytearray, low: int, high: int) -> int:
         """Return the first position in `low:high + 1` where a text may be cut, or -1 (see `Splitter.find_cut`)."""
@@ -153,65 +256,3 @@ class Chunker:
                 return cut
             low = cut + 1
         return -1
-
-
-class ChunkReader:
-    """Reads chunks into one buffer, so that new memory pages are touched only once.
-
-    Parameters
-    ----------
-    normalize_newlines : bool
-        Convert CR LF and CR to LF.
-    """
-
-    def __init__(self, *, normalize_newlines: bool = False) -> None:
-        self._normalize_newlines = normalize_newlines
-        self._text, _ = padded_text(bytes(CHUNK_BYTES + CUT_WINDOW))
-
-    def read(self, chunk: Chunk) -> Block:
-        """Return the text of a chunk, which is valid until the next call.
-
-        Raises
-        ------
-        CorpusError
-            If the file cannot be read, or became shorter after it was divided.
-        """
-        length = chunk.stop - chunk.start
-        text = self._buffer(length)
-        if chunk.data is not None:
-            text[:length] = np.frombuffer(chunk.data, dtype=np.uint8)
-        else:
-            self._read_file(chunk, text[:length].data)
-        cut = chunk.cut - chunk.start
-        if not self._normalize_newlines:
-            return Block(text, cut, length, chunk.final, n_bytes=cut, n_read=cut)
-        body, ahead = (_normalize(text[a:b].tobytes()) for a, b in ((0, cut), (cut, length)))
-        text[: len(body) + len(ahead)] = np.frombuffer(body + ahead, dtype=np.uint8)
-        return Block(text, len(body), len(body) + len(ahead), chunk.final, n_bytes=cut, n_read=cut)
-
-    def _buffer(self, length: int) -> Array:
-        if self._text.size < length + TEXT_PADDING:
-            self._text, _ = padded_text(bytes(length + length // 4))
-        return self._text
-
-    def _read_file(self, chunk: Chunk, target: memoryview) -> None:
-        done = 0
-        with Source(chunk.path, None).open() as file:
-            try:
-                file.seek(chunk.start)
-                while done < len(target) and (count := file.readinto(target[done:])):  # type: ignore[attr-defined]
-                    done += count
-            except OSError as error:
-                raise CorpusError(
-                    f"cannot read the input `{chunk.path}`: {error.strerror or error}; expected a readable "
-                    "file: check the disk, and run again"
-                ) from error
-        if done < len(target):
-            raise CorpusError(
-                f"the input `{chunk.path}` became shorter while it was read: it ends at byte {chunk.start + done}; "
-                f"expected at least {chunk.stop} bytes: run again when the file is complete"
-            )
-
-
-def _normalize(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

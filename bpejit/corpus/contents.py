@@ -1,4 +1,4 @@
-"""Recognize compressed data, binary data and byte-order marks by the first bytes of an input.
+"""Recognize the format of an input, compressed data, binary data and byte-order marks by its name and its first bytes.
 
 Only inputs that are recognized with near certainty are refused. Text in any encoding that contains ASCII passes, and so does
 damaged text: bytes that are not valid UTF-8 are encoded as they are.
@@ -7,15 +7,14 @@ damaged text: bytes that are not valid UTF-8 are encoded as they are.
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from bpejit import arguments
+from bpejit.corpus.input_options import AUTO, InputOptions
+from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError
 
 HEAD_BYTES = 4096
 """Number of bytes at the start of an input that are examined."""
-
-INPUT_FORMATS = ("auto", "text")
-"""`auto` refuses inputs that are recognized as something other than text; `text` accepts every input."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -117,46 +116,86 @@ def _recognize_controls(head: bytes) -> tuple[str, str] | None:
     return f"binary data ({100 * n_controls // len(head)} % of its first bytes are control characters)", _OTHER
 
 
+COMPRESSIONS = {"gzip": (b"\x1f\x8b\x08", ".gz"), "zstd": (b"\x28\xb5\x2f\xfd", ".zst")}
+"""The first bytes, and the usual end of the name, of compressed inputs that are read."""
+
+
+def find_compression(head: bytes) -> str | None:
+    """Return how an input is compressed, a key of `COMPRESSIONS`, or None."""
+    for name, (magic, _) in COMPRESSIONS.items():
+        if head.startswith(magic):
+            return name
+    # A file of zstd may begin with a frame of other data, as those of pzstd do.
+    return "zstd" if head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F else None
+
+
+def inner_name(path: str) -> str:
+    """Return the name of an input without the end that says that it is compressed, in lower case."""
+    name = path.lower()
+    for _, suffix in COMPRESSIONS.values():
+        name = name.removesuffix(suffix)
+    return name
+
+
 class Contents:
     """Checks the first bytes of inputs, and records which inputs have a byte-order mark.
 
     Parameters
     ----------
-    input_format : str
-        One of `INPUT_FORMATS`.
-    strip_bom : bool
-        Skip byte-order marks of UTF-8.
+    input_format, strip_bom, **others
+        The fields of `InputOptions`.
+    plain_only : bool
+        Whether only plain text is accepted, and anything else is refused.
 
     Attributes
     ----------
+    options : InputOptions
     marked : list of str
         The inputs opened so far that begin with a byte-order mark.
     """
 
-    def __init__(self, input_format: str = "auto", *, strip_bom: bool = False) -> None:
-        self.input_format = arguments.choice("input_format", input_format, INPUT_FORMATS)
-        self.strip_bom = arguments.flag("strip_bom", strip_bom)
+    def __init__(self, input_format: str = AUTO, *, strip_bom: bool = False, plain_only: bool = False, **others: Any) -> None:
+        self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
+        self.plain_only = plain_only
         self.marked: list[str] = []
+        self._formats = {} if plain_only else {name: load_format(name) for name in input_format_names() if name != TEXT}
 
-    def check(self, path: str, head: bytes) -> int:
-        """Return the number of bytes to skip at the start of an input.
+    def compression(self, head: bytes) -> str | None:
+        """Return how an input is compressed, if it is to be decompressed."""
+        return None if self.plain_only or self.options.input_format == TEXT else find_compression(head)
+
+    def recognize(self, path: str, head: bytes) -> tuple[str, int]:
+        """Return the format of an input, and the number of bytes to skip at its start.
+
+        Parameters
+        ----------
+        path : str
+        head : bytes
+            Its first bytes, decompressed.
 
         Raises
         ------
         CorpusError
-            If the input is recognized as something other than text, and `input_format` is `auto`.
+            If the input is recognized as something that is not read, and `input_format` is `auto`.
         """
-        found = recognize_contents(head) if self.input_format == "auto" else None
+        chosen = self.options.input_format
+        found = None
+        if chosen == AUTO:
+            name = inner_name(path)
+            known = (key for key, one in self._formats.items() if name.endswith(one.suffixes) or one.recognizes(name, head))
+            chosen = next(known, TEXT)
+            if chosen in (TEXT, "jsonl"):
+                found = recognize_contents(head)
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"
             raise CorpusError(
                 f'{source} is {what}; expected text: {action}, or pass `input_format="text"` to use its bytes as they are'
             )
-        if not head.startswith(BYTE_ORDER_MARK):
-            return 0
+        if chosen != TEXT or not head.startswith(BYTE_ORDER_MARK):
+            return chosen, 0
         self.marked.append(path)
-        return len(BYTE_ORDER_MARK) if self.strip_bom else 0
+        return chosen, len(BYTE_ORDER_MARK) if self.options.strip_bom else 0
 
 
 def named_inputs(paths: list[str]) -> str:

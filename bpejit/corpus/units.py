@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.chunks import CUT_WINDOW, Chunker
+from bpejit.corpus.json_lines import line_ranges
+from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source
 
 
@@ -86,6 +88,17 @@ def plan_units(
         if length is None:
             units.append(Unit(len(units), index, (source,), None))
             continue
+        if source.is_stream:
+            units.append(Unit(len(units), index, (source,), length))
+            continue
+        if source.input_format != TEXT or source.options.documents == "line":
+            ranges = line_ranges if source.input_format == TEXT else load_format(source.input_format).ranges
+            for begin, stop, n_bytes in ranges(source, unit_bytes):
+                part = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
+                units.append(Unit(len(units), index, (part,), n_bytes))
+            continue
+        if source.options.documents == "file":
+            separator = None
         starts_document = True
         for begin, stop, ends_document in _ranges(source, unit_bytes, chunker, separator):
             part = replace(source, start=begin, stop=stop)

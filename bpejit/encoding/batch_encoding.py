@@ -14,7 +14,7 @@ import numpy as np
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
-from bpejit.encoding.utf8 import encode_utf8
+from bpejit.encoding.utf8 import join_strings
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
@@ -30,9 +30,6 @@ _MEASURED_AT_ONCE = 1 << 10
 
 _LEAST_PER_THREAD = 1 << 20
 """Characters or bytes for which a further thread is worth its start and the creation of its workspace."""
-
-_FIRST_NON_CONTINUATION = np.int8(0xC0 - 0x100)
-"""Continuation bytes are below this as signed numbers."""
 
 
 def encode_documents(
@@ -173,15 +170,4 @@ def _joined(documents: Sequence[str | bytes], ends: Array) -> tuple[bytes, Array
     """
     if not isinstance(documents[0], str):
         return b"".join(documents), ends  # type: ignore[arg-type]
-    text = "".join(documents)  # type: ignore[arg-type]
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        encoded = list(map(encode_utf8, documents))  # type: ignore[arg-type]
-        return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-    if len(data) == len(text):
-        return data, ends
-    # Encoding each document would take three times as long. A continuation byte belongs to the last character before it.
-    continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
-    characters = continued - np.arange(1, continued.size + 1)
-    return data, ends + np.searchsorted(characters, ends)
+    return join_strings(documents, ends)  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.chunks import Chunk, ChunkReader
+from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.chunks import ChunkReader
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.published import END_OF_TEXT
@@ -93,7 +94,7 @@ class EncodeWorker:
         self._dtype = np.dtype(job.dtype).newbyteorder("<")
         self._separator = find_separator(job.model) if job.separator is None else job.separator
 
-    def run(self, chunk: Chunk) -> EncodedChunk:
+    def run(self, chunk: AnyChunk) -> EncodedChunk:
         """Encode one chunk."""
         block = self._reader.read(chunk)
         workspace = self._workspace

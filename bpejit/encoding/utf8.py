@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bpejit.arrays import Array
 
 STRING_SLICE = 1 << 14
 """Characters of a string that are converted at a time, so that a long string needs no second copy."""
+
+_FIRST_NON_CONTINUATION = np.int8(0xC0 - 0x100)
+"""Continuation bytes are below this as signed numbers."""
 
 
 def encode_utf8(text: str) -> bytes:
@@ -31,3 +38,28 @@ def encode_slices(text: str) -> Iterator[bytes]:
 def is_high_surrogate(character: str) -> bool:
     """Return True if a character is the first half of a surrogate pair."""
     return "\ud800" <= character <= "\udbff"
+
+
+def join_strings(texts: Sequence[str], ends: Array | None = None) -> tuple[bytes, Array]:
+    """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts].
+
+    Parameters
+    ----------
+    texts : sequence of str
+    ends : int64 [texts], optional
+        The end of each in characters, if they are known.
+    """
+    if ends is None:
+        ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    text = "".join(texts)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        encoded = list(map(encode_utf8, texts))
+        return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+    if len(data) == len(text):
+        return data, ends
+    # Encoding each text would take three times as long. A continuation byte belongs to the last character before it.
+    continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
+    characters = continued - np.arange(1, continued.size + 1)
+    return data, ends + np.searchsorted(characters, ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from bpejit.corpus.chunks import Chunk
+from bpejit.corpus.chunk_reader import AnyChunk
 
 Progress = Callable[[str, int, "int | None", str], None]
 """Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if
@@ -19,7 +19,7 @@ def no_progress(stage: str, done: int, total: int | None, unit: str) -> None:
 class Worker(Protocol):
     """State of a job in one worker."""
 
-    def run(self, chunk: Chunk) -> Any:
+    def run(self, chunk: AnyChunk) -> Any:
         """Process one chunk; return its result (`map_chunks`), or what to report of it (`fold_chunks`)."""
 
     def finish(self) -> Any:
@@ -38,8 +38,8 @@ class Engine(Protocol):
 
     workers: int
 
-    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in the order of the chunks."""
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, call `done` with the result of each, and return the accumulated result of each worker."""

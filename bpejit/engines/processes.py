@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from bpejit.corpus.chunks import Chunk
+from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.engines.base import Job
 from bpejit.engines.stopped import watch_for_stopped
 from bpejit.errors import BpejitError, EngineError, shorten
@@ -116,7 +116,7 @@ class _Pool:
         # Not earlier: forking is unsafe while a thread is alive.
         self._stop_watching = watch_for_stopped([process.pid for process in self.processes])
 
-    def send(self, worker: int, message: Chunk | None) -> None:
+    def send(self, worker: int, message: AnyChunk | None) -> None:
         try:
             # Not `send`, which sends a view of a BytesIO: if the pipe is broken, the exception keeps both in a reference cycle,
             # which Python 3.12 and 3.13 free in the wrong order and crash.
@@ -213,7 +213,7 @@ class ProcessEngine:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order. Chunks are assigned to workers round-robin."""
         pool = _Pool(job, self.workers)
         try:
@@ -230,7 +230,7 @@ class ProcessEngine:
         finally:
             pool.close()
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, each in the worker with the fewest queued chunks."""
         pool = _Pool(job, self.workers)
         try:

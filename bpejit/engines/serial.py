@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bpejit.corpus.chunks import Chunk
+from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.engines.base import Job
 
 
@@ -15,13 +15,13 @@ class SerialEngine:
     def __init__(self, workers: int = 1) -> None:  # noqa: ARG002
         self.workers = 1
 
-    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order."""
         worker = job.start()
         for chunk in chunks:
             yield worker.run(chunk)
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks in this thread."""
         worker = job.start()
         for chunk in chunks:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from bpejit.corpus.chunks import Chunk
+from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.engines.base import Job, Worker
 from bpejit.errors import EngineError
 
@@ -23,11 +23,11 @@ class ThreadEngine:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def map_chunks(self, job: Job, chunks: Iterable[Chunk]) -> Iterator[Any]:
+    def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
         yield from self._run(chunks, self._start_workers(job))
 
-    def fold_chunks(self, job: Job, chunks: Iterable[Chunk], done: Callable[[Any], None]) -> list[Any]:
+    def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, and collect the results of the workers at the end."""
         idle = self._start_workers(job)
         for result in self._run(chunks, idle):
@@ -41,8 +41,8 @@ class ThreadEngine:
             idle.put(job.start())
         return idle
 
-    def _run(self, chunks: Iterable[Chunk], idle: queue.SimpleQueue[Worker]) -> Iterator[Any]:
-        def run(chunk: Chunk) -> Any:
+    def _run(self, chunks: Iterable[AnyChunk], idle: queue.SimpleQueue[Worker]) -> Iterator[Any]:
+        def run(chunk: AnyChunk) -> Any:
             worker = idle.get()
             try:
                 return worker.run(chunk)
@@ -62,7 +62,7 @@ class ThreadEngine:
                 for future in pending:
                     future.cancel()
 
-    def _submit(self, pool: ThreadPoolExecutor, run: Callable[[Chunk], Any], chunk: Chunk) -> Future[Any]:
+    def _submit(self, pool: ThreadPoolExecutor, run: Callable[[AnyChunk], Any], chunk: AnyChunk) -> Future[Any]:
         try:
             return pool.submit(run, chunk)
         except RuntimeError as error:

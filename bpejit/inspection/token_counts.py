@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.chunks import CHUNK_BYTES, Chunk, Chunker, ChunkReader
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.codec import Codec
@@ -137,7 +138,7 @@ class CountTokensWorker:
         self._table = ScriptTable() if job.by_script else None
         self._scripts = None if self._table is None else token_scripts(job.model, self._table)
 
-    def run(self, chunk: Chunk) -> ChunkTokens:
+    def run(self, chunk: Any) -> ChunkTokens:
         """Encode one chunk, and measure its text."""
         content = self._reader.read(chunk)
         measures = measure_text(content.text, content.cut)
@@ -230,7 +231,7 @@ def count_inputs(
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
     job = CountTokensJob(codec.model, by_script, encoder)
-    chunks = Chunker(splitter, chunk_bytes=CHUNK_BYTES).chunks(sources)
+    chunks = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False).chunks(sources)
     groups: dict[str, _Accumulator] = {}
     finished: dict[str, TokenCounts] = {}
     merged = np.zeros(size, dtype=np.int64)

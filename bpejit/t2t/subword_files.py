@@ -14,6 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.storage.files import OutputFile, StrPath, replacing
@@ -53,7 +54,7 @@ class Encoded:
 def line_blocks(source: Source) -> Iterator[bytes]:
     """Yield the content of a source in blocks of whole lines."""
     parts: list[bytes] = []
-    with source.open() as file:
+    with source.open_stream() if source.size is None else source.open() as file:
         while block := _read(file, source):
             cut = block.rfind(b"\n") + 1
             if cut:
@@ -65,7 +66,7 @@ def line_blocks(source: Source) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _read(file: BinaryIO, source: Source) -> bytes:
+def _read(file: BinaryIO | InputStream, source: Source) -> bytes:
     try:
         return file.read(BLOCK_BYTES)
     except OSError as error:
@@ -131,7 +132,7 @@ def count_tokens(
     CorpusError
         If a file cannot be read, if a TSV file contains a malformed line, or if there are no tokens.
     """
-    sources = find_sources(inputs, contents or Contents(strip_bom=True))
+    sources = find_sources(inputs, contents or Contents(strip_bom=True, plain_only=True))
     total = total_bytes(sources)
     done = 0
     counter = TokenCounter()

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from bpejit import arguments
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts, total_skipped
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import fingerprint
@@ -45,6 +46,11 @@ def count(
     normalize_newlines: bool = False,
     unicode: str | None = None,
     input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    allow_special: bool = False,
+    strict: bool = False,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -57,13 +63,13 @@ def count(
 
     Parameters
     ----------
-    inputs : path or list of paths
-        Files, globs, or `-` for standard input.
+    inputs : path, list of paths, or iterator of texts
+        As for `bpejit.train`.
     out : path, optional
         Write the counts to this file (see `Counts.load`), block by block.
     pattern, special_tokens, normalize_newlines, unicode
         As for `bpejit.train`. Tokenizers that are trained from the counts have these settings.
-    input_format : str, default "auto"
+    input_format, documents, text_field, text_column, allow_special, strict
         As for `bpejit.train`.
     max_memory : int, optional
         Maximum memory in bytes, of all workers together. Tables that would exceed it are written to disk, sorted, and merged at
@@ -92,7 +98,15 @@ def count(
     )
     report = arguments.function("progress", progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
-    contents = Contents(input_format, strip_bom=True)
+    contents = Contents(
+        input_format,
+        strip_bom=True,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        allow_special=allow_special,
+        strict=strict,
+    )
     sources = find_sources(inputs, contents)
     if out is not None:
         out = arguments.path("out", out, error=OutputError)
@@ -152,11 +166,15 @@ def count_corpus(
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     done = n_bytes = 0
+    skipped: dict[str, Skipped] = {}
 
     def advance(chunk: CountedChunk) -> None:
         nonlocal done, n_bytes
         done += chunk.n_read
         n_bytes += chunk.n_bytes
+        if chunk.skipped:
+            path = chunk.skipped.first[0].path
+            skipped[path] = skipped.get(path, NOTHING_SKIPPED) + chunk.skipped
         report("count", done, total, "bytes")
 
     max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
@@ -170,10 +188,12 @@ def count_corpus(
             # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
             table = merge_tables(results, in_order=False)
             del results
-            yield Counts(_header(settings, sources, contents, n_bytes, int(table.counts.sum())), table, in_order=False)
+            _check_texts(len(table), skipped)
+            yield Counts(_header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum())), table, in_order=False)
             return
         runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
-        yield Counts(_header(settings, sources, contents, n_bytes, runs.n_pretokens), runs)
+        _check_texts(runs.n_pretokens, skipped)
+        yield Counts(_header(settings, sources, contents, skipped, n_bytes, runs.n_pretokens), runs)
 
 
 @contextmanager
@@ -186,9 +206,23 @@ def _scratch(temporary_folder: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield folder
 
 
-def _header(settings: CountSettings, sources: list[Source], contents: Contents, n_bytes: int, n_pretokens: int) -> CountsHeader:
+def _check_texts(n_pretokens: int, skipped: dict[str, Skipped]) -> None:
+    if not n_pretokens and skipped:
+        raise no_texts(total_skipped(skipped.values()))
+
+
+def _header(
+    settings: CountSettings,
+    sources: list[Source],
+    contents: Contents,
+    skipped: dict[str, Skipped],
+    n_bytes: int,
+    n_pretokens: int,
+) -> CountsHeader:
     inputs = []
     for source in sources:
         marked = {"byte_order_mark": True} if source.path in contents.marked else {}
-        inputs.append({"path": source.path, "bytes": source.size, "sha256": fingerprint(source), **marked})
+        lost = skipped.get(source.path)
+        records = {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]} if lost else {}
+        inputs.append({"path": source.path, "bytes": source.size, "sha256": fingerprint(source), **marked, **records})
     return CountsHeader(settings, inputs, n_bytes, n_pretokens)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from bpejit.arrays import PretokenTable
 from bpejit.corpus.blocks import Skipped
-from bpejit.corpus.chunks import Chunk, ChunkReader
+from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.chunks import ChunkReader
 from bpejit.counts.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.splitting import Pattern, Splitter
 from bpejit.training.counting import PretokenCounter
@@ -75,7 +76,7 @@ class CountWorker:
         self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
         self._counter = PretokenCounter() if job.spill is None else SpillingCounter(job.spill)
 
-    def run(self, chunk: Chunk) -> CountedChunk:
+    def run(self, chunk: AnyChunk) -> CountedChunk:
         """Count one chunk."""
         block = self._reader.read(chunk)
         splitter = self._splitter if block.specials else self._plain_splitter

@@ -23,6 +23,9 @@ MAX_VOCAB_SIZE = 2**31 - 1
 BOM_INPUTS = "byte_order_marks_skipped"
 """Key of `Model.training` that lists the inputs with a byte-order mark."""
 
+SKIPPED_RECORDS = "skipped_records"
+"""Key of `Model.training` that lists the inputs with records that have no text."""
+
 
 @dataclass(frozen=True)
 class VocabularySettings:
@@ -117,6 +120,11 @@ def model_from_counts(
     base = len(settings.special_tokens) if settings.special_tokens_first else 0
     first_special = 0 if settings.special_tokens_first else len(tokens)
     marked = [entry["path"] for entry in header.inputs if entry.get("byte_order_mark")]
+    lost = [
+        {"path": entry["path"], "count": entry["skipped"], "first": entry.get("first_skipped", [])}
+        for entry in header.inputs
+        if entry.get("skipped")
+    ]
     return Model(
         tokens=dict(enumerate(tokens, start=base)),
         merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
@@ -136,5 +144,6 @@ def model_from_counts(
             "max_token_bytes": settings.merges.max_token_bytes,
             "normalize_newlines": header.settings.normalize_newlines,
             **({BOM_INPUTS: marked} if marked else {}),
+            **({SKIPPED_RECORDS: lost} if lost else {}),
         },
     )

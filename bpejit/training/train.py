@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bpejit import arguments
+from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents, named_inputs
 from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
 from bpejit.engines import check_engine_options, count_cpus
@@ -24,7 +26,7 @@ from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
 from bpejit.training.merge_settings import MergeSettings
-from bpejit.training.model_learning import BOM_INPUTS, VocabularySettings, model_from_counts
+from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
 
 
 @arguments.explain_wrong_arguments
@@ -46,6 +48,11 @@ def train(
     model_max_length: int | None = None,
     chat_template: str | None = None,
     input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    allow_special: bool = False,
+    strict: bool = False,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -53,12 +60,13 @@ def train(
     temporary_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Tokenizer:
-    """Train a tokenizer on files.
+    """Train a tokenizer on files, or on the texts of an iterator.
 
     Parameters
     ----------
-    inputs : path or list of paths
-        Files, globs, or `-` for standard input. A UTF-8 byte-order mark at the start of an input is skipped.
+    inputs : path, list of paths, or iterator of texts
+        Files, folders, globs, URLs, or `-` for standard input. A UTF-8 byte-order mark at the start of an input is skipped. A
+        generator or another iterator yields texts (see `train_from_iterator`).
     vocab_size : int
         Number of tokens, including the 256 bytes and the special tokens. The vocabulary is smaller if the text does not
         have enough pairs to merge, in which case there is a `BpejitWarning`.
@@ -89,7 +97,18 @@ def train(
     chat_template : str, optional
         A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.
     input_format : str, default "auto"
-        "auto" refuses inputs that look compressed or binary, or like text in UTF-16 or UTF-32. "text" accepts any bytes.
+        "auto" recognizes "text", "jsonl" (JSON lines), "parquet" and "arrow" by name and first bytes, also in files compressed
+        with gzip or zstd, and refuses inputs that look binary, or like text in UTF-16 or UTF-32. "text" accepts any bytes,
+        unchanged.
+    documents : str, default "separator"
+        What ends a document of plain text, besides the end of the file, which no pre-token crosses: "separator" (a special
+        token), "line" (a newline, which does not belong to the document) or "file" (nothing else).
+    text_field, text_column : str, default "text"
+        The field of JSON records, and the column of Parquet and Arrow files, that has the text. "a.b" is the field b of a.
+    allow_special : bool, default False
+        Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
+    strict : bool, default False
+        Whether a record without a text is an error. By default it is skipped, with a warning at the end.
     workers : int, optional
         Number of threads or processes that count pre-tokens, and afterwards of threads that learn merges: passes over all
         cells run in parallel, and the merges themselves in one thread. The default is the number of processors. Does not
@@ -117,6 +136,7 @@ def train(
 
     See Also
     --------
+    train_from_iterator : Train on texts in memory.
     train_bpe : The interface of Stanford's CS336 assignment.
     """
     model = train_model(
@@ -136,6 +156,11 @@ def train(
         model_max_length=model_max_length,
         chat_template=chat_template,
         input_format=input_format,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        allow_special=allow_special,
+        strict=strict,
         workers=workers,
         engine=engine,
         chunk_bytes=chunk_bytes,
@@ -143,6 +168,34 @@ def train(
         temporary_folder=temporary_folder,
         progress=progress,
     )
+    _warn(model, stacklevel=4)  # the decorator is one level
+    return Tokenizer.from_model(model, lazy=True)
+
+
+@arguments.explain_wrong_arguments
+def train_from_iterator(texts: Iterable[Any], *, vocab_size: int, **options: Any) -> Tokenizer:
+    """Train a tokenizer on texts in memory, which are read once, with bounded memory.
+
+    Parameters
+    ----------
+    texts : iterable
+        Of `str` or `bytes`: each is a document, whose borders no pre-token crosses. Also of lists of these, as the batches of
+        Hugging Face's trainers, or a column of a data set of Hugging Face or of a table of pyarrow.
+    vocab_size : int
+    **options
+        Any other parameter of `train`. Unless `allow_special` is true, the texts of special tokens are ordinary text.
+
+    Returns
+    -------
+    Tokenizer
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, PatternError, TrainingError, EngineError
+    """
+    settings: dict[str, Any] = {"vocab_size": vocab_size, **options}
+    arguments.bound("train_from_iterator", inspect.signature(train_model), (texts,), settings)
+    model = train_model(iterate_texts(texts), **settings)
     _warn(model, stacklevel=4)  # the decorator is one level
     return Tokenizer.from_model(model, lazy=True)
 
@@ -165,6 +218,11 @@ def train_model(
     model_max_length: int | None = None,
     chat_template: str | None = None,
     input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    allow_special: bool = False,
+    strict: bool = False,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -203,7 +261,15 @@ def train_model(
     )
     report = arguments.function("progress", progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
-    contents = Contents(input_format, strip_bom=True)
+    contents = Contents(
+        input_format,
+        strip_bom=True,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        allow_special=allow_special,
+        strict=strict,
+    )
     with count_corpus(
         count_settings,
         find_sources(inputs, contents),
@@ -336,6 +402,10 @@ def training_notes(model: Model) -> list[str]:
     marked = model.training.get(BOM_INPUTS)
     if marked:
         notes.append(f"skipped the UTF-8 byte-order mark of {named_inputs(marked)}")
+    lost = model.training.get(SKIPPED_RECORDS)
+    if lost:
+        first = [record for entry in lost for record in entry["first"]]
+        notes.append(skipped_note(sum(entry["count"] for entry in lost), first))
     return notes
 
 

@@ -144,7 +144,7 @@ def verify(
     path = None if path is None else arguments.path("path", path)
     report = arguments.function("progress", progress) or no_progress
     reference = _references[against](tokenizer, path)
-    sources = find_sources(inputs, Contents(input_format))
+    sources = find_sources(inputs, Contents(input_format, plain_only=True))
     total = total_bytes(sources)
     documents = n_bytes = n_ids = repaired = 0
     difference = None

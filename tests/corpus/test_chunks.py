@@ -62,7 +62,7 @@ def test_find_sources__file_name_with_glob_characters(tmp_path: Path) -> None:
         ([], "no input was given"),
         (["missing.txt"], "`missing.txt`: No such file"),
         (["*.nothing"], r"no file matches the input `\*.nothing`"),
-        (["."], "is a folder"),
+        (["."], "is a folder without files"),
         (["-", "-"], "listed twice"),
     ],
 )

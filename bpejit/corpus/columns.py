@@ -1,0 +1,179 @@
+"""Columns of strings of Parquet and Arrow files as arrays, without a Python object for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.corpus.base import DocumentsChunk, divide_documents, share
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, refuse
+from bpejit.corpus.input_options import InputOptions
+from bpejit.errors import CorpusError
+from bpejit.extras import import_extra
+
+
+def import_pyarrow(module: str, path: str) -> Any:
+    """Import a module of pyarrow, for an input."""
+    return import_extra(module, f"the input `{path}`")
+
+
+@contextmanager
+def arrow_errors(path: str, kind: str) -> Iterator[None]:
+    """Raise errors of pyarrow as CorpusError."""
+    try:
+        yield
+    except (CorpusError, KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorpusError(
+            f"cannot read the input `{path}`: {reason}; expected a complete {kind} file: copy it again, or choose another "
+            "`input_format=`"
+        ) from error
+
+
+def check_column(schema: Any, path: str, options: InputOptions) -> None:
+    """Check that a schema has the column of the texts, and that this contains strings or bytes.
+
+    Raises
+    ------
+    CorpusError
+    """
+    names = options.text_column.split(".")
+    fields = {field.name: field.type for field in schema}
+    found = None
+    for name in names:
+        found = fields.get(name)
+        if found is None:
+            break
+        fields = {found.field(i).name: found.field(i).type for i in range(found.num_fields)} if _is_struct(found) else {}
+    if found is None:
+        texts = [f"`{field.name}`" for field in schema if _is_text(field.type)]
+        raise CorpusError(
+            f"the input `{path}` has no column `{options.text_column}`; expected one with the texts: choose it with "
+            f"`text_column=` (its columns of strings are {', '.join(texts[:10]) or 'none'})"
+        )
+    if not _is_text(found):
+        raise CorpusError(
+            f"the column `{options.text_column}` of the input `{path}` contains {found}; expected strings: choose another one "
+            "with `text_column=`"
+        )
+
+
+def _is_struct(data_type: Any) -> bool:
+    return str(data_type).startswith("struct<")
+
+
+def _is_text(data_type: Any) -> bool:
+    value = getattr(data_type, "value_type", data_type) if str(data_type).startswith("dictionary<") else data_type
+    value = getattr(value, "storage_type", value)
+    return str(value) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+
+
+def find_texts(batch: Any, names: list[str]) -> Any:
+    """Return the column of a record batch or a table that `names` leads to, as an array or a chunked array."""
+    column = batch.column(names[0])
+    for name in names[1:]:
+        compute = import_extra("pyarrow.compute", "a column of a struct")
+        column = compute.struct_field(column, name)
+    return column
+
+
+def column_documents(
+    column: Any, path: str = "", first_row: int = 0, *, strict: bool = False
+) -> Iterator[tuple[Array, Array, Skipped]]:
+    """Yield the texts of a column as documents.
+
+    Parameters
+    ----------
+    column : pyarrow.Array or pyarrow.ChunkedArray
+        Of strings or bytes of any type.
+    path : str
+        The input, for messages.
+    first_row : int
+        Number of the first row, from 0.
+    strict : bool
+        Whether a null is an error; by default it is skipped.
+
+    Yields
+    ------
+    data : uint8 [n]
+        The texts, adjacent: a view of the memory of the column.
+    ends : int64 [documents]
+    skipped : Skipped
+        The nulls.
+    """
+    for array in column.chunks if hasattr(column, "chunks") else [column]:
+        skipped = NOTHING_SKIPPED
+        n_rows = len(array)
+        if array.null_count:
+            nulls = np.flatnonzero(np.asarray(array.is_null().to_numpy(zero_copy_only=False)))
+            places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
+            shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
+            if strict:
+                raise refuse(shown[0])
+            skipped = Skipped(int(nulls.size), shown)
+            array = array.drop_null()
+        data, ends = _as_arrays(array)
+        yield data, ends, skipped
+        first_row += n_rows
+
+
+def _as_arrays(array: Any) -> tuple[Array, Array]:
+    pyarrow = import_extra("pyarrow", "a column of strings")
+    array = getattr(array, "storage", array)
+    if hasattr(array, "dictionary_decode"):
+        array = array.dictionary_decode()
+    kind = str(array.type)
+    if kind.endswith("_view"):
+        array = array.cast(pyarrow.large_binary() if kind == "binary_view" else pyarrow.large_string())
+    _, offset_buffer, data_buffer = array.buffers()
+    if not len(array):
+        return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64)
+    dtype = np.int64 if str(array.type).startswith("large_") else np.int32
+    offsets = np.frombuffer(offset_buffer, dtype=dtype)[array.offset : array.offset + len(array) + 1]
+    start, stop = int(offsets[0]), int(offsets[-1])
+    data = np.empty(0, dtype=np.uint8) if data_buffer is None else np.frombuffer(data_buffer, dtype=np.uint8)[start:stop]
+    return data, offsets[1:].astype(np.int64) - start
+
+
+def batch_chunks(
+    batches: Iterator[Any], path: str, options: InputOptions, chunk_bytes: int, *, n_bytes: int, n_rows: int, first_row: int = 0
+) -> Iterator[DocumentsChunk]:
+    """Yield the documents of record batches, as chunks in memory.
+
+    Parameters
+    ----------
+    batches : iterator of pyarrow.RecordBatch
+    path : str
+    options : InputOptions
+    chunk_bytes : int
+    n_bytes : int
+        The bytes of the input that all batches together stand for.
+    n_rows : int
+        The number of rows of all batches.
+    first_row : int
+        Number of the first row, from 0.
+    """
+    names = options.text_column.split(".")
+    read = done = 0
+    for batch in batches:
+        for data, ends, skipped in column_documents(find_texts(batch, names), path, first_row + done, strict=options.strict):
+            total = ends.size + skipped.count
+            passed = 0
+            for text, stops in divide_documents(data, ends, chunk_bytes):
+                passed += stops.size
+                now = share(n_bytes, done + passed + (skipped.count if passed == ends.size else 0), n_rows)
+                yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped)
+                read, skipped = now, NOTHING_SKIPPED
+            done += total
+            if skipped:
+                now = share(n_bytes, done, n_rows)
+                yield DocumentsChunk(data[:0], ends[:0], options.allow_special, now - read, skipped)
+                read = now
+    if n_bytes > read:
+        yield DocumentsChunk(np.empty(0, np.uint8), np.empty(0, np.int64), n_read=n_bytes - read)

@@ -1,0 +1,63 @@
+"""Options of reading: what an input contains, and how it is divided into documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bpejit import arguments
+from bpejit.corpus.registry import DOCUMENTS, input_format_names
+from bpejit.errors import OptionError
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How inputs are read.
+
+    Parameters
+    ----------
+    input_format : str
+        The name of a format, or `auto` to recognize it. `text` accepts any bytes unchanged, compressed ones included.
+    documents : str
+        What ends a document of plain text besides the end of the file: `separator` (a special token), `line` (a newline, which
+        does not belong to the document), or `file` (nothing else).
+    text_field : str
+        The field of JSON records that has the text. A dot leads to the field of an object in a field.
+    text_column : str
+        The column of Parquet and Arrow files that has the text. A dot leads to the field of a struct.
+    allow_special : bool
+        Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
+    strict : bool
+        Whether a record without text is an error. By default it is skipped and counted.
+    strip_bom : bool
+        Skip byte-order marks of UTF-8 in plain text.
+    """
+
+    input_format: str = AUTO
+    documents: str = "separator"
+    text_field: str = "text"
+    text_column: str = "text"
+    allow_special: bool = False
+    strict: bool = False
+    strip_bom: bool = False
+
+    @classmethod
+    def checked(cls, **options: Any) -> InputOptions:
+        """Return options after checking their types and values.
+
+        Raises
+        ------
+        ArgumentTypeError, OptionError
+        """
+        found = cls(**options)
+        arguments.choice("input_format", found.input_format, (AUTO, *input_format_names()))
+        arguments.choice("documents", found.documents, DOCUMENTS)
+        for name in ("text_field", "text_column"):
+            if not all(arguments.string(name, getattr(found, name)).split(".")):
+                raise OptionError(
+                    f"{name} is {getattr(found, name)!r}; expected a name, or several separated by dots: correct it"
+                )
+        flags = {name: arguments.flag(name, getattr(found, name)) for name in ("allow_special", "strict", "strip_bom")}
+        return cls(found.input_format, found.documents, found.text_field, found.text_column, **flags)

@@ -1,0 +1,280 @@
+"""Inputs that are read from their start to their end: pipes, compressed files, and remote files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from bpejit.corpus.contents import HEAD_BYTES
+from bpejit.errors import CorpusError
+from bpejit.extras import import_extra
+
+if TYPE_CHECKING:
+    from bpejit.corpus.contents import Contents
+
+STANDARD_INPUT = "-"
+
+_READ_BYTES = 1 << 18
+"""Bytes of a compressed file that are read at a time."""
+
+_REMOTE_BLOCK = 8 << 20
+"""Bytes of a remote file that are requested at a time."""
+
+
+def is_remote(path: str) -> bool:
+    """Return True for a URL such as `s3://bucket/key`."""
+    scheme, found, _ = path.partition("://")
+    return bool(found) and scheme.replace("+", "").replace("::", "").replace("-", "").isalnum()
+
+
+def open_raw(path: str) -> BinaryIO:
+    """Open a file, a URL or `-` for reading bytes, unbuffered because chunks are large."""
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer
+    if is_remote(path):
+        with remote_errors(path):
+            file_system, name = remote_file_system(path)
+            file: BinaryIO = file_system.open(name, "rb", block_size=_REMOTE_BLOCK)
+            return file
+    return Path(path).open("rb", buffering=0)
+
+
+def remote_file_system(path: str) -> tuple[Any, str]:
+    """Return the file system of a URL from `fsspec`, and the name of the file there."""
+    found: tuple[Any, str] = import_extra("fsspec.core", f"the input `{path}`").url_to_fs(path)
+    return found
+
+
+@contextmanager
+def remote_errors(path: str) -> Iterator[None]:
+    """Raise errors of a remote file system as CorpusError."""
+    try:
+        yield
+    except (CorpusError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorpusError(
+            f"cannot read the input `{path}`: {reason}; expected a readable remote file: check its address, the "
+            "credentials, and that the package for this kind of address is installed (see fsspec)"
+        ) from error
+
+
+class InputStream:
+    """An input that is read once, decompressed if it is compressed, after the bytes to skip.
+
+    Parameters
+    ----------
+    file : binary file
+    path : str
+    contents : Contents, optional
+        Recognizes the format by the first bytes. Without it, the other arguments describe the input.
+    compression, input_format : str, optional
+    skip : int
+
+    Attributes
+    ----------
+    input_format : str
+    compression : str or None
+    skipped : int
+        Number of bytes that were skipped.
+    n_raw : int
+        Number of bytes read from the file so far.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        path: str,
+        contents: Contents | None = None,
+        *,
+        compression: str | None = None,
+        input_format: str = "text",
+        skip: int = 0,
+    ) -> None:
+        self._file = file
+        self.path = path
+        self.n_raw = 0
+        self._head = b""
+        self._reader: Any = None
+        self.input_format = input_format
+        if contents is not None:
+            self._head = self._read_head()
+            compression = contents.compression(self._head)
+        if compression is not None:
+            self._reader = open_compressed(_Rest(self._head, self._read_raw), compression, path)
+            self._head = b"" if contents is None and not skip else self._read_head()
+        if contents is not None:
+            self.input_format, skip = contents.recognize(path, self._head)
+        elif skip and compression is None:
+            self._head = self._read_head()
+        self.compression = compression
+        self.skipped = skip
+        self._head = self._head[skip:]
+
+    def _read_head(self) -> bytes:
+        head = b""
+        while len(head) < HEAD_BYTES and (block := self._read_on(HEAD_BYTES - len(head))):
+            head += block
+        return head
+
+    def _read_raw(self, size: int) -> bytes:
+        try:
+            # One system call at a time: a signal between two calls within `read` would wait for more input.
+            data: bytes = getattr(self._file, "read1", self._file.read)(size)
+        except OSError as error:
+            raise CorpusError(
+                f"cannot read the input `{self.path}`: {error.strerror or error}; expected a readable file: check the disk or "
+                "the connection, and run again"
+            ) from error
+        self.n_raw += len(data)
+        return data
+
+    def _read_on(self, size: int) -> bytes:
+        if self._reader is None:
+            return self._read_raw(size)
+        data: bytes = self._reader(size)
+        return data
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, at least one unless the input has ended."""
+        if self._head:
+            some, self._head = self._head[:size], self._head[size:]
+            return some
+        return self._read_on(size)
+
+    def read_fully(self, size: int) -> bytes:
+        """Return `size` bytes, or fewer if the input ends."""
+        parts = []
+        while size > 0 and (data := self.read(size)):
+            parts.append(data)
+            size -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def __enter__(self) -> InputStream:  # noqa: PYI034 - typing has Self from Python 3.11 on
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.__exit__(kind, error, trace)
+
+
+class _Rest:
+    """File that returns some bytes first, and then those of a function."""
+
+    def __init__(self, head: bytes, read: Callable[[int], bytes]) -> None:
+        self._head = head
+        self._read = read
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes."""
+        size = _READ_BYTES if size < 0 else size
+        if self._head:
+            some, self._head = self._head[:size], self._head[size:]
+            return some
+        return self._read(size)
+
+
+def open_compressed(file: Any, compression: str, path: str) -> Callable[[int], bytes]:
+    """Return a function that reads the decompressed bytes of a file.
+
+    Parameters
+    ----------
+    file : object with a method `read`
+    compression : str
+        A key of `COMPRESSIONS`.
+    path : str
+        The input, for messages.
+
+    Returns
+    -------
+    callable
+        Takes the maximum number of bytes, and returns at least one byte unless the input has ended. Raises CorpusError if the
+        compressed data is damaged or ends too early.
+    """
+    if compression == "gzip":
+        read = _read_gzip(file)
+    else:
+        zstandard = import_extra("zstandard", f"the compressed input `{path}`")
+        read = _read_zstd(zstandard, file)
+
+    def read_checked(size: int) -> bytes:
+        try:
+            return read(size)
+        except (CorpusError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorpusError(
+                f"the input `{path}` is not valid {compression} data: {reason}; expected a complete file: copy it again"
+            ) from error
+
+    return read_checked
+
+
+def _read_gzip(file: Any) -> Callable[[int], bytes]:
+    """Return a function that reads the members of a gzip file.
+
+    The class in `gzip` reads 8 KiB at a time, which takes a third longer.
+    """
+    import zlib
+
+    state: Any = None
+    rest = b""
+
+    def read(size: int) -> bytes:
+        nonlocal state, rest
+        while True:
+            if state is None:
+                # Zeros may follow the last member.
+                while not rest.lstrip(b"\0"):
+                    rest = file.read(_READ_BYTES)
+                    if not rest:
+                        return b""
+                rest = rest.lstrip(b"\0")
+                state = zlib.decompressobj(31)
+            elif not rest:
+                rest = file.read(_READ_BYTES)
+                if not rest:
+                    raise EOFError("it ends before the end of the compressed data")
+            data: bytes = state.decompress(rest, size)
+            rest = state.unconsumed_tail
+            if state.eof:
+                rest = state.unused_data
+                state = None
+            if data:
+                return data
+
+    return read
+
+
+def _read_zstd(zstandard: Any, file: Any) -> Callable[[int], bytes]:
+    """Return a function that reads the frames of a zstd file."""
+    state: Any = None
+    rest = ready = b""
+    taken = 0
+
+    def read(size: int) -> bytes:
+        nonlocal state, rest, ready, taken
+        while taken == len(ready):
+            if not rest:
+                rest = file.read(_READ_BYTES // 4)
+                if not rest:
+                    if state is not None:
+                        raise EOFError("it ends before the end of the compressed data")
+                    return b""
+            if state is None:
+                state = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+            ready, taken = state.decompress(rest), 0
+            rest = b""
+            if state.eof:
+                rest = state.unused_data
+                state = None
+        some = ready[taken : taken + size]
+        taken += len(some)
+        return some
+
+    return read

@@ -1,0 +1,147 @@
+"""JSON lines: a JSON object in each line, one field of which is the text of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bpejit.arrays import Array
+from bpejit.corpus.base import InputFormat, join_documents
+from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, refuse
+from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.lines import file_lines, stream_lines
+from bpejit.encoding.utf8 import encode_utf8
+from bpejit.errors import shorten
+from bpejit.extras import import_extra
+
+if TYPE_CHECKING:
+    from bpejit.corpus.input_streams import InputStream
+    from bpejit.corpus.sources import Source
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class JsonLines(InputFormat):
+    """JSON lines."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    def recognizes(self, name: str, head: bytes) -> bool:
+        """Return True for a name that ends in `.json`, or standard input, if the first line is an object."""
+        if not (name == "-" or name.endswith(".json")) or not head.startswith(b"{"):
+            return False
+        line, found, _ = head.partition(b"\n")
+        if not found:
+            return name != "-" and head.startswith(b'{"')
+        return _load(line) is not None
+
+    def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield ranges of a file."""
+        _import_orjson(source.path)
+        return file_lines(source, chunk_bytes, parse_json_lines, source.options.allow_special)
+
+    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield lines in memory."""
+        _import_orjson(source.path)
+        return stream_lines(stream, chunk_bytes, parse_json_lines, source.options, source.options.allow_special)
+
+    def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Divide a file into ranges of lines."""
+        return line_ranges(source, unit_bytes)
+
+
+def line_ranges(source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Divide a file at the ends of lines (see `InputFormat.ranges`)."""
+    size = source.size or 0
+    start = source.start
+    with source.open() as file:
+        while start < size:
+            stop = min(start + unit_bytes, size)
+            file.seek(stop - 1)
+            while stop < size and (data := file.read(1 << 14)):
+                end = data.find(b"\n")
+                if end >= 0:
+                    stop += end
+                    break
+                stop += len(data)
+            stop = min(stop, size)
+            yield start, stop, stop - start
+            start = stop
+
+
+def _import_orjson(path: str) -> Any:
+    return import_extra("orjson", f"the JSON lines of `{path}`")
+
+
+def _load(line: bytes) -> Any:
+    """Return the value of a line, and None if it is not valid JSON or not an object."""
+    import json
+
+    try:
+        # It accepts what orjson refuses: halves of surrogate pairs, and NaN.
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def parse_json_lines(
+    data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
+) -> tuple[bytes, Array, Skipped]:
+    """Return the texts of records as documents (see `bpejit.corpus.lines.Parse`)."""
+    loads = _import_orjson(path).loads
+    first, *others = options.text_field.split(".")
+    texts: list[bytes] = []
+    n_skipped = 0
+    shown: list[SkippedRecord] = []
+    position = 0
+    for line in data.split(b"\n"):
+        try:
+            value = loads(line)[first]
+            for name in others:
+                value = value[name]
+            texts.append(value.encode())
+        except Exception:  # anything may be wrong with a record
+            found = _describe(line, [first, *others])
+            if isinstance(found, bytes):
+                texts.append(found)
+            elif found:
+                n_skipped += 1
+                if options.strict or len(shown) < MOST_SHOWN:
+                    shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
+                if options.strict:
+                    raise refuse(shown[-1]) from None
+        position += len(line) + 1
+    return *join_documents(texts), Skipped(n_skipped, tuple(shown))
+
+
+def _describe(line: bytes, names: list[str]) -> bytes | str:
+    """Return the text of a record that the fast path does not read, or why it has none; an empty string for an empty line."""
+    line = line.removeprefix(_BYTE_ORDER_MARK).strip()
+    if not line:
+        return ""
+    record = _load(line)
+    if record is None:
+        return "it is not a JSON object"
+    value: Any = record
+    path = ""
+    for name in names:
+        if not isinstance(value, dict):
+            return f"its field `{path}` is {_kind(value)}; expected an object"
+        if name not in value:
+            inside = f"its field `{path}` has" if path else "it has"
+            fields = ", ".join(f"`{shorten(key)[1:-1]}`" for key in list(value)[:6])
+            return f"{inside} no field `{name}`; the fields are {fields or 'none'}"
+        value = value[name]
+        path = f"{path}.{name}" if path else name
+    return encode_utf8(value) if isinstance(value, str) else f"its field `{path}` is {_kind(value)}; expected a string"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    kinds = {int: "a number", float: "a number", str: "a string", list: "an array"}
+    return kinds.get(type(value), "an object")

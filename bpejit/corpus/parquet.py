@@ -1,0 +1,178 @@
+"""Parquet files: row groups are read in parallel, and large ones batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bpejit.corpus.base import InputFormat, documents_block, share
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Block
+from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
+from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, column_documents, find_texts, import_pyarrow
+from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.input_streams import InputStream, is_remote, open_raw
+from bpejit.corpus.sources import Source
+from bpejit.errors import CorpusError
+
+GROUP_BYTES = 8 << 20
+"""Row groups of texts up to this size are read by workers. Larger ones are read in the process that divides the work, batch by
+batch, since the ids of a chunk are in memory until they are written.
+"""
+
+
+class Parquet(InputFormat):
+    """Parquet."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    remote: ClassVar[bool] = True
+
+    def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002
+        """Return True for the signature of a Parquet file."""
+        return head.startswith(b"PAR1")
+
+    def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield row groups, several small ones together, and the batches of large ones."""
+        path, options = source.path, source.options
+        with arrow_errors(path, "Parquet"), open_parquet(path) as file:
+            check_column(file.schema_arrow, path, options)
+            groups = _measure_groups(file, options)
+            n_groups = len(groups)
+            begin, end = source.start, n_groups if source.stop is None else source.stop
+            positions = _positions(source, groups)
+            first = begin
+            n_bytes = 0
+            for number in range(begin, end):
+                size = groups[number].n_bytes
+                if first < number and n_bytes + size > chunk_bytes:
+                    yield _chunk(source, first, number, groups, positions)
+                    first, n_bytes = number, 0
+                if size > GROUP_BYTES:
+                    group = groups[number]
+                    n_rows = max(1, int(group.n_rows * chunk_bytes / size))
+                    batches = file.iter_batches(
+                        batch_size=n_rows, row_groups=[number], columns=[options.text_column], use_threads=False
+                    )
+                    yield from batch_chunks(
+                        *(batches, path, options, chunk_bytes),
+                        n_bytes=positions[number + 1] - positions[number],
+                        n_rows=group.n_rows,
+                        first_row=group.first_row,
+                    )
+                    first, n_bytes = number + 1, 0
+                else:
+                    n_bytes += size
+            if first < end:
+                yield _chunk(source, first, end, groups, positions)
+
+    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:  # noqa: ARG002
+        """Raise CorpusError: the description of the content is at the end of a Parquet file."""
+        name = "standard input" if source.path == "-" else f"the input `{source.path}`"
+        how = "" if stream.compression is None else f" compressed with {stream.compression}"
+        raise CorpusError(
+            f"{name} is a Parquet file{how}, which cannot be read from its start to its end; expected an uncompressed file: "
+            "write it to one first"
+        )
+
+    def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Divide a file into ranges of row groups."""
+        with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
+            positions = _positions(source, _measure_groups(file, source.options))
+        start = 0
+        for number, position in enumerate(positions):
+            size = position - positions[start]
+            if number > start and (size >= unit_bytes or number == len(positions) - 1):
+                yield start, number, size
+                start = number
+
+
+def open_parquet(path: str) -> Any:
+    """Open a Parquet file, without reading ahead and without threads."""
+    parquet = import_pyarrow("pyarrow.parquet", path)
+    if not is_remote(path):
+        return parquet.ParquetFile(path, memory_map=True, pre_buffer=False, buffer_size=1 << 16)
+    return parquet.ParquetFile(open_raw(path), pre_buffer=False, buffer_size=1 << 20)
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    """Size of a row group: bytes of its texts, bytes of all columns, rows, and the number of its first row."""
+
+    n_bytes: int
+    weight: int
+    n_rows: int
+    first_row: int
+
+
+def _measure_groups(file: Any, options: InputOptions) -> list[_RowGroup]:
+    metadata = file.metadata
+    names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    columns = [index for index, name in enumerate(names) if name == options.text_column]
+    groups = []
+    first_row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        n_bytes = sum(group.column(index).total_uncompressed_size for index in columns)
+        groups.append(_RowGroup(n_bytes, group.total_byte_size, group.num_rows, first_row))
+        first_row += group.num_rows
+    return groups
+
+
+def _positions(source: Source, groups: list[_RowGroup]) -> list[int]:
+    """Return how many bytes of the file stand for the row groups before each one, and before the end."""
+    total = sum(group.weight for group in groups)
+    return [share(source.size, done, total) for done in accumulate((group.weight for group in groups), initial=0)]
+
+
+def _chunk(source: Source, first: int, stop: int, groups: list[_RowGroup], positions: list[int]) -> RowGroupsChunk:
+    n_read = positions[stop] - positions[first]
+    return RowGroupsChunk(source.path, first, stop, groups[first].first_row, source.options, n_read)
+
+
+@dataclass(frozen=True)
+class RowGroupsChunk:
+    """Adjacent row groups of a Parquet file.
+
+    Parameters
+    ----------
+    path : str
+    first, stop : int
+        The row groups.
+    first_row : int
+        Number of their first row, from 0.
+    options : InputOptions
+    n_read : int
+        Bytes of the input.
+    """
+
+    path: str
+    first: int
+    stop: int
+    first_row: int
+    options: InputOptions
+    n_read: int
+
+    @property
+    def data(self) -> None:
+        """None: the file is read by the worker."""
+
+    def read(self, reader: ChunkReader) -> Block:
+        """Return the documents in the buffer of a reader."""
+        options = self.options
+        with arrow_errors(self.path, "Parquet"):
+            file = reader.opened(self.path, open_parquet)
+            table = file.read_row_groups(list(range(self.first, self.stop)), columns=[options.text_column], use_threads=False)
+            column = find_texts(table, options.text_column.split("."))
+            found = list(column_documents(column, self.path, self.first_row, strict=options.strict))
+        skipped = sum((one[2] for one in found), NOTHING_SKIPPED)
+        if len(found) == 1:
+            data, ends, _ = found[0]
+        else:
+            offsets = np.cumsum([0, *(one[0].size for one in found)])
+            data = np.concatenate([np.empty(0, np.uint8), *(one[0] for one in found)])
+            shifted = [one[1] + offset for one, offset in zip(found, offsets, strict=False)]
+            ends = np.concatenate([np.empty(0, np.int64), *shifted])
+        return documents_block(reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped)
