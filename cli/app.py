@@ -27,6 +27,7 @@ COMMANDS = {
     "show": "cmd_show:show",
     "stats": "cmd_stats:stats",
     "compare": "cmd_compare:compare",
+    "report": "cmd_report:report",
     "split": "cmd_split:split",
     "export": "cmd_export:export",
     "verify": "cmd_verify:verify",

@@ -34,6 +34,7 @@ RUNS = {
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
     "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
+    "report": ["report", "tokenizer", "corpus.txt", "--out", "new.html"],
     "split": ["split", "corpus.txt"],
     "split --stats": ["split", "corpus.txt", "--stats"],
     "export": ["export", "tokenizer", "--to", "gpt2", "--out", "new"],

@@ -86,7 +86,9 @@ def test_examples_of_the_help(shell, name):
     command = COMMANDS[name] if name else program
     lines = command.help.partition("Example:\n")[2].strip().splitlines()
     assert lines
-    if name.startswith(("encode", "decode", "export", "info", "show", "compare", "split", "stats", "verify", "tokens")):
+    if name.startswith(
+        ("encode", "decode", "export", "info", "show", "compare", "report", "split", "stats", "verify", "tokens")
+    ):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":
             shell("bpejit encode corpus.txt --out tokens.bin --quiet")

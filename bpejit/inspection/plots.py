@@ -1,0 +1,188 @@
+"""Plots of tokenizers with matplotlib. Each function draws into axes, by default new ones, and returns them."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.errors import UnsupportedError
+from bpejit.inspection.merge_parts import compression_curve, merge_parts
+from bpejit.inspection.token_properties import token_properties
+from bpejit.inspection.visible_text import plain_text
+from bpejit.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = ("#2f81d6", "#d9622b", "#2e9e5b", "#a259c4", "#b8901f", "#d1467e")
+"""Colors of tokenizers, readable on light and dark backgrounds."""
+
+MOST_POINTS = 600
+"""Points of a curve: more would make the file larger, and nothing visible."""
+
+_INK = "#010203"
+"""Color of text and axes, replaced by the color of the page in SVG."""
+
+
+def new_axes(ax: Any = None) -> Axes:
+    """Return axes: those given, or new ones of a figure that no window shows.
+
+    Raises
+    ------
+    UnsupportedError
+        If matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax  # type: ignore[no-any-return]
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as cause:
+        raise UnsupportedError(
+            "plots need matplotlib, which is not installed; expected the package: install it with `pip install 'bpejit[plot]'`"
+        ) from cause
+    return Figure(figsize=(5.2, 3.2), layout="constrained").subplots()
+
+
+def plot_lengths(models: Mapping[str, Model], ax: Any = None) -> Axes:
+    """Plot how many tokens have each number of bytes.
+
+    Parameters
+    ----------
+    models : mapping of str to Model
+        By name; the names are in the legend if there are several.
+    ax : matplotlib Axes, optional
+    """
+    ax = new_axes(ax)
+    longest = 0
+    for (name, model), color in zip(models.items(), _cycle(len(models)), strict=True):
+        lengths = token_properties(model).lengths
+        numbers = np.bincount(np.minimum(lengths[lengths > 0], 40))
+        longest = max(longest, numbers.size)
+        ax.plot(np.arange(1, numbers.size), numbers[1:], color=color, marker=".", label=_label(name))
+    ax.set_xlabel("bytes of a token" + (" (40: 40 or more)" if longest > 40 else ""))
+    ax.set_ylabel("tokens")
+    return _finished(ax, len(models))
+
+
+def plot_frequencies(counts: Mapping[str, Array], ax: Any = None) -> Axes:
+    """Plot the frequency of tokens against their rank by frequency, both on logarithmic scales.
+
+    Parameters
+    ----------
+    counts : mapping of str to integers [n]
+        Number of occurrences of tokens, by name of the tokenizer.
+    ax : matplotlib Axes, optional
+    """
+    ax = new_axes(ax)
+    for (name, values), color in zip(counts.items(), _cycle(len(counts)), strict=True):
+        ordered = np.sort(values[values > 0])[::-1]
+        if ordered.size:
+            at = _sampled(ordered.size)
+            ax.loglog(at + 1, ordered[at], color=color, label=_label(name))
+    ax.set_xlabel("rank by frequency")
+    ax.set_ylabel("occurrences")
+    return _finished(ax, len(counts))
+
+
+def plot_compression(models: Mapping[str, Model], counts: Mapping[str, Array], n_bytes: int, ax: Any = None) -> Axes:
+    """Plot bytes per token against the size of the vocabulary, for all smaller vocabularies of the same merges.
+
+    Parameters
+    ----------
+    models : mapping of str to Model
+    counts : mapping of str to int64 [vocab_size]
+        Number of occurrences of each token in a text, for the same names.
+    n_bytes : int
+        Bytes of the text.
+    ax : matplotlib Axes, optional
+    """
+    ax = new_axes(ax)
+    for (name, model), color in zip(models.items(), _cycle(len(models)), strict=True):
+        sizes, tokens = compression_curve(model, merge_parts(model), counts[name])
+        at = _sampled(sizes.size)
+        ax.plot(sizes[at], n_bytes / np.maximum(tokens[at], 1), color=color, label=_label(name))
+    ax.set_xscale("log")
+    ax.set_xlabel("tokens of the vocabulary")
+    ax.set_ylabel("bytes per token")
+    return _finished(ax, len(models))
+
+
+def plot_groups(ratios: Mapping[str, Sequence[float]], groups: Sequence[str], ax: Any = None) -> Axes:
+    """Plot bytes per token of each file, label or script as bars.
+
+    Parameters
+    ----------
+    ratios : mapping of str to sequence of float
+        Bytes per token of each group, by name of the tokenizer.
+    groups : sequence of str
+    ax : matplotlib Axes, optional
+    """
+    ax = new_axes(ax)
+    height = 0.8 / max(len(ratios), 1)
+    for index, ((name, values), color) in enumerate(zip(ratios.items(), _cycle(len(ratios)), strict=True)):
+        ax.barh(np.arange(len(groups)) + index * height, values, height, color=color, label=_label(name))
+    ax.set_yticks(np.arange(len(groups)) + 0.4 - height / 2, [_label(name) for name in groups], parse_math=False)
+    ax.invert_yaxis()
+    ax.set_xlabel("bytes per token")
+    return _finished(ax, len(ratios), loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def svg_of(draw: Callable[[], Axes], title: str) -> str:
+    """Return a plot as an SVG element that takes its text color from the page.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns axes.
+    title : str
+        Description for screen readers; plain text without markup.
+    """
+    import matplotlib as mpl
+
+    style = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
+    settings: Any = {**style, "svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # glyphs that are missing in matplotlib's font: the browser has its own
+        figure = draw().get_figure()
+        assert figure is not None
+        figure.patch.set_alpha(0)  # type: ignore[union-attr]
+        for axes in figure.axes:  # type: ignore[union-attr]
+            axes.patch.set_alpha(0)
+        data = io.StringIO()
+        figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[union-attr]
+    text = data.getvalue()
+    text = text[text.index("<svg") :].replace(_INK, "currentColor")
+    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+
+
+def _cycle(n: int) -> list[str]:
+    return [COLORS[index % len(COLORS)] for index in range(n)]
+
+
+def _label(name: str) -> str:
+    """Return a name as a label: visible, short, and without a leading underscore, which matplotlib would hide."""
+    text = plain_text(name.encode("utf-8", "surrogateescape"))
+    text = text if len(text) <= 28 else "..." + text[-25:]
+    return "\u200a" + text if text.startswith("_") else text
+
+
+def _sampled(size: int) -> Array:
+    """Return indices that are evenly spaced on a logarithmic scale, with the first and the last."""
+    return np.unique(np.concatenate([[0], np.geomspace(1, size, MOST_POINTS).astype(np.int64) - 1]))
+
+
+def _finished(ax: Axes, n_series: int, **legend_options: Any) -> Axes:
+    for text in (ax.xaxis.label, ax.yaxis.label):
+        text.set_parse_math(False)
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+    if n_series > 1:
+        legend = ax.legend(frameon=False, fontsize="small", **legend_options)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    return ax

@@ -1,0 +1,356 @@
+"""The page of `bpejit report`: one HTML file without references to other files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.encoding.codec import Codec
+from bpejit.inspection import plots
+from bpejit.inspection.corpus_stats import CorpusStats, corpus_stats
+from bpejit.inspection.differing_texts import DifferingText
+from bpejit.inspection.merge_parts import merge_parts
+from bpejit.inspection.page_data import KINDS, TITLES, pack_arrays, script_json, token_flags
+from bpejit.inspection.shown_text import HUES
+from bpejit.inspection.suspicious_tokens import find_suspicious_tokens
+from bpejit.inspection.token_counts import InputCounts
+from bpejit.inspection.token_properties import token_properties
+from bpejit.inspection.token_rows import TokenRow, token_bytes, token_rows
+from bpejit.inspection.visible_text import html_text
+from bpejit.inspection.vocabulary_comparison import compare_vocabularies
+from bpejit.model import Model
+
+N_EXAMPLES = 24
+"""Number of tokens of each kind that are shown outside the table."""
+
+MOST_GROUPS = 40
+"""Number of files or labels that are plotted."""
+
+SAMPLES = (
+    "The quick brown fox jumps over 12345 lazy dogs.\n",
+    "自然语言处理是人工智能的一个分支。\n",
+    "معالجة اللغات الطبيعية فرع من الذكاء الاصطناعي.\n",
+    'def greet(name):\n    return f"Hello, {name}!"\n',
+)
+"""Texts that are shown if there are no inputs."""
+
+
+@dataclass(frozen=True)
+class ReportedTokenizer:
+    """A tokenizer of a report.
+
+    Parameters
+    ----------
+    name : str
+        Shown in tables and plots; different from those of the others.
+    codec : Codec
+    counts : InputCounts, optional
+        None if there are no inputs.
+    """
+
+    name: str
+    codec: Codec
+    counts: InputCounts | None
+
+    @property
+    def model(self) -> Model:
+        """The model of the tokenizer."""
+        return self.codec.model
+
+    def dense_counts(self) -> Array:
+        """Return the number of occurrences of each token, as int64 [vocab_size]."""
+        size = self.model.vocab_size
+        return np.zeros(size, dtype=np.int64) if self.counts is None else self.counts.total.dense(size)
+
+
+def report_page(
+    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[DifferingText] = ()
+) -> str:
+    """Return the page about one tokenizer, compared with others.
+
+    Parameters
+    ----------
+    tokenizers : sequence of ReportedTokenizer
+        The table of tokens is about the first.
+    samples : sequence of bytes
+        Texts to show in colors; by default `SAMPLES`.
+    differing : sequence of DifferingText
+        Texts that the first two tokenizers encode most differently.
+
+    Returns
+    -------
+    str
+        HTML. It loads nothing: its policy forbids all requests, and all scripts but its own.
+    """
+    first = tokenizers[0]
+    stats = [None if entry.counts is None else corpus_stats(entry.model, entry.counts) for entry in tokenizers]
+    properties = token_properties(first.model)
+    suspicious = find_suspicious_tokens(first.codec)
+    flags = token_flags(properties, suspicious)
+    counts = None if first.counts is None else first.dense_counts()
+    others = [entry.codec for entry in tokenizers[1:]]
+    directory, block = pack_arrays(first.model, flags, merge_parts(first.model), counts, others)
+    names = [_shown(entry.name) for entry in tokenizers]
+    meta = {"arrays": directory, "kinds": KINDS, "titles": TITLES, "others": [entry.name for entry in tokenizers[1:]]}
+    script, style = (
+        files("bpejit.inspection").joinpath("page", name).read_text("utf-8") for name in ("report.js", "report.css")
+    )
+    sections = [
+        ("summary", "Summary", _summary(tokenizers, stats, names)),
+        ("plots", "Plots", "".join(_figures(tokenizers, stats))),
+        ("texts", "Texts", _groups(stats, names)),
+        ("tokens", "Tokens", _browser(tokenizers, names)),
+        ("suspicious", "Unused and suspicious", _suspicious(first, flags, counts)),
+        ("samples", "Sample texts", _samples(tokenizers, samples, differing, names)),
+        ("settings", "Settings and hashes", _settings(tokenizers, names)),
+    ]
+    sections = [section for section in sections if section[2]]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n',
+        f"<title>{escape(_plain(first.name))}: tokenizer report</title>\n<style>\n{style}</style>\n</head>\n<body>\n",
+        f"<h1>{' and '.join(names)}</h1>\n<nav>",
+        *(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
+        "</nav>\n<main>\n",
+        *(f'<section id="{name}">\n<h2>{title}</h2>\n{content}\n</section>\n' for name, title, content in sections),
+        f'</main>\n<script type="application/json" id="meta">{script_json(meta)}</script>\n',
+        f'<script type="text/plain" id="data">{block}</script>\n<script>{script}</script>\n</body>\n</html>\n',
+    ]
+    return "".join(parts)
+
+
+def _shown(text: str) -> str:
+    """Return text as HTML, with escapes of characters that are not printable."""
+    return html_text(text.encode("utf-8", "surrogateescape"))
+
+
+def _plain(text: str) -> str:
+    from bpejit.inspection.visible_text import plain_text
+
+    return plain_text(text.encode("utf-8", "surrogateescape"))
+
+
+def _table(rows: Iterable[Sequence[str]], *, kind: str = "stack") -> str:
+    """Return a table of HTML cells; the first row is the head. On narrow screens each cell has a line of its own."""
+    head, *body = rows
+    lines = [f'<table class="{kind}"><thead><tr>', *(f'<th scope="col">{cell}</th>' for cell in head), "</tr></thead><tbody>"]
+    for row in body:
+        cells = (
+            f'<td data-label="{escape(_text_of(label), quote=True)}">{cell}</td>' for label, cell in zip(head, row, strict=True)
+        )
+        lines += ["<tr>", *cells, "</tr>"]
+    return "".join([*lines, "</tbody></table>"])
+
+
+def _text_of(html: str) -> str:
+    """Return the text of HTML that has no elements but `<i>`."""
+    from html import unescape
+
+    return unescape(html.replace("<i>", "").replace("</i>", ""))
+
+
+def _figure(value: float | None, form: str = "{:.3f}") -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _summary(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[CorpusStats | None], names: Sequence[str]) -> str:
+    models = [entry.model for entry in tokenizers]
+    rows = [("", *names), ("tokens", *(f"{len(model.vocab):,}" for model in models))]
+    rows.append(("special tokens", *(f"{len(model.special_tokens):,}" for model in models)))
+    rows.append(("merges", *("by rank" if model.ranked else f"{len(model.merges):,}" for model in models)))
+    if len(models) > 1:
+        found = [compare_vocabularies(models[0], model, n_rows=0) for model in models]
+        rows.append((f"shared with {names[0]}", *(f"{entry.shared:,}" for entry in found)))
+        rows.append(("alone, without those shared", *(f"{len(entry.only_second):,}" for entry in found)))
+        rows.append(("rank correlation", *(_figure(entry.rank_correlation) for entry in found)))
+    if stats[0] is None:
+        return _table(rows)
+    known = [entry for entry in stats if entry is not None]
+    total = [entry.total for entry in known]
+    rows += [
+        ("bytes of text", *(f"{entry.bytes:,}" for entry in total)),
+        ("tokens of the text", *(f"{entry.tokens:,}" for entry in total)),
+        ("bytes per token", *(_figure(entry.bytes_per_token) for entry in total)),
+        ("characters per token", *(_figure(entry.characters_per_token) for entry in total)),
+        ("words per token", *(_figure(entry.words_per_token) for entry in total)),
+        ("tokens used", *(f"{entry.vocab_tokens - entry.unused_tokens:,}" for entry in known)),
+        ("tokens unused", *(f"{entry.unused_tokens:,}" for entry in known)),
+        ("single bytes", *(f"{100 * entry.single_byte_share:.1f} %" for entry in total)),
+        ("parts of characters", *(f"{100 * entry.partial_share:.1f} %" for entry in total)),
+        ("entropy", *(f"{entry.entropy:.2f} bits" for entry in total)),
+        ("Renyi efficiency", *(_figure(entry.renyi_efficiency) for entry in total)),
+    ]
+    return _table(rows)
+
+
+def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[CorpusStats | None]) -> Iterator[str]:
+    models = {entry.name: entry.model for entry in tokenizers}
+    drawn = [("Tokens by length", lambda: plots.plot_lengths(models))]
+    if stats[0] is not None:
+        known = {entry.name: figures for entry, figures in zip(tokenizers, stats, strict=True) if figures is not None}
+        counts = {entry.name: entry.dense_counts() for entry in tokenizers}
+        n_bytes = stats[0].total.bytes
+        drawn.insert(0, ("Compression against vocabulary size", lambda: plots.plot_compression(models, counts, n_bytes)))
+        drawn.append(("Frequency against rank", lambda: plots.plot_frequencies(counts)))
+        groups = [group.name for group in stats[0].groups][:MOST_GROUPS]
+        if groups:
+            ratios = {name: [group.bytes_per_token or 0 for group in of.groups[: len(groups)]] for name, of in known.items()}
+            drawn.append(("Bytes per token of each text", lambda: plots.plot_groups(ratios, groups)))
+        scripts = [entry.script for entry in stats[0].scripts][:MOST_GROUPS]
+        if scripts:
+            found = {name: {entry.script: entry.bytes / entry.tokens for entry in of.scripts} for name, of in known.items()}
+            by_script = {name: [values.get(script, 0.0) for script in scripts] for name, values in found.items()}
+            drawn.append(("Bytes per token of each script", lambda: plots.plot_groups(by_script, scripts)))
+    yield '<div class="plots">'
+    for title, draw in drawn:
+        yield f"<figure>{plots.svg_of(draw, title)}<figcaption>{title}</figcaption></figure>"
+    yield "</div>"
+
+
+def _groups(stats: Sequence[CorpusStats | None], names: Sequence[str]) -> str:
+    if stats[0] is None:
+        return ""
+    rows = [("text", "bytes", "words", *(f"bytes per token, {name}" for name in names), "parts of characters")]
+    for index, group in enumerate(stats[0].groups):
+        ratios = (_figure(of.groups[index].bytes_per_token) for of in stats if of is not None)
+        share = f"{100 * group.partial_share:.1f} %"
+        rows.append((_shown(group.name), f"{group.bytes:,}", f"{group.words:,}", *ratios, share))
+    parts = [_table(rows)]
+    if stats[0].scripts:
+        head = ("script", "bytes", "characters", *(f"bytes per token, {name}" for name in names))
+        found = [{entry.script: entry for entry in of.scripts} for of in stats if of is not None]
+        scripts = [head]
+        for script, entry in found[0].items():
+            each = (_figure(of[script].bytes / of[script].tokens if script in of else None) for of in found)
+            scripts.append((escape(script), f"{entry.bytes:,}", f"{entry.characters:,}", *each))
+        parts.append("<h3>Scripts</h3>" + _table(scripts))
+    frequent = [("tokens, the most frequent", "share of the text")]
+    frequent += [(f"{entry.tokens:,}", f"{100 * entry.share:.1f} %") for entry in stats[0].coverage]
+    ranks = [("ids", "tokens", "used", "share of the text")]
+    for part in stats[0].ranks:
+        used = f"{100 * part.used / part.tokens:.1f} %"
+        ranks.append((f"{part.first} to {part.last}", f"{part.tokens:,}", used, f"{100 * part.share:.1f} %"))
+    parts.append(f"<h3>Coverage by rank</h3>{_table(ranks)}<h3>Most frequent tokens</h3>{_table(frequent)}")
+    return "".join(parts)
+
+
+def _browser(tokenizers: Sequence[ReportedTokenizer], names: Sequence[str]) -> str:
+    has_counts = tokenizers[0].counts is not None
+    heads = [("id", "id", "72px"), ("token", "token", "minmax(0, 1fr)"), ("bytes", "bytes", "60px")]
+    heads += [("count", "count", "96px")] if has_counts else []
+    narrow = " ".join(width for _, _, width in heads)
+    buttons = [f'<button type="button" data-key="{key}" data-title="{title}">{title}</button>' for key, title, _ in heads]
+    for index, name in enumerate(names[1:]):
+        label = escape(_text_of(name), quote=True)
+        buttons.append(
+            f'<button type="button" class="wide" data-key="other{index}" data-title="id in {label}">id in {label}</button>'
+        )
+    columns = narrow + " 110px" * (len(names) - 1)
+    options = [("all", "all tokens"), *([("used", "used"), ("unused", "unused")] if has_counts else []), *TITLES.items()]
+    chosen = "".join(f'<option value="{value}">{escape(title)}</option>' for value, title in options)
+    return (
+        f"<style>.grid {{ --columns: {columns}; }} @media (max-width: 640px) {{ .grid {{ --columns: {narrow}; }} }}</style>"
+        f'<p class="quiet">The tokens of {names[0]}. Search for text, bytes such as \\xe4, or an id such as #123; '
+        "the key / moves to the search. In the table, the arrow keys move, and Enter or a click shows the merges.</p>"
+        '<div class="controls"><input id="search" type="search" placeholder="search" aria-label="Search tokens" '
+        f'autocomplete="off" spellcheck="false"><select id="filter" aria-label="Filter tokens">{chosen}</select></div>'
+        '<div id="status" role="status" aria-live="polite" class="quiet"></div>'
+        f'<div class="browser"><div class="grid"><div class="heads">{"".join(buttons)}</div>'
+        '<div id="rows" role="grid" tabindex="0" aria-label="Tokens"><div id="spacer" class="spacer"></div></div></div>'
+        '<div id="detail" aria-live="polite"><span class="quiet">No token is selected.</span></div></div>'
+    )
+
+
+def _suspicious(first: ReportedTokenizer, flags: Array, counts: Array | None) -> str:
+    kinds: list[tuple[str, str, Array]] = []
+    in_use = token_properties(first.model).lengths > 0
+    if counts is not None:
+        kinds.append(("unused", "not used in these texts", np.flatnonzero(in_use & (counts == 0))))
+    for bit, kind in enumerate(KINDS):
+        if kind not in ("special", "partial"):
+            kinds.append((kind, TITLES[kind], np.flatnonzero(flags & (1 << bit))))
+    parts = []
+    for kind, title, ids in kinds:
+        title = f"<h3>{escape(title[0].upper() + title[1:])}: {ids.size:,}</h3>"
+        examples = "".join(
+            f'<button type="button" class="link" data-token="{number}">{html_text(token)}</button>'
+            for number, token in ((number, token_bytes(first.model, number)[:120]) for number in ids[:N_EXAMPLES].tolist())
+        )
+        more = f'<button type="button" data-filter="{kind}">show in the table</button>' if ids.size else ""
+        parts.append(f'{title}<div class="links">{examples}{more}</div>')
+    return "".join(parts)
+
+
+def _samples(
+    tokenizers: Sequence[ReportedTokenizer], samples: Sequence[bytes], differing: Sequence[DifferingText], names: Sequence[str]
+) -> str:
+    texts = samples or [sample.encode() for sample in SAMPLES]
+    parts = [_colored(tokenizers, text, names) for text in texts]
+    if differing:
+        parts.append(f"<h3>Texts that {names[0]} and {names[1]} encode most differently</h3>")
+        parts += [_colored(tokenizers, entry.text, names) for entry in differing]
+    return "".join(parts)
+
+
+def _colored(tokenizers: Sequence[ReportedTokenizer], text: bytes, names: Sequence[str]) -> str:
+    parts = []
+    for entry, name in zip(tokenizers, names, strict=True):
+        rows = token_rows(entry.codec, text)
+        title = f"{name}: {len(rows):,} tokens, {len(text):,} bytes"
+        parts.append(f'<p class="quiet">{title}</p><div class="sample" dir="auto">{"".join(_spans(rows))}</div>')
+    return "".join(parts)
+
+
+def _spans(rows: Iterable[TokenRow]) -> Iterator[str]:
+    for index, row in enumerate(rows):
+        kind = "ts" if row.special else f"t{index % len(HUES)}"
+        yield f'<span class="t {kind}" title="id {row.id}">{html_text(row.data)}</span>'
+        if row.data.endswith(b"\n"):
+            yield "<br>"
+
+
+def _settings(tokenizers: Sequence[ReportedTokenizer], names: Sequence[str]) -> str:
+    parts = []
+    for entry, name in zip(tokenizers, names, strict=True):
+        model = entry.model
+        patterns = [model.pattern] if isinstance(model.pattern, str) else list(model.pattern)
+        rows = [("setting", "value"), ("SHA-256", f"<code>{escape(model.sha256)}</code>")]
+        rows.append(("split pattern", "<br>".join(f"<code>{_shown(pattern)}</code>" for pattern in patterns)))
+        rows.append(("Unicode", escape(model.unicode or "that of the installed regex package")))
+        rows.append(("tie rule", escape(model.tie_break or "not known")))
+        specials = (f"<code>{_shown(text)}</code> = {number}" for text, number in list(model.special_tokens.items())[:100])
+        rows.append(("special tokens", ", ".join(specials) or "none"))
+        if model.pipeline is not None:
+            rows.append(("normalizer", f"<code>{_shown(model.pipeline.normalizer)}</code>"))
+            rows.append(("pre-tokenizer", f"<code>{_shown(model.pipeline.pre_tokenizer)}</code>"))
+        rows += [(_shown(str(key)), f"<code>{_shown(_note(value))}</code>") for key, value in model.training.items()]
+        parts.append(f"<h3>{name}</h3>{_table(rows, kind='stack text')}")
+    return "".join(parts)
+
+
+def _note(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 2000 else f"{text[:2000]} ..."
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Return a short name for each path: its last part, with a number if it is repeated."""
+    names: Mapping[str, int] = {}
+    found = []
+    for path in paths:
+        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+        names = {**names, name: names.get(name, 0) + 1}
+        found.append(name if names[name] == 1 else f"{name} ({names[name]})")
+    return found

@@ -1,0 +1,61 @@
+"""Tests of compression curves and suspicious tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import data_text, small
+from encoding_helpers import learned_model
+from report_helpers import HOSTILE, hostile_model
+
+from bpejit.encoding.codec import Codec
+from bpejit.inspection import plots
+from bpejit.inspection.merge_parts import compression_curve, merge_parts
+from bpejit.inspection.suspicious_tokens import find_suspicious_tokens
+from bpejit.model import Model
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_compression_curve_equals_smaller_vocabularies(ranked):
+    text = data_text("prose.txt")[: small(20_000, 1000)]
+    learned = learned_model(text, 60, specials=["<|e|>"])
+    tokens = {number: bytes([number]) for number in range(256)}
+    tokens |= {256 + rank: left + right for rank, (left, right) in enumerate(learned.merges)}
+    model = Model(tokens, [] if ranked else learned.merges, ranked=ranked)
+    counts = np.bincount(Codec(model).encode(text), minlength=model.vocab_size)
+    sizes, numbers = compression_curve(model, merge_parts(model), counts)
+    assert sizes.tolist() == list(range(256, 317))
+    for n_merges in range(0, 61, 7):
+        some = Model({number: tokens[number] for number in range(256 + n_merges)}, learned.merges[:n_merges])
+        assert numbers[n_merges] == Codec(some).encode(text).size
+
+
+def test_suspicious_tokens():
+    model = hostile_model()
+    found = find_suspicious_tokens(Codec(model))
+
+    def tokens(ids):
+        return {model.tokens[number] for number in ids.tolist()}
+
+    assert b"someone@example.com" in tokens(found.private)
+    assert "Ã©tÃ©".encode() in tokens(found.mojibake)
+    assert b"=" * 64 in tokens(found.long)
+    assert {HOSTILE[6], HOSTILE[8], HOSTILE[9]} <= tokens(found.control)
+    assert b"<img src" in tokens(found.unreachable)  # the pattern splits it
+    assert b"someone" not in tokens(found.unreachable)
+    assert b"\xe4\xb8" not in tokens(found.unreachable)
+
+
+def test_plots_return_axes():
+    pytest.importorskip("matplotlib")
+    model = hostile_model()
+    counts = np.arange(model.vocab_size)
+    assert plots.plot_lengths({"a": model}).get_xlabel().startswith("bytes of a token")
+    axes = plots.plot_frequencies({"a$x": counts, "_b": counts})
+    assert len(axes.get_lines()) == 2
+    assert axes.get_lines()[0].get_ydata()[0] == model.vocab_size - 1
+    assert plots.plot_lengths({"a": model}, axes) is axes
+    svg = plots.svg_of(lambda: plots.plot_groups({"<b>$x_": [1.0, 2.0], "漢": [2.0, 3.0]}, ["<script>", "\u202e$"]), "Title")
+    assert "<script>" not in svg
+    assert "\\u202e$" in svg
+    assert "currentColor" in svg

@@ -1,0 +1,214 @@
+"""Tests of the page of `bpejit report` in a headless Chromium."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from browser_helpers import chromium, console_errors, resize, use_dark_mode
+from conftest import data_text
+from report_helpers import HOSTILE, hostile_model, large_model
+
+import bpejit
+from bpejit.corpus.sources import find_sources
+from bpejit.encoding.codec import Codec
+from bpejit.inspection.report_page import ReportedTokenizer, report_page
+from bpejit.inspection.token_counts import count_inputs
+from bpejit.inspection.visible_text import visible_pieces
+
+pytestmark = [pytest.mark.slow, pytest.mark.compiled]
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("selenium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+def write_report(models, folder, texts):
+    """Write a report on models and return its address and the reported tokenizers."""
+    paths = []
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
+        paths.append(folder / name)
+    sources = find_sources(paths)
+    reported = []
+    for name, model in models.items():
+        codec = Codec(model)
+        reported.append(ReportedTokenizer(name, codec, count_inputs(codec, sources, by_script=True)))
+    page = folder / "report.html"
+    page.write_text(report_page(reported, [text[:300] for text in texts.values()]), encoding="utf-8")
+    return page.as_uri(), reported
+
+
+def wait_for(condition):
+    for _ in range(200):
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the page did not get there in ten seconds")
+
+
+def open_page(browser, address):
+    use_dark_mode(browser, False)
+    resize(browser, 1200, 900)
+    console_errors(browser)
+    browser.get(address)
+    wait_for(lambda: browser.execute_script("return document.documentElement.dataset.ready"))
+
+
+def element(browser, selector):
+    return browser.find_element("css selector", selector)
+
+
+def search(browser, text):
+    box = element(browser, "#search")
+    box.clear()
+    box.send_keys("x\b", text)
+    time.sleep(0.25)
+    return int(element(browser, "#status").text.split(" of ")[0].replace(",", ""))
+
+
+def shown_rows(browser):
+    """Return the cells of the visible rows, in order."""
+    script = """return [...document.querySelectorAll('.row')].filter(row => !row.hidden).sort((a, b) => a.at - b.at)
+        .map(row => [...row.children].map(cell => cell.textContent))"""
+    return browser.execute_script(script)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    texts = {
+        "prose.txt": data_text("prose.txt")[:100_000],
+        "cjk.txt": data_text("cjk.txt")[:50_000].decode("utf-8", "ignore").encode(),
+    }
+    address, reported = write_report({"large": large_model()}, folder, texts)
+    return address, reported[0]
+
+
+def test_content_of_a_large_vocabulary(browser, large):
+    address, reported = large
+    open_page(browser, address)
+    assert console_errors(browser) == []
+    assert element(browser, "h1").text == "large"
+    assert element(browser, "#status").text == "256,001 of 256,001 tokens"
+    assert len(browser.find_elements("css selector", ".row")) < 60
+    assert len(browser.find_elements("css selector", "figure svg")) == 5
+    text = element(browser, "#summary").text
+    assert f"{reported.counts.total.total:,}" in text
+    assert element(browser, "#settings").text.count(reported.model.sha256) == 1
+    resources = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name for name in resources if not name.startswith("data:")] == []
+
+
+def test_sorting(browser, large):
+    address, reported = large
+    open_page(browser, address)
+    counts = reported.dense_counts()
+    element(browser, "[data-key=count]").click()
+    best = sorted(range(counts.size), key=lambda number: (-counts[number], number))
+    assert [int(row[0]) for row in shown_rows(browser)[:10]] == best[:10]
+    element(browser, "[data-key=count]").click()
+    assert [int(row[0]) for row in shown_rows(browser)[:3]] == best[::-1][:3]
+    element(browser, "[data-key=token]").click()
+    vocab = reported.model.vocab
+    assert [int(row[0]) for row in shown_rows(browser)[:10]] == sorted(vocab, key=vocab.get)[:10]
+    element(browser, "[data-key=bytes]").click()
+    assert [int(row[0]) for row in shown_rows(browser)[:5]] == sorted(vocab, key=lambda number: (-len(vocab[number]), number))[
+        :5
+    ]
+
+
+def test_search_and_filter(browser, large):
+    address, reported = large
+    open_page(browser, address)
+    vocab = reported.model.vocab
+    for text, wanted in (("the", b"the"), ("SHORE", b"shore"), ("\\xe4", b"\xe4"), ("zzzzz", b"zzzzz")):
+        assert search(browser, text) == sum(wanted in token.lower() for token in vocab.values()), text
+    assert search(browser, "#1234") == 1
+    assert shown_rows(browser)[0][0] == "1234"
+    element(browser, "#search").send_keys("\ue00c")  # Escape
+    assert element(browser, "#status").text.startswith("256,001 of")
+    element(browser, "button[data-filter=unused]").click()
+    unused = len(vocab) - reported.counts.total.ids.size
+    assert element(browser, "#status").text == f"{unused:,} of 256,001 tokens"
+
+
+def test_keyboard_and_merge_tree(browser, large):
+    address, reported = large
+    open_page(browser, address)
+    merges = reported.model.merges
+    element(browser, "body").send_keys("/")
+    box = browser.switch_to.active_element
+    assert box.get_attribute("id") == "search"
+    box.send_keys("\ue015")  # down
+    rows = browser.switch_to.active_element
+    assert rows.get_attribute("id") == "rows"
+    rows.send_keys("\ue010")  # end
+    wait_for(lambda: shown_rows(browser)[-1][0] == "256000")
+    rows.send_keys("\ue013", "\ue007")  # up, enter
+    left, right = merges[-1]
+    assert element(browser, "#detail").get_attribute("data-token") == "255999"
+    links = browser.execute_script(
+        "return [...document.querySelectorAll('.tree > li > ul > li > .link')].map(e => e.textContent)"
+    )
+    assert links == [left.decode(), right.decode()]
+    leaves = browser.execute_script(
+        "return [...document.querySelectorAll('.tree li')].filter(e => !e.querySelector('ul'))"
+        ".map(e => e.firstChild.textContent)"
+    )
+    assert "".join(leaves) == (left + right).decode()
+    element(browser, ".tree > li > ul > li > .link").click()
+    assert element(browser, "#detail").get_attribute("data-token") == str(reported.model.ids[left])
+    assert console_errors(browser) == []
+
+
+def test_narrow_and_dark(browser, large):
+    address, _ = large
+    open_page(browser, address)
+    use_dark_mode(browser, True)
+    resize(browser, 360, 740)
+    browser.refresh()
+    wait_for(lambda: browser.execute_script("return document.documentElement.dataset.ready"))
+    assert browser.execute_script("return [document.documentElement.scrollWidth, document.body.scrollWidth]") == [360, 360]
+    element(browser, "#rows").click()
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, background[4:-1].split(", "))) < 60
+    ink = browser.execute_script("return getComputedStyle(document.querySelector('figure svg text')).fill")
+    assert min(map(int, ink[4:-1].split(", "))) > 180
+    assert console_errors(browser) == []
+
+
+def test_hostile_tokens(browser, tmp_path):
+    model = hostile_model()
+    texts = {"<script>window.hacked=1<|script>$x_$.txt": b" ".join(HOSTILE) + "<|\u202e|>".encode()}
+    address, (reported, _) = write_report({"</title><script>hacked=1</script>\u202e": model, "other": model}, tmp_path, texts)
+    open_page(browser, address)
+    assert console_errors(browser) == []
+    assert browser.execute_script("return window.hacked") is None
+    assert len(browser.find_elements("css selector", "script")) == 3
+    for token, number in [*reported.model.ids.items(), *reported.model.special_ids.items()]:
+        if token in HOSTILE or number in reported.model.special_vocab:
+            assert search(browser, f"#{number}") == 1
+            expected = "".join(text for text, _ in visible_pieces(token))
+            assert shown_rows(browser)[0][1] == expected
+            element(browser, ".row").click()
+            assert element(browser, "#detail h3").get_attribute("textContent") == expected
+    page = browser.page_source
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert browser.execute_script("return window.hacked") is None
+    for kind, example in (("private", b"someone@example.com"), ("mojibake", "Ã©tÃ©".encode()), ("long", b"=" * 64)):
+        element(browser, f"button[data-filter={kind}]").click()
+        search(browser, example.decode())
+        assert str(model.ids[example]) in [row[0] for row in shown_rows(browser)], kind
+    assert console_errors(browser) == []
+    assert bpejit.Tokenizer.from_model(model).decode_bytes(reported.codec.encode(texts[next(iter(texts))])) == next(
+        iter(texts.values())
+    )
