@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bpejit import subword
     from bpejit.counts.counts import Counts, merge_counts
     from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
+    from bpejit.encoding.file_encoding import combine
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
@@ -58,6 +59,7 @@ _MODULES = {
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
     "UnsupportedError": "bpejit.errors",
+    "combine": "bpejit.encoding.file_encoding",
     "count": "bpejit.training.count_corpus",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
@@ -91,6 +93,7 @@ __all__ = [
     "TokenizerFormatError",
     "TrainingError",
     "UnsupportedError",
+    "combine",
     "count",
     "get_encoding_cache_budget",
     "load",

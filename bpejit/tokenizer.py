@@ -25,6 +25,7 @@ from bpejit.engines import check_engine_options
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
+from bpejit.jobs.job_options import UNIT_BYTES, check_job_options
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
@@ -438,22 +439,34 @@ class Tokenizer:
     def encode_files(
         self,
         inputs: Inputs,
-        out: str | os.PathLike[str] | BinaryIO,
+        out: str | os.PathLike[str] | BinaryIO | None = None,
         *,
+        out_dir: str | os.PathLike[str] | None = None,
         dtype: str = "auto",
         format: str = DEFAULT_FORMAT,  # noqa: A002 - the usual word
+        append_token: str | None = None,
+        prepend_token: str | None = None,
+        document_index: bool = False,
+        shard_tokens: int | None = None,
+        shard_exact: bool = False,
+        val_fraction: float = 0.0,
+        seed: int = 0,
         input_format: str = "auto",
         strip_bom: bool = False,
         workers: int | None = None,
         engine: str = "auto",
         chunk_bytes: int = CHUNK_BYTES,
+        unit_bytes: int = UNIT_BYTES,
+        shard: str | tuple[int, int] | None = None,
+        resume: bool = False,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> EncodeReport:
-        """Encode files to a token file. Memory does not grow with the input.
+        """Encode files to token files. Memory does not grow with the input.
 
-        The file contains the ids of all inputs in order, as little-endian uint16 or uint32 without a header. Its description,
-        `<out>.json`, names the data type and the tokenizer. Both files appear when they are complete.
+        The result contains the ids of all inputs in order. It does not depend on the number of workers, and appears when it is
+        complete, with `<out>.manifest.json`, which describes the job. A killed run keeps its finished units in a hidden folder
+        beside the output, and `resume=True` continues from there.
 
         Parameters
         ----------
@@ -461,10 +474,25 @@ class Tokenizer:
             Files, globs, or `-` for standard input.
         out : path or binary stream
             A stream, a device, a pipe or `-` (standard output) receives the ids alone, without a description.
+        out_dir : path, optional
+            A folder for one output per input, instead of `out`. It gets the subfolders of the inputs.
         dtype : str
-            `uint16`, `uint32`, or `auto` for the smallest that can hold every id.
+            A data type of the format, or `auto` for the smallest that can hold every id.
         format : str
             Name of a registered format of token files (see `bpejit.tokenfiles`).
+        append_token, prepend_token : str, optional
+            A special token to add at the end, or at the start, of each document that does not already end, or begin, with it.
+        document_index : bool
+            Whether to store the borders of documents beside the ids. Formats that always store them ignore it.
+        shard_tokens : int, optional
+            Divide the output into numbered files (`tokens-00000.bin`, ...). A file ends at the first end of a document at which
+            it has at least this many ids.
+        shard_exact : bool
+            Whether files end after exactly `shard_tokens` ids, also in the middle of a document.
+        val_fraction : float
+            Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.
+        seed : int
+            Selects these documents.
         input_format : str
             `auto` refuses compressed or binary inputs and text in UTF-16 or UTF-32. `text` encodes the bytes of any input.
         strip_bom : bool
@@ -474,25 +502,55 @@ class Tokenizer:
             How the work is distributed (see `bpejit.engines`). The result does not depend on it.
         chunk_bytes : int
             Amount of text that a worker encodes at a time. The result does not depend on it.
+        unit_bytes : int
+            Amount of text after which the job can be resumed, and the granularity of its division into parts.
+        shard : str, optional
+            I/N, with I from 0 to N - 1: encode only this part of the input, and join the parts when the last one is complete
+            (see `bpejit.combine`). `auto` reads I and N from the variables of Slurm's job arrays, or `RANK` and `WORLD_SIZE`.
+        resume : bool
+            Whether to continue an earlier run of the same job. The result equals that of an uninterrupted run. If the output is
+            complete, nothing is done.
         overwrite : bool
             Whether to replace existing files. An output that is also an input is always an error.
         progress : callable, optional
 
         Raises
         ------
-        CorpusError, TokenFileError, OutputError, EngineError
+        CorpusError, TokenFileError, OutputError, EngineError, OptionError, SpecialTokenError
         """
         workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
+        options = check_job_options(
+            self.special_tokens,
+            append_token=append_token,
+            prepend_token=prepend_token,
+            document_index=document_index,
+            shard_tokens=shard_tokens,
+            shard_exact=shard_exact,
+            val_fraction=val_fraction,
+            seed=seed,
+            per_input=out_dir is not None,
+            shard=shard,
+            resume=resume,
+            overwrite=overwrite,
+            unit_bytes=unit_bytes,
+        )
+        if (out is None) == (out_dir is None):
+            given = "both" if out is not None else "neither"
+            raise OptionError(
+                f"{given} of out and out_dir are given; expected one of them: give `out=` for one output, or `out_dir=` for "
+                "one per input"
+            )
+        name, target = ("out", out) if out_dir is None else ("out_dir", out_dir)
         return encode_files(
             self._codec.encoder,
             inputs,
-            out if hasattr(out, "write") else arguments.path("out", out, error=OutputError),
+            target if hasattr(target, "write") else arguments.path(name, target, error=OutputError),  # type: ignore[arg-type]
+            options,
             dtype=arguments.choice("dtype", dtype, ("auto", *load_format(format).dtypes), error=TokenFileError),
             format=format,
             workers=workers,
             engine=engine,
             chunk_bytes=chunk_bytes,
-            overwrite=arguments.flag("overwrite", overwrite),
             contents=Contents(input_format, strip_bom=strip_bom),
             report=arguments.function("progress", progress) or no_progress,
         )

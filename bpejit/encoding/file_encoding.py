@@ -1,27 +1,36 @@
-"""Encode text files into a token file, and decode token files: `Tokenizer.encode_files` and `decode_file`."""
+"""Encode text files into token files, and decode token files: `Tokenizer.encode_files` and `decode_file`."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from bpejit import arguments
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs, find_sources, total_bytes
+from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
-from bpejit.engines.base import Progress
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import OptionError, OutputError
+from bpejit.jobs.document_tokens import DocumentTokens
+from bpejit.jobs.encode_to_files import JobPlan, plan_job, run_job
+from bpejit.jobs.finishing import combine_parts
+from bpejit.jobs.job_options import JobOptions
 from bpejit.storage.files import replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.registry import load_format
 
 
 @dataclass(frozen=True)
@@ -31,15 +40,28 @@ class EncodeReport:
     Parameters
     ----------
     path : Path, optional
-        The token file; None for a stream or a device.
+        The token file; None for a stream or a device, and if there are several files.
     tokens, bytes : int
-        Ids written and bytes of text read.
+        Ids written and bytes of text read; those of the part, if other parts of the job are missing.
     dtype : str
-        `uint16` or `uint32`.
+        Such as `uint16`.
     seconds : float
         Wall time, reading and writing included.
     byte_order_marks : tuple of str
         The inputs that begin with a UTF-8 byte-order mark, whether or not it was left out.
+    paths : tuple of Path
+        All token files. Empty for a stream or a device, and while parts of the job are missing.
+    manifest : Path, optional
+        The manifest, which describes the job and its outputs.
+    documents : int
+    skipped : Skipped
+        Records without text: their number (`count`), and the first few (`first`).
+    units, kept_units : int
+        Units of the job, or of the part, and those that an earlier run had finished.
+    missing_parts : int
+        Parts of the job that are not complete.
+    stages : dict of str to float
+        Where the time went, in seconds: `plan`, `encode` (waiting for ids), `write` and `finish`.
     """
 
     path: Path | None
@@ -48,44 +70,195 @@ class EncodeReport:
     dtype: str
     seconds: float
     byte_order_marks: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()
+    manifest: Path | None = None
+    documents: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+    units: int = 0
+    kept_units: int = 0
+    missing_parts: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 def encode_files(
     encoder: Encoder,
     inputs: Inputs,
     out: str | os.PathLike[str] | BinaryIO,
+    options: JobOptions,
     *,
     dtype: str,
     format: str,  # noqa: A002
     workers: int | None,
     engine: str,
     chunk_bytes: int,
-    overwrite: bool,
     contents: Contents,
     report: Progress,
 ) -> EncodeReport:
-    """Encode files into one token file; the parameters are the same as for `Tokenizer.encode_files`."""
+    """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
     begun = time.perf_counter()
-    model = encoder.model
     sources = find_sources(inputs, contents)
-    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
+    if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
+        _check_stream(out, options)
+        done = _encode_to_stream(
+            *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
+        )
+        return replace(done, seconds=time.perf_counter() - begun)
+    if not options.per_input:
+        check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
+    plan = plan_encoding(
+        encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
+    )
+    result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
+    finished = result.finished
+    paths = () if finished is None else finished.paths
+    return EncodeReport(
+        path=paths[0] if len(paths) == 1 else None,
+        tokens=result.totals.tokens,
+        bytes=result.totals.bytes,
+        dtype=plan.dtype.name,
+        seconds=time.perf_counter() - begun,
+        byte_order_marks=tuple(contents.marked),
+        paths=paths,
+        manifest=None if finished is None else finished.manifest,
+        documents=result.totals.documents,
+        skipped=result.totals.skipped,
+        units=result.units,
+        kept_units=result.kept,
+        missing_parts=result.missing,
+        stages=dict(vars(result.seconds)),
+    )
+
+
+@arguments.explain_wrong_arguments
+def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None) -> EncodeReport:
+    """Join the parts of an encoding job that was divided by `shard`. The last part to finish does this itself.
+
+    Parameters
+    ----------
+    out : path
+        The `out` or `out_dir` of the parts.
+    overwrite : bool
+        Whether to replace existing files.
+    progress : callable, optional
+
+    Returns
+    -------
+    EncodeReport
+        Of the complete job.
+
+    Raises
+    ------
+    OutputError
+        If there are no parts, some are missing, or another process joins them.
+
+    Examples
+    --------
+    >>> for part in range(16):  # doctest: +SKIP
+    ...     tokenizer.encode_files("corpus/*.txt", "tokens.bin", shard=f"{part}/16")
+    >>> combine("tokens.bin")  # doctest: +SKIP
+    """
+    begun = time.perf_counter()
+    finished = combine_parts(
+        Path(arguments.path("out", out, error=OutputError)),
+        overwrite=arguments.flag("overwrite", overwrite),
+        report=arguments.function("progress", progress) or no_progress,
+    )
+    seconds = time.perf_counter() - begun
+    return EncodeReport(
+        path=finished.paths[0] if len(finished.paths) == 1 else None,
+        tokens=finished.totals.tokens,
+        bytes=finished.totals.bytes,
+        dtype=finished.dtype,
+        seconds=seconds,
+        paths=finished.paths,
+        manifest=finished.manifest,
+        documents=finished.totals.documents,
+        skipped=finished.totals.skipped,
+        units=finished.totals.units,
+        kept_units=finished.totals.units,
+        stages={"finish": seconds},
+    )
+
+
+def plan_encoding(
+    encoder: Encoder,
+    inputs: Inputs,
+    sources: list[Source],
+    out: str | os.PathLike[str],
+    options: JobOptions,
+    *,
+    dtype: str,
+    format: str,  # noqa: A002
+    chunk_bytes: int,
+    contents: Contents,
+) -> JobPlan:
+    """Return the plan of an encoding job."""
+    form = load_format(format)
+    return plan_job(
+        encoder,
+        inputs,
+        sources,
+        Path(out),
+        options,
+        form=form,
+        dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
+        chunk_bytes=chunk_bytes,
+        input_options={"input_format": contents.input_format, "strip_bom": contents.strip_bom},
+    )
+
+
+def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions) -> None:
+    """Raise an exception if the options need files that a stream does not have."""
+    if options.needs_folder or options.document_index:
+        name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
+        raise OptionError(
+            f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, parts, and "
+            "jobs that are resumed: name a file"
+        )
+
+
+def _encode_to_stream(
+    encoder: Encoder,
+    sources: list[Source],
+    out: str | os.PathLike[str] | BinaryIO,
+    options: JobOptions,
+    dtype: str,
+    format: str,  # noqa: A002
+    workers: int | None,
+    engine: str,
+    chunk_bytes: int,
+    *,
+    contents: Contents,
+    report: Progress,
+) -> EncodeReport:
+    """Write ids directly: a stream can be neither resumed nor divided."""
+    model = encoder.model
+    check_token_outputs(out, inputs=[source.path for source in sources], overwrite=options.overwrite, format=format)
     total = total_bytes(sources)
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
-    written = read = 0
+    tokens = DocumentTokens(options.prepend, options.append)
+    written = read = documents = 0
+    skipped = NOTHING_SKIPPED
     with token_writer(
-        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=overwrite, format=format
+        out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
         job = EncodeJob(model, writer.dtype.name, encoder)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         report("encode", 0, total, "bytes")
         for chunk in spread.map_chunks(job, chunks):
-            writer.write(chunk.ids, n_bytes=chunk.n_bytes)
+            ids, ends = tokens.add(chunk.ids, chunk.ends)
+            writer.write(ids, n_bytes=chunk.n_bytes, ends=ends)
             written += chunk.n_bytes
             read += chunk.n_read
+            documents += chunk.n_documents
+            skipped += chunk.skipped
             report("encode", read, total, "bytes")
-    seconds = time.perf_counter() - begun
-    return EncodeReport(writer.path, writer.n_tokens, written, writer.dtype.name, seconds, tuple(contents.marked))
+    return EncodeReport(
+        *(writer.path, writer.n_tokens, written, writer.dtype.name, 0.0, tuple(contents.marked)),
+        documents=documents,
+        skipped=skipped,
+    )
 
 
 def decode_file(

@@ -50,6 +50,7 @@ def test_defaults(tmp_path, monkeypatch):
         "tokenizer",
         "tokens.bin",
         "tokens.bin.json",
+        "tokens.bin.manifest.json",
     ]
 
 

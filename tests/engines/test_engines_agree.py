@@ -194,7 +194,7 @@ def test_dead_worker_preserves_old_token_file(
     with pytest.raises(EngineError, match="signal 9"):
         tokenizer.encode_files([corpus], out, engine="processes", workers=2, chunk_bytes=1000, overwrite=True)
     assert out.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.bin", "tokens.bin.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.bin", "tokens.bin.json", "tokens.bin.manifest.json"]
 
 
 # ---- errors ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,9 @@
+"""Jobs: encoding a corpus into token files, so that it can be resumed, divided among machines, and killed at any moment.
+
+The inputs are divided into units (`bpejit.corpus.units`), which contain complete documents. A job encodes its units in order,
+and appends ids and document ends to spools, raw files in a hidden folder beside the output. At the end of a unit, a checkpoint
+records how long the spools are. When all units are done, the spools become the final files, which appear together.
+
+`encode_to_files` plans and runs a job, `job_run` encodes the units of a part, `spool_sink` divides the documents among spools,
+`finishing` joins the parts, and `output_files` writes the final files.
+"""

@@ -1,0 +1,444 @@
+"""Encode inputs into token files as a job that can be resumed, and divided among machines."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.fingerprints import fingerprint
+from bpejit.corpus.sources import STANDARD_INPUT, Source
+from bpejit.corpus.units import Unit, plan_units
+from bpejit.encoding.encode_job import EncodeJob, find_separator
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines import make_engine
+from bpejit.engines.base import Progress
+from bpejit.errors import BpejitError, OptionError, OutputError
+from bpejit.jobs.finishing import LENGTHS, Finished, finish_job, missing_parts, read_finished, wants_ends
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    claim_record,
+    found_parts,
+    held,
+    is_held,
+    job_folder,
+    part_folder,
+    read_record,
+    remove_folder,
+)
+from bpejit.jobs.job_manifest import begun_manifest, find_difference
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_run import CHECKPOINT_FORMAT, PartRun, Seconds, Totals
+from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, remove_links
+from bpejit.jobs.spool_sink import SinkOptions, count_lengths
+from bpejit.storage.exchange import recover
+from bpejit.storage.files import check_writable, write_error
+from bpejit.storage.temporary import hidden
+from bpejit.tokenfiles.base import TokenFileFormat
+
+_logger = logging.getLogger("bpejit")
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A job before it runs.
+
+    Parameters
+    ----------
+    sources : list of Source
+    units : list of Unit
+        All units.
+    mine : list of Unit
+        Those of the part that this process works on.
+    names : OutputNames
+    folder : Path
+        The folder of the unfinished job.
+    job : dict
+        What was asked for, as in the manifest.
+    dtype : np.dtype
+    options : JobOptions
+    chunker : Chunker
+    """
+
+    sources: list[Source]
+    units: list[Unit]
+    mine: list[Unit]
+    names: OutputNames
+    folder: Path
+    job: dict[str, Any]
+    dtype: np.dtype[Any]
+    options: JobOptions
+    chunker: Chunker
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of input of the part; None if one of its inputs is a pipe."""
+        sizes = [unit.size for unit in self.mine]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+@dataclass
+class JobResult:
+    """What a run of a job did.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the part, or of the job once it is complete.
+    finished : Finished, optional
+        The outputs; None if other parts are missing.
+    units, kept : int
+        Units of the part, and those that an earlier run had finished.
+    missing : int
+        Parts that are not complete yet.
+    seconds : Seconds
+    """
+
+    totals: Totals
+    finished: Finished | None
+    units: int
+    kept: int
+    missing: int
+    seconds: Seconds = field(default_factory=Seconds)
+
+
+def plan_job(
+    encoder: Encoder,
+    inputs: Any,
+    sources: list[Source],
+    out: Path,
+    options: JobOptions,
+    *,
+    form: TokenFileFormat,
+    dtype: np.dtype[Any],
+    chunk_bytes: int,
+    input_options: dict[str, Any],
+) -> JobPlan:
+    """Return the plan of a job.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    inputs : paths
+        As the user gave them.
+    sources : list of Source
+    out : Path
+        A file, or a folder for one output per input.
+    options : JobOptions
+    form : TokenFileFormat
+    dtype : np.dtype
+        Of the ids.
+    chunk_bytes : int
+    input_options : dict
+        Options of reading that affect the ids, for the manifest.
+
+    Raises
+    ------
+    CorpusError, OptionError
+    """
+    model = encoder.model
+    pipes = [source.path for source in sources if source.size is None]
+    if pipes and (options.resume or options.part or options.per_input):
+        name = "standard input" if pipes[0] == STANDARD_INPUT else f"`{pipes[0]}`, a pipe,"
+        raise OptionError(
+            f"{name} can be read only once; expected files, since a job that is resumed, divided, or has an output for each "
+            "input reads ranges of them: write the text to a file first"
+        )
+    chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
+    separator = find_separator(model)
+    token = None
+    if separator is not None:
+        token = next((text.encode() for text, number in model.special_tokens.items() if number == separator), None)
+    units = plan_units(sources, options.unit_bytes, chunker, token, grouped=not options.per_input)
+    names = OutputNames(
+        out, _output_names(inputs, sources) if options.per_input else None, options.shard_tokens is not None, form
+    )
+    job = {
+        "tokenizer_sha256": model.sha256,
+        "vocab_size": model.vocab_size,
+        "format": form.name,
+        "dtype": dtype.name,
+        **input_options,
+        "append": options.append,
+        "prepend": options.prepend,
+        "document_index": options.document_index,
+        "shard_tokens": options.shard_tokens,
+        "shard_exact": options.shard_exact,
+        "val_fraction": options.val_fraction,
+        "seed": options.seed if options.val_fraction else None,
+        "per_input": None if names.inputs is None else [str(name) for name in names.inputs],
+        "unit_bytes": options.unit_bytes,
+        "inputs": [{"path": source.path, "size": source.size, "sha256": fingerprint(source)} for source in sources],
+    }
+    folder = out / ".bpejit-job" if options.per_input else job_folder(out)
+    mine = units if options.part is None else slice_units(units, *options.part)
+    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker)
+
+
+def slice_units(units: Sequence[Unit], part: int, parts: int) -> list[Unit]:
+    """Return the units of a part: a range of all of them, such that all parts have about the same number of bytes.
+
+    A part begins where a document begins.
+    """
+    starts = np.cumsum([0, *(unit.size or 0 for unit in units)])
+    begins = [index for index, unit in enumerate(units) if unit.starts_document]
+    borders = []
+    for index in (part, part + 1):
+        wanted = int(starts[-1]) * index // parts
+        borders.append(
+            next((begin for begin in begins if starts[begin] >= wanted), len(units)) if index < parts else len(units)
+        )
+    return list(units[borders[0] : borders[1]])
+
+
+def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
+    """Return the path of each input below the deepest folder that contains all inputs, for the names of outputs."""
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    common = os.path.commonpath([_base(os.fspath(name)) for name in given])
+    names = [Path(os.path.relpath(source.path, common)) for source in sources]
+    repeated = [str(name) for index, name in enumerate(names) if name in names[:index]]
+    if repeated:
+        raise OptionError(
+            f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
+        )
+    return names
+
+
+def _base(name: str) -> Path:
+    path = Path(os.path.abspath(name))  # noqa: PTH100
+    if path.is_dir():
+        return path
+    if glob.has_magic(name) and not path.exists():
+        return next(parent for parent in path.parents if not glob.has_magic(str(parent)))
+    return path.parent
+
+
+def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+    """Run a job, or the part of it that this process works on.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    encoder : Encoder
+    workers, engine
+        How the work is distributed.
+    report : callable
+        Progress. If it has a method `message`, that is called with remarks for the user.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = time.perf_counter()
+    seconds = Seconds()
+    options = plan.options
+    say = getattr(report, "message", None) or _logger.info
+    done = _find_complete(plan)
+    if done is not None:
+        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
+        return JobResult(done.totals, done, len(plan.units), len(plan.units), 0, seconds)
+    check_job_outputs(plan.names, inputs=[source.path for source in plan.sources], overwrite=options.overwrite)
+    _prepare_folder(plan, say)
+    part, parts = options.part or (0, 1)
+    folder = part_folder(plan.folder, part, parts)
+    with (
+        held(folder, f"works on {'this job' if parts == 1 else f'part {part} of this job'}"),
+        _without_empty_folder(plan, folder),
+    ):
+        _begin(plan, parts)
+        checkpoint = read_record(folder / CHECKPOINT) if options.resume else None
+        kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
+        if options.resume:
+            say(_describe_resumed(plan, kept, checkpoint))
+        sink_options = _sink_options(plan, encoder, parts)
+        run = PartRun(folder, plan.mine, options, sink_options, seconds)
+        job = EncodeJob(encoder.model, plan.dtype.name, encoder)
+        seconds.plan = time.perf_counter() - begun
+        if checkpoint is not None and checkpoint.get("complete"):
+            totals = Totals.from_json(checkpoint["totals"])
+        else:
+            spread = make_engine(
+                engine,
+                workers,
+                input_bytes=plan.size,
+                releases_gil=encoder.splitter.automaton is not None,
+                returns_arrays=True,
+            )
+            with _naming_output(plan):
+                totals = run.run(job, spread, plan.chunker, checkpoint, report)
+        before = time.perf_counter()
+        missing = len(missing_parts(plan.folder, parts))
+        finished = None
+        if not missing:
+            with _naming_output(plan):
+                finished = finish_job(plan.folder, plan.names, report=report)
+                if finished is None:  # another process joins the parts
+                    say("all parts are complete, and another process joins them")
+        seconds.finish += time.perf_counter() - before
+    return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
+
+
+@contextmanager
+def _without_empty_folder(plan: JobPlan, folder: Path) -> Iterator[None]:
+    """Remove the folder of a part after an error, unless it keeps finished units."""
+    try:
+        yield
+    except BaseException:
+        if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
+            with suppress(OutputError):
+                remove_folder(folder if plan.options.part else plan.folder)
+            if plan.options.per_input:
+                with suppress(OSError):
+                    plan.names.out.rmdir()  # if it is empty
+        raise
+
+
+@contextmanager
+def _naming_output(plan: JobPlan) -> Iterator[None]:
+    """Turn errors of the system about spools into errors that name the output."""
+    try:
+        yield
+    except (BpejitError, BrokenPipeError):
+        raise
+    except OSError as cause:
+        raise write_error(str(cause.filename or plan.names.out), cause) from cause
+
+
+def _find_complete(plan: JobPlan) -> Finished | None:
+    """Return the complete output of the same job if there is one, and the job is to be resumed."""
+    if not plan.options.resume:
+        return None
+    recover([plan.names.manifest])
+    if plan.names.inputs is None:
+        recover(map(Path, plan.names.format.files(plan.names.out)))
+    done = read_finished(plan.names, plan.job)
+    if done is not None and plan.folder.exists() and not any(is_held(path) for _, _, path in found_parts(plan.folder)):
+        remove_links(plan.folder)
+        remove_folder(plan.folder)
+    return done
+
+
+def _prepare_folder(plan: JobPlan, say: Callable[[str], None]) -> None:
+    """Check what an earlier run left, and remove it unless the job goes on from there.
+
+    Raises
+    ------
+    OutputError
+    """
+    options, folder = plan.options, plan.folder
+    if not folder.exists():
+        if options.per_input:
+            with suppress(FileExistsError):
+                folder.parent.mkdir(parents=True)
+        elif not plan.names.divided:
+            check_writable(plan.names.out)
+        return
+    parts = found_parts(folder)
+    begun = read_record(folder / MANIFEST)
+    wanted_parts = (options.part or (0, 1))[1]
+    difference = find_difference(None if begun is None else begun.get("job"), plan.job)
+    if begun is not None and difference is None and begun.get("parts") != wanted_parts:
+        difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
+    busy = [index for index, _, path in parts if is_held(path)]
+    kept = sum(_count_units(path) for _, _, path in parts)
+    remains = f"`{folder}` keeps {kept} finished units of an unfinished job"
+    if options.part is not None:
+        if begun is None:
+            return
+        if difference is not None:
+            raise OutputError(
+                f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
+            )
+        mine = part_folder(folder, *options.part)
+        if mine.exists() and not options.resume and not is_held(mine):
+            if _count_units(mine) and not options.overwrite:
+                raise OutputError(_unfinished(f"`{mine}` keeps {_count_units(mine)} finished units of this part"))
+            remove_folder(mine)
+        return
+    if busy:
+        raise OutputError(
+            f"another process works on `{plan.names.out}` (it holds a lock in `{folder}`); expected one at a time: wait until "
+            "it ends, or end it"
+        )
+    remove_links(folder)
+    if options.resume and difference is None:
+        return
+    if kept and not options.overwrite:
+        if options.resume:
+            raise OutputError(
+                f"{remains}, but {difference}; expected the same job to resume it: give the same inputs and options, or start "
+                "again with `overwrite=True`"
+            )
+        if difference is None:
+            raise OutputError(_unfinished(remains))
+    size = remove_folder(folder)
+    say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
+
+
+def _unfinished(remains: str) -> str:
+    return f"{remains}; expected none: continue it with `resume=True`, or start again with `overwrite=True`"
+
+
+def _count_units(folder: Path) -> int:
+    checkpoint = read_record(folder / CHECKPOINT)
+    try:
+        return 0 if checkpoint is None else int(checkpoint["totals"]["units"])
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def _begin(plan: JobPlan, parts: int) -> None:
+    """Write the manifest of the unfinished job, unless another part has."""
+    fields = begun_manifest(plan.job, parts) | {"overwrite": plan.options.overwrite}
+    try:
+        if not claim_record(plan.folder / MANIFEST, fields):
+            begun = read_record(plan.folder / MANIFEST) or {}
+            difference = find_difference(begun.get("job"), plan.job)
+            if difference is not None:
+                raise OutputError(
+                    f"`{plan.folder}` belongs to another job: {difference}; expected the same one: remove the folder"
+                )
+    except OSError as cause:
+        if isinstance(cause, OutputError):
+            raise
+        raise write_error(str(plan.folder), cause) from cause
+
+
+def _describe_resumed(plan: JobPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with the first of {len(plan.mine)} units"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"
+
+
+def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:
+    options = plan.options
+    model = encoder.model
+    form = plan.names.format
+    by_token = options.shard_tokens is not None or bool(options.val_fraction)
+    lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size) if by_token else None
+    if lengths is not None and parts > 1:
+        written = hidden(plan.folder / LENGTHS, "tmp.npy")
+        np.save(written, lengths)
+        written.replace(plan.folder / LENGTHS)
+    return SinkOptions(
+        dtype=plan.dtype,
+        has_ends=wants_ends(form, options.document_index, parts),
+        hashed=adopts(form) and parts == 1,
+        sides=options.sides,
+        shard_tokens=options.shard_tokens if parts == 1 else None,
+        shard_exact=options.shard_exact,
+        token_lengths=lengths,
+    )

@@ -1,0 +1,275 @@
+"""Finish a job: join the spools of its parts, and turn them into the files of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.corpus.blocks import Skipped
+from bpejit.engines.base import Progress
+from bpejit.errors import OutputError
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    held,
+    is_held,
+    job_folder,
+    part_folder,
+    read_record,
+    remove_folder,
+    write_record,
+)
+from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest
+from bpejit.jobs.job_run import Totals
+from bpejit.jobs.output_files import (
+    OutputNames,
+    adopts,
+    check_job_outputs,
+    created_folders,
+    exchange,
+    listed_outputs,
+    remove_links,
+    write_final,
+)
+from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
+from bpejit.jobs.spools import SpoolRecord, read_spool
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.registry import load_format
+
+LENGTHS = "token_lengths.npy"
+"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
+
+COMBINED = "combined"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The outputs of a complete job.
+
+    Parameters
+    ----------
+    paths : tuple of Path
+        The token files.
+    manifest : Path
+    totals : Totals
+    dtype : str
+    """
+
+    paths: tuple[Path, ...]
+    manifest: Path
+    totals: Totals
+    dtype: str
+
+
+def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
+    """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
+    return document_index or parts > 1 or bool(getattr(form, "stores_documents", False))
+
+
+def missing_parts(folder: Path, parts: int) -> list[int]:
+    """Return the parts of a job that are not complete."""
+    records = [read_record(part_folder(folder, index, parts) / CHECKPOINT) for index in range(parts)]
+    return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
+
+
+def read_finished(names: OutputNames, job: Mapping[str, Any]) -> Finished | None:
+    """Return the outputs of the same job if all of them exist, and None otherwise."""
+    fields = read_record(names.manifest)
+    if fields is None or fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
+        return None
+    if find_difference(fields.get("job"), job) is not None:
+        return None
+    paths = [names.manifest.parent / name for name in listed_outputs(names.manifest)]
+    if not paths or not all(path.exists() for path in paths):
+        return None
+    try:
+        totals = Totals(
+            tokens=int(fields["tokens"]),
+            documents=int(fields["documents"]),
+            bytes=int(fields["bytes_read"]),
+            skipped=Skipped(int(fields["skipped"])),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Finished(tuple(paths), names.manifest, totals, str(job["dtype"]))
+
+
+def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finished | None:
+    """Write the outputs of a job whose parts are complete, and remove its folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    names : OutputNames
+    report : callable
+        Progress.
+
+    Returns
+    -------
+    Finished, optional
+        None if another process does this.
+
+    Raises
+    ------
+    OSError, OutputError
+        If a file cannot be written. The parts stay.
+    """
+    begun = read_record(folder / MANIFEST)
+    if begun is None:
+        return None
+    parts = int(begun["parts"])
+    with ExitStack() as stack:
+        if parts > 1:
+            if is_held(folder / COMBINED):
+                return None
+            stack.enter_context(held(folder / COMBINED, "joins the parts of this job"))
+            if not (folder / MANIFEST).exists():  # another process was faster
+                remove_folder(folder)
+                return None
+            # Links to spools of an interrupted run; the parts stay until the end.
+            remove_links(folder)
+        finished = _write_outputs(folder, names, begun, parts, report)
+    remove_folder(folder)
+    return finished
+
+
+def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], parts: int, report: Progress) -> Finished:
+    job = begun["job"]
+    dtype = np.dtype(job["dtype"]).newbyteorder("<")
+    totals = Totals()
+    for index in range(parts):
+        totals += Totals.from_json((read_record(part_folder(folder, index, parts) / CHECKPOINT) or {})["totals"])
+    has_ends = wants_ends(names.format, job["document_index"], parts)
+    if parts == 1:
+        spools = part_folder(folder, 0, 1)
+    else:
+        spools = folder / COMBINED
+        if not (spools / "complete").exists():
+            _join(folder, spools, job, parts, names, dtype, has_ends, totals.tokens, report)
+            (spools / "complete").touch()
+    # In the order of the outputs, not in that of their completion.
+    records = sorted(read_closed(spools), key=lambda record: (record.output, record.aside, record.shard))
+    outputs = [_described(record, names) for record in records]
+    sums = {
+        "tokens": sum(record.tokens for record in records),
+        "documents": totals.documents,
+        "bytes_read": totals.bytes,
+        "skipped": totals.skipped.count,
+    }
+    check_job_outputs(names, inputs=[entry["path"] for entry in job["inputs"]], overwrite=bool(begun.get("overwrite")))
+    old = names.existing()
+    pairs = write_final(
+        folder,
+        spools,
+        records,
+        names,
+        finished_manifest(job, sums, outputs),
+        dtype=dtype,
+        vocab_size=job["vocab_size"],
+        tokenizer_sha256=job["tokenizer_sha256"],
+        document_index=job["document_index"],
+        has_ends=has_ends,
+    )
+    for _ in created_folders(pairs):
+        pass
+    exchange(folder, pairs, old)
+    return Finished(tuple(names.path(record) for record in records), names.manifest, totals, dtype.name)
+
+
+def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
+    path = names.path(record).relative_to(names.manifest.parent).as_posix()
+    counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
+    return {"path": path, **counts, **({"validation": True} if record.aside else {})}
+
+
+def _join(
+    folder: Path,
+    target: Path,
+    job: Mapping[str, Any],
+    parts: int,
+    names: OutputNames,
+    dtype: np.dtype[Any],
+    has_ends: bool,
+    n_tokens: int,
+    report: Progress,
+) -> None:
+    """Write the spools of all parts, in order, to new ones that are divided into shards."""
+    lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
+    options = SinkOptions(
+        dtype=dtype,
+        has_ends=has_ends,
+        hashed=adopts(names.format),
+        sides=(False, True) if job["val_fraction"] else (False,),
+        shard_tokens=job["shard_tokens"],
+        shard_exact=job["shard_exact"],
+        token_lengths=lengths,
+    )
+    records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
+    for index in range(parts):
+        spools = part_folder(folder, index, parts)
+        for record in read_closed(spools):
+            records.setdefault((record.output, record.aside), []).append((spools, record))
+    sink = SpoolSink(target, options, {"next": 0, "output": -1, "closed_bytes": 0, "open": []})
+    done = 0
+    try:
+        report("combine", 0, n_tokens, "tokens")
+        for output, aside in sorted(records):
+            sink.begin_output(output)
+            for spools, record in records[output, aside]:
+                n_bytes = record.bytes
+                for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
+                    sink.write(aside, ids, ends, n_bytes)
+                    n_bytes = 0
+                    done += int(ids.size)
+                    report("combine", done, n_tokens, "tokens")
+        sink.finish()
+    finally:
+        sink.close()
+
+
+def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
+    """Join the parts of a divided job; see `bpejit.combine`.
+
+    Raises
+    ------
+    OutputError
+        If there are no parts, some are missing, or another process joins them.
+    """
+    folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
+    if folder is None:
+        raise OutputError(
+            f"there are no parts of `{out}`; expected the folder `{job_folder(out)}`, which `bpejit encode --shard` writes: "
+            "check the path"
+        )
+    begun = read_record(folder / MANIFEST)
+    try:
+        job = begun["job"]  # type: ignore[index]
+        parts = int(begun["parts"])  # type: ignore[index]
+        inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
+        names = OutputNames(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
+    except (KeyError, TypeError, ValueError) as cause:
+        raise OutputError(
+            f"`{folder / MANIFEST}` is broken; expected the manifest of a job: remove the folder, and encode again"
+        ) from cause
+    missing = [
+        str(i) for i in range(parts) if not (read_record(part_folder(folder, i, parts) / CHECKPOINT) or {}).get("complete")
+    ]
+    if missing:
+        shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+        raise OutputError(
+            f"{len(missing)} of the {parts} parts of `{out}` are not complete: {shown}; expected all of them: run each of "
+            f'these with `shard="I/{parts}"` and `resume=True`'
+        )
+    if overwrite:
+        begun["overwrite"] = True  # type: ignore[index]
+        write_record(folder / MANIFEST, begun)  # type: ignore[arg-type]
+    finished = finish_job(folder, names, report=report)
+    if finished is None:
+        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
+    return finished

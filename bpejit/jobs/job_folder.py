@@ -1,0 +1,240 @@
+"""The folder of an unfinished job, `.<output>.bpejit-job` beside its output.
+
+    manifest.json               what was asked for: written once, when the job begins
+    part-<i>-of-<n>/            what one process writes; a job that is not divided has one
+        lock                    locked by the process that works on the part
+        checkpoint.json         the last finished unit, and the lengths of the spools then
+        closed.jsonl, *.ids, *.ends     the spools
+    combined/                   the spools of all parts, joined and divided into shards
+    final/                      the files of the output, until they get their final names
+
+The folder is removed when the output is complete. After a kill it contains every finished unit.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bpejit.errors import OutputError
+from bpejit.storage.files import write_error
+from bpejit.storage.temporary import LOCKS, remove, sync_file, sync_folders
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+MANIFEST = "manifest.json"
+
+CHECKPOINT = "checkpoint.json"
+
+_PART = re.compile(r"part-(\d+)-of-(\d+)")
+
+_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
+
+
+def job_folder(out: Path) -> Path:
+    """Return the folder of an unfinished job with the output `out`, which exists only while there is one."""
+    resolved = Path(os.path.realpath(out))
+    return resolved.with_name(f".{resolved.name[:200]}.bpejit-job")
+
+
+def part_folder(folder: Path, part: int, parts: int) -> Path:
+    """Return the folder of a part."""
+    return folder / f"part-{part}-of-{parts}"
+
+
+def found_parts(folder: Path) -> list[tuple[int, int, Path]]:
+    """Return index, number of parts and folder of each part that was begun, in order."""
+    found = []
+    with suppress(OSError):
+        for entry in folder.iterdir():
+            name = _PART.fullmatch(entry.name)
+            if name is not None:
+                found.append((int(name[1]), int(name[2]), entry))
+    return sorted(found)
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return the content of a JSON file of a job; None if it does not exist or is broken."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> None:
+    """Write a JSON file, which is replaced as a whole.
+
+    Raises
+    ------
+    OSError
+    """
+    written = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with written.open("wb") as file:
+            file.write(json.dumps(fields).encode("ascii"))
+            file.flush()
+            if synced:
+                sync_file(file.fileno())
+        written.replace(path)
+    except BaseException:
+        remove(written)
+        raise
+
+
+def claim_record(path: Path, fields: dict[str, Any]) -> bool:
+    """Write a JSON file that does not exist yet; return False if another process has written one.
+
+    Raises
+    ------
+    OSError
+    """
+    written = path.with_name(f"{path.name}.{os.uname().nodename if hasattr(os, 'uname') else ''}.{os.getpid()}.tmp")
+    try:
+        with written.open("wb") as file:
+            file.write(json.dumps(fields).encode("ascii"))
+            file.flush()
+            sync_file(file.fileno())
+        try:
+            path.hardlink_to(written)
+        except FileExistsError:
+            return False
+        except (OSError, NotImplementedError):  # a file system without hard links
+            if path.exists():
+                return False
+            written.replace(path)
+        sync_folders([path.parent])
+        return True
+    finally:
+        remove(written)
+
+
+@contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Hold the lock of a folder, which is created, for the duration of the context.
+
+    Parameters
+    ----------
+    folder : Path
+    what : str
+        What another process does with it, for the message.
+
+    Raises
+    ------
+    OutputError
+        If another process holds the lock, or the folder cannot be created.
+    """
+    path = folder / "lock"
+    try:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:  # the folder was removed by a process that finished the job
+                continue
+            if _take(descriptor, path, what):
+                break
+            os.close(descriptor)
+    except OSError as cause:
+        if isinstance(cause, OutputError):
+            raise
+        raise write_error(str(folder), cause) from cause
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, what: str) -> bool:
+    """Lock a file; return False if it lost its name in between."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise OutputError(
+            f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
+        ) from None
+    except OSError as cause:
+        if cause.errno not in _NO_LOCKS:
+            os.close(descriptor)
+            raise
+    return os.fstat(descriptor).st_nlink > 0 and path.exists()
+
+
+def is_held(folder: Path) -> bool:
+    """Return True if a process of this machine, or of one that shares its locks, holds the lock of a folder."""
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def remove_folder(folder: Path) -> int:
+    """Remove a folder with all its files; return the number of bytes in them.
+
+    Raises
+    ------
+    OutputError
+        If something cannot be removed.
+    """
+    size = folder_bytes(folder)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass
+    except OSError as cause:
+        raise OutputError(
+            f"cannot remove `{folder}`, which an earlier run left: {cause.strerror or cause}; expected a folder that can be "
+            "written to: remove it yourself"
+        ) from cause
+    return size
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of the files in a folder."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            if not path.is_dir():
+                total += path.stat().st_size
+    return total
+
+
+__all__ = [
+    "CHECKPOINT",
+    "LOCKS",
+    "MANIFEST",
+    "claim_record",
+    "folder_bytes",
+    "found_parts",
+    "held",
+    "is_held",
+    "job_folder",
+    "part_folder",
+    "read_record",
+    "remove_folder",
+    "write_record",
+]

@@ -1,0 +1,74 @@
+"""The manifest of a job: what was asked for, and, once it is complete, what was written.
+
+`<output>.manifest.json` beside the output, or `manifest.json` in a folder of outputs. It contains nothing that differs between
+two runs of the same job: no times, no numbers of workers, no names of machines.
+
+format, format_version
+    What the file is.
+job
+    What was asked for: hash of the tokenizer, format and dtype of the output, all options that affect its bytes, and the
+    inputs, each with path, size, and a hash of its size, head and tail.
+documents, tokens, bytes_read, skipped
+    Totals. `skipped` is the number of records without text.
+outputs
+    For each output its `path` in the folder of the manifest, `tokens`, `documents` and `bytes_read`, and `validation` if it
+    contains the documents that were set aside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bpejit.errors import shorten
+
+FORMAT = "bpejit job"
+
+FORMAT_VERSION = 1
+
+
+def manifest_path(out: Path, *, per_input: bool) -> Path:
+    """Return the path of the manifest of an output."""
+    return out / "manifest.json" if per_input else out.with_name(f"{out.name}.manifest.json")
+
+
+def begun_manifest(job: Mapping[str, Any], parts: int) -> dict[str, Any]:
+    """Return the manifest of an unfinished job, divided into `parts`."""
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, "parts": parts, "job": job}
+
+
+def finished_manifest(job: Mapping[str, Any], totals: Mapping[str, int], outputs: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the content of the manifest of a complete job."""
+    fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "job": job, **totals, "outputs": list(outputs)}
+    return (json.dumps(fields, indent=1, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def find_difference(found: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> str | None:
+    """Return how the job of a manifest differs from another job, as a clause; None if they are equal."""
+    if not isinstance(found, Mapping):
+        return "its manifest cannot be read"
+    found = json.loads(json.dumps(found))
+    wanted = json.loads(json.dumps(wanted))
+    for key in dict.fromkeys((*wanted, *found)):
+        if found.get(key) == wanted.get(key):
+            continue
+        if key == "inputs":
+            return _input_difference(found.get(key), wanted[key])
+        return f"it has `{key}` {shorten(found.get(key))}, and this one {shorten(wanted.get(key))}"
+    return None
+
+
+def _input_difference(found: Any, wanted: list[dict[str, Any]]) -> str:
+    if not isinstance(found, list):
+        return "it has no list of inputs"
+    for old, new in zip(found, wanted, strict=False):
+        if old == new:
+            continue
+        if old.get("path") != new["path"]:
+            return f"it has the input {shorten(old.get('path'))}, and this one {shorten(new['path'])} in its place"
+        if old.get("size") != new["size"]:
+            return f"its input {shorten(new['path'])} had {old.get('size')} bytes, and now has {new['size']}"
+        return f"the content of its input {shorten(new['path'])} has changed"
+    return f"it has {len(found)} inputs, and this one {len(wanted)}"

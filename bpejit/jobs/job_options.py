@@ -1,0 +1,189 @@
+"""The options of an encoding job, and the part of it that this process works on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bpejit import arguments
+from bpejit.errors import OptionError, SpecialTokenError, shorten
+
+UNIT_BYTES = 1 << 26
+"""Target size of a unit in bytes of input: what a killed run loses at most, and the granularity of a division into parts."""
+
+_SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
+
+ENVIRONMENTS = (
+    ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"),
+    ("RANK", "WORLD_SIZE", ""),
+)
+"""The variables that `auto` reads: index, number, and the index of the first part if it may not be 0."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What becomes of the ids, and how the job runs; see `Tokenizer.encode_files`.
+
+    Parameters
+    ----------
+    append, prepend : int, optional
+        Ids to add at the end and at the start of each document.
+    document_index : bool
+    shard_tokens : int, optional
+    shard_exact : bool
+    val_fraction : float
+    seed : int
+    per_input : bool
+        Whether each input has its own output, in a folder.
+    part : tuple of int, optional
+        Index and number of parts, if the job is divided.
+    resume, overwrite : bool
+    unit_bytes : int
+    """
+
+    append: int | None = None
+    prepend: int | None = None
+    document_index: bool = False
+    shard_tokens: int | None = None
+    shard_exact: bool = False
+    val_fraction: float = 0.0
+    seed: int = 0
+    per_input: bool = False
+    part: tuple[int, int] | None = None
+    resume: bool = False
+    overwrite: bool = False
+    unit_bytes: int = UNIT_BYTES
+
+    @property
+    def sides(self) -> tuple[bool, ...]:
+        """The sets of documents: those that remain, and those that are set aside."""
+        return (False, True) if self.val_fraction else (False,)
+
+    @property
+    def needs_folder(self) -> bool:
+        """True if the result is several files, or the options need files that stay between runs."""
+        return bool(self.shard_tokens or self.val_fraction or self.per_input or self.part or self.resume)
+
+
+def parse_shard(shard: Any, environment: Mapping[str, str] | None = None) -> tuple[int, int] | None:
+    """Return index and number of parts for I/N or `auto`; None for None.
+
+    Parameters
+    ----------
+    shard : str or tuple of int, optional
+        I/N with I from 0 to N - 1, or `auto` for the variables of Slurm's job arrays or of torchrun.
+    environment : mapping, optional
+        Replaces `os.environ`.
+
+    Raises
+    ------
+    OptionError
+    """
+    if shard is None:
+        return None
+    if isinstance(shard, tuple) and len(shard) == 2:
+        shard = "/".join(map(str, shard))
+    shard = arguments.string("shard", shard)
+    if shard == "auto":
+        return _part_of_environment(os.environ if environment is None else environment)
+    found = _SHARD.fullmatch(shard)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise OptionError(f"shard is {shorten(shard)}; expected I/N with I from 0 to N - 1, such as 0/16, or auto: correct it")
+    return int(found[1]), int(found[2])
+
+
+def _part_of_environment(environment: Mapping[str, str]) -> tuple[int, int]:
+    for index_name, count_name, first_name in ENVIRONMENTS:
+        if index_name not in environment or count_name not in environment:
+            continue
+        names = [index_name, count_name, *([first_name] if first_name in environment else [])]
+        values = [environment[name] for name in names]
+        if all(value.strip().isdecimal() for value in values):
+            index, count, first = (*map(int, values), 0)[:3]
+            if 0 <= index - first < count:
+                return index - first, count
+        shown = ", ".join(f"{name}={shorten(value)}" for name, value in zip(names, values, strict=True))
+        raise OptionError(
+            f"shard is 'auto', and the environment has {shown}; expected an index below the number of parts: submit the array "
+            "without gaps, or give I/N"
+        )
+    raise OptionError(
+        "shard is 'auto', and the environment has neither SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT nor RANK and "
+        "WORLD_SIZE; expected one of the two: give I/N"
+    )
+
+
+def check_token(name: str, token: Any, special_tokens: Mapping[str, int]) -> int | None:
+    """Return the id of a special token to add to documents; None for None.
+
+    Raises
+    ------
+    ArgumentTypeError
+    SpecialTokenError
+        If the tokenizer has no such token.
+    """
+    token = arguments.optional_string(name, token)
+    if token is None:
+        return None
+    if token not in special_tokens:
+        some = ", ".join(map(repr, list(special_tokens)[:5])) or "none"
+        raise SpecialTokenError(
+            f"{name} is {shorten(token)}; expected a special token of the tokenizer ({some}): choose one of them, or add "
+            "it with `with_special_tokens`"
+        )
+    return special_tokens[token]
+
+
+def check_job_options(
+    special_tokens: Mapping[str, int],
+    *,
+    append_token: Any = None,
+    prepend_token: Any = None,
+    document_index: Any = False,
+    shard_tokens: Any = None,
+    shard_exact: Any = False,
+    val_fraction: Any = 0.0,
+    seed: Any = 0,
+    per_input: bool = False,
+    shard: Any = None,
+    resume: Any = False,
+    overwrite: Any = False,
+    unit_bytes: Any = UNIT_BYTES,
+) -> JobOptions:
+    """Return the options, checked; the parameters are the same as for `Tokenizer.encode_files`.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, SpecialTokenError
+    """
+    options = JobOptions(
+        append=check_token("append_token", append_token, special_tokens),
+        prepend=check_token("prepend_token", prepend_token, special_tokens),
+        document_index=arguments.flag("document_index", document_index),
+        shard_tokens=arguments.optional_whole_number("shard_tokens", shard_tokens, least=1),
+        shard_exact=arguments.flag("shard_exact", shard_exact),
+        val_fraction=_fraction("val_fraction", val_fraction),
+        seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
+        per_input=per_input,
+        part=parse_shard(shard),
+        resume=arguments.flag("resume", resume),
+        overwrite=arguments.flag("overwrite", overwrite),
+        unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
+    )
+    if options.shard_exact and options.shard_tokens is None:
+        raise OptionError(
+            "shard_exact is True, and shard_tokens is None; expected the number of ids of a shard: give `shard_tokens=`, or "
+            "leave `shard_exact=` out"
+        )
+    return options
+
+
+def _fraction(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise arguments.wrong_type(name, value, "a number from 0 up to, but not including, 1", "give one such as 0.005")
+    if not 0 <= value < 1:
+        raise OptionError(f"{name} is {value}; expected a number from 0 up to, but not including, 1: give one such as 0.005")
+    return float(value)

@@ -1,0 +1,279 @@
+"""Run a part of an encoding job: units in order, spools, and a checkpoint at the end of each unit."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
+from bpejit.corpus.chunks import Chunk, Chunker
+from bpejit.corpus.units import Unit
+from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
+from bpejit.engines.base import Engine, Progress
+from bpejit.jobs.document_choice import DocumentChoice
+from bpejit.jobs.document_tokens import DocumentTokens
+from bpejit.jobs.job_folder import CHECKPOINT, write_record
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.spool_sink import SinkOptions, SpoolSink
+
+CHECKPOINT_FORMAT = "bpejit checkpoint"
+
+
+@dataclass
+class Totals:
+    """Sums over the units of a part.
+
+    Parameters
+    ----------
+    units : int
+    tokens, documents, bytes, read : int
+        Ids, documents, bytes of text, and bytes of input.
+    skipped : Skipped
+    """
+
+    units: int = 0
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    read: int = 0
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for a checkpoint."""
+        first = [[record.path, record.place, record.reason] for record in self.skipped.first]
+        return {**self.__dict__, "skipped": [self.skipped.count, first]}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Totals:
+        """Return the totals of a checkpoint."""
+        count, first = fields["skipped"]
+        return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
+
+    def __add__(self, other: Totals) -> Totals:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__dict__}
+        return Totals(**sums)
+
+
+@dataclass
+class Seconds:
+    """Where the time of a job went, in seconds of the main thread.
+
+    Parameters
+    ----------
+    plan : float
+        Planning, and reading what an earlier run left.
+    encode : float
+        Waiting for ids.
+    write : float
+        Adding tokens, dividing, hashing and writing.
+    finish : float
+        Flushing to disk, and writing the final files.
+    """
+
+    plan: float = 0.0
+    encode: float = 0.0
+    write: float = 0.0
+    finish: float = 0.0
+
+
+@dataclass
+class PartRun:
+    """One part of a job, at work.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the part, locked by this process.
+    units : list of Unit
+        Its units, in order.
+    options : JobOptions
+    sink_options : SinkOptions
+    seconds : Seconds
+        Is added to.
+    """
+
+    folder: Path
+    units: Sequence[Unit]
+    options: JobOptions
+    sink_options: SinkOptions
+    seconds: Seconds = field(default_factory=Seconds)
+
+    def run(
+        self, job: EncodeJob, engine: Engine, chunker: Chunker, checkpoint: Mapping[str, Any] | None, report: Progress
+    ) -> Totals:
+        """Encode the units that are missing, and complete the spools.
+
+        Parameters
+        ----------
+        job : EncodeJob
+        engine : Engine
+        chunker : Chunker
+        checkpoint : dict, optional
+            The last checkpoint of the part, whose spools are continued; None to begin.
+        report : callable
+            Progress.
+
+        Raises
+        ------
+        OSError
+            If a spool cannot be written. The last checkpoint stays.
+        """
+        totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        tokens = DocumentTokens(self.options.prepend, self.options.append)
+        choice = DocumentChoice(self.options.val_fraction, self.options.seed)
+        if checkpoint is not None:
+            tokens.last = checkpoint["last"]
+            choice.open = checkpoint["aside"]
+        rest = self.units[totals.units :]
+        missing = [unit.size for unit in rest]
+        total = None if None in missing else sum(size for size in missing if size is not None)
+        sink = SpoolSink(self.folder, self.sink_options, None if checkpoint is None else checkpoint["sink"])
+        checkpoints = _Checkpoints(self.folder)
+        unsaved = read_now = 0
+        stack = ExitStack()
+        try:
+            if not self.options.per_input:
+                sink.begin_output(0)
+            report("encode", 0, total, "bytes")
+            details = getattr(report, "details", None)
+            before = time.perf_counter()
+            results = stack.enter_context(closing(_encode_units(rest, job, engine, chunker)))
+            for unit, encoded in results:
+                now = time.perf_counter()
+                self.seconds.encode += now - before
+                if self.options.per_input:
+                    sink.begin_output(unit.first_source)
+                if encoded is None:
+                    totals.units += 1
+                    state, flush = sink.snapshot()
+                    fields = {"totals": totals.as_json(), "last": tokens.last, "aside": choice.open, "sink": state}
+                    # Not after each of thousands of small units, since a checkpoint takes a few milliseconds.
+                    checkpoints.note(fields, flush, write=unsaved >= self.options.unit_bytes // 2)
+                    unsaved = 0 if unsaved >= self.options.unit_bytes // 2 else unsaved
+                else:
+                    if choice.unit != unit.number:
+                        choice.begin_unit(unit.number)
+                    totals.tokens += self._write(sink, tokens, choice, encoded)
+                    totals.documents += encoded.n_documents
+                    totals.bytes += encoded.n_bytes
+                    totals.read += encoded.n_read
+                    totals.skipped += encoded.skipped
+                    unsaved += encoded.n_read
+                    read_now += encoded.n_read
+                    if details is not None:
+                        details(tokens=totals.tokens, documents=totals.documents)
+                    report("encode", read_now, total, "bytes")
+                before = time.perf_counter()
+                self.seconds.write += before - now
+            sink.finish()
+            self.seconds.finish += time.perf_counter() - before
+            checkpoints.wait()
+            write_record(self.folder / CHECKPOINT, _fields({"totals": totals.as_json(), "complete": True}))
+            return totals
+        except BaseException:
+            stack.close()  # ends the workers
+            checkpoints.save_last()
+            raise
+        finally:
+            stack.close()
+            checkpoints.close()
+            sink.close()
+
+    def _write(self, sink: SpoolSink, tokens: DocumentTokens, choice: DocumentChoice, encoded: EncodedChunk) -> int:
+        ids, ends = tokens.add(encoded.ids, encoded.ends)
+        if not self.options.val_fraction:
+            sink.write(False, ids, ends, encoded.n_bytes)
+            return int(ids.size)
+        for aside, (some, some_ends) in zip((False, True), choice.divide(ids, ends), strict=True):
+            if some.size or some_ends.size:
+                sink.write(aside, some, some_ends, 0)
+        return int(ids.size)
+
+
+def _encode_units(
+    units: Sequence[Unit], job: EncodeJob, engine: Engine, chunker: Chunker
+) -> Generator[tuple[Unit, EncodedChunk | None], None, None]:
+    """Yield each encoded chunk with its unit, and None after the last chunk of a unit."""
+    marks: deque[tuple[Unit, bool]] = deque()
+
+    def chunks() -> Iterator[Chunk]:
+        for unit in units:
+            for chunk in chunker.chunks(unit.sources):
+                marks.append((unit, True))
+                yield chunk
+            marks.append((unit, False))
+
+    # The engine takes chunks ahead of the results.
+    results: Any = engine.map_chunks(job, chunks())
+    with closing(results):
+        for encoded in results:
+            while not marks[0][1]:
+                yield marks.popleft()[0], None
+            yield marks.popleft()[0], encoded
+            while marks and not marks[0][1]:
+                yield marks.popleft()[0], None
+    while marks:
+        yield marks.popleft()[0], None
+
+
+def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"format": CHECKPOINT_FORMAT, "format_version": 1, **fields}
+
+
+class _Checkpoints:
+    """Writes checkpoints in a second thread, since flushing to disk takes time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CHECKPOINT
+        self._thread: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+        self._latest: tuple[dict[str, Any], list[Callable[[], None]]] | None = None
+
+    def note(self, fields: dict[str, Any], flush: list[Callable[[], None]], *, write: bool) -> None:
+        """Take a checkpoint; begin to write it if `write` is true."""
+        self._latest = (fields, flush)
+        if not write:
+            return
+        self.wait()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1)
+        with suppress(RuntimeError):  # no thread can be started: the checkpoint is written at the end, or by a later one
+            self._running = self._thread.submit(self._save, fields, flush)
+            self._latest = None
+
+    def _save(self, fields: dict[str, Any], flush: list[Callable[[], None]]) -> None:
+        for sync in flush:
+            with suppress(ValueError):  # a file that has been completed since, and was flushed then
+                sync()
+        write_record(self._path, _fields(fields))
+
+    def wait(self) -> None:
+        """Wait until the checkpoint that is being written is on disk.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def save_last(self) -> None:
+        """Write the last checkpoint after an error, if that is possible."""
+        with suppress(Exception):
+            self.wait()
+        if self._latest is not None:
+            with suppress(Exception):
+                self._save(*self._latest)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()

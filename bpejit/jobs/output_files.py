@@ -1,0 +1,306 @@
+"""The files of a job's outputs: their names, their content from spools, and the exchange that gives them their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.errors import OutputError
+from bpejit.jobs.job_folder import read_record, write_record
+from bpejit.jobs.job_manifest import FORMAT, manifest_path
+from bpejit.jobs.spools import END_DTYPE, SpoolRecord, ends_path, ids_path, read_spool
+from bpejit.storage.exchange import Exchange, recover
+from bpejit.storage.files import StrPath, creating_folder, replacing, write_error
+from bpejit.storage.outputs import check_outputs
+from bpejit.storage.temporary import hidden, remove, sync_folders
+from bpejit.tokenfiles.base import TokenFileFormat
+from bpejit.tokenfiles.description import Description, description_path, write_description
+from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
+
+FINAL = "final"
+"""The folder with the complete files of a job, below its own."""
+
+LINKS = "links.json"
+"""The second names that these files get beside their final ones, just before the exchange."""
+
+ASIDE = "-val"
+
+
+@dataclass(frozen=True)
+class OutputNames:
+    """The names of a job's outputs.
+
+    Parameters
+    ----------
+    out : Path
+        The output as the user gave it: a file, or a folder of outputs.
+    inputs : list of Path, optional
+        The name of the output of each input in the folder, without suffix; None for a single output.
+    divided : bool
+        Whether the output is divided into shards.
+    format : TokenFileFormat
+    """
+
+    out: Path
+    inputs: list[Path] | None
+    divided: bool
+    format: TokenFileFormat
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of the complete job."""
+        return manifest_path(self.out, per_input=self.inputs is not None)
+
+    def path(self, record: SpoolRecord) -> Path:
+        """Return the token file that a spool becomes."""
+        if self.inputs is None:
+            base = self.out
+        else:
+            name = self.inputs[record.output]
+            base = self.out / name.with_name(f"{name.name}{self.format.suffix}")
+        suffix = "".join(base.suffixes[-1:])
+        stem = base.name[: len(base.name) - len(suffix)]
+        number = f"-{record.shard:05d}" if self.divided else ""
+        return base.with_name(f"{stem}{ASIDE if record.aside else ''}{number}{suffix}")
+
+    def existing(self) -> list[Path]:
+        """Return the files of an earlier job with these outputs, without its manifest."""
+        found: list[Path] = []
+        sides = [SpoolRecord(0, output, aside, 0) for output in range(len(self.inputs or [0])) for aside in (False, True)]
+        for side in sides:
+            first = self.path(side)
+            if not self.divided:
+                # Without a second set, a file that has the name of one may be anything.
+                candidates = [] if side.aside else [first]
+            else:
+                pattern = re.compile(re.escape(first.name).replace(r"\-00000", r"-\d{5,}"))
+                with suppress(OSError):
+                    candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
+            for path in candidates:
+                found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
+        for name in listed_outputs(self.manifest):
+            found += [Path(file) for file in self.format.files(self.manifest.parent / name) if os.path.lexists(file)]
+        return list(dict.fromkeys(found))
+
+
+def listed_outputs(manifest: Path) -> list[str]:
+    """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
+    fields = read_record(manifest) or {}
+    outputs = fields.get("outputs")
+    names = [output.get("path") for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
+    return [name for name in names if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts]
+
+
+def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath], overwrite: bool) -> None:
+    """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
+    first = SpoolRecord(0, 0, False, 0)
+    wanted = list(map(Path, names.format.files(names.path(first))))
+    recover([*names.existing(), *wanted, names.manifest])
+    inputs = list(inputs)
+    paths = [*wanted, *names.existing()]  # after an interrupted exchange has brought files back
+    check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
+    # A manifest without its outputs describes nothing, and is replaced.
+    is_manifest = (read_record(names.manifest) or {}).get("format") == FORMAT
+    check_outputs([names.manifest], inputs=inputs, overwrite=overwrite or is_manifest)
+
+
+def write_final(
+    folder: Path,
+    spools: Path,
+    records: Sequence[SpoolRecord],
+    names: OutputNames,
+    manifest: bytes,
+    *,
+    dtype: np.dtype[Any],
+    vocab_size: int,
+    tokenizer_sha256: str,
+    document_index: bool,
+    has_ends: bool,
+) -> list[tuple[Path, Path]]:
+    """Write the files of the outputs into the folder `final` of a job; return pairs of these files and their final paths.
+
+    Files that exist there are complete, from an earlier run, and stay.
+
+    Parameters
+    ----------
+    folder, spools : Path
+        The folder of the job, and that of the spools.
+    records : list of SpoolRecord
+    names : OutputNames
+    manifest : bytes
+        The content of the manifest.
+    dtype, vocab_size, tokenizer_sha256, document_index
+        Of the token files.
+    has_ends : bool
+        Whether the spools have document ends.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+    final = folder / FINAL
+    final.mkdir(exist_ok=True)
+    pairs: list[tuple[Path, Path]] = []
+    for record in records:
+        path = names.path(record)
+        place = final / f"{record.number:06d}"
+        place.mkdir(exist_ok=True)
+        staged = place / path.name
+        if not (place / "complete").exists():
+            _write_token_file(
+                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, has_ends
+            )
+            (place / "complete").touch()
+            for path_of in (ids_path, ends_path):  # the spool is not needed any more
+                remove(path_of(spools, record.number))
+        for made, target in zip(map(Path, names.format.files(staged)), map(Path, names.format.files(path)), strict=True):
+            if made.exists():
+                pairs.append((made, target))
+    written = final / names.manifest.name
+    with replacing(written) as file:
+        file.write(manifest)
+    # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
+    pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
+    return pairs
+
+
+def _write_token_file(
+    staged: Path,
+    spools: Path,
+    record: SpoolRecord,
+    form: TokenFileFormat,
+    dtype: np.dtype[Any],
+    vocab_size: int,
+    tokenizer_sha256: str,
+    document_index: bool,
+    has_ends: bool,
+) -> None:
+    if adopts(form) and record.ids_sha256 is not None:
+        _adopt(staged, spools, record, dtype, vocab_size, tokenizer_sha256, document_index)
+        return
+    options: dict[str, Any] = {"document_index": True} if document_index else {}
+    with form.writer(
+        staged, dtype=dtype.name, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=True, **options
+    ) as writer:
+        n_bytes = record.bytes
+        for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
+            writer.write(ids, n_bytes=n_bytes, ends=ends if has_ends else None)
+            n_bytes = 0
+
+
+def adopts(form: TokenFileFormat) -> bool:
+    """Return True if the ids of a spool are a token file of a format, which only needs a description."""
+    return form.name in ("bin", "flat")
+
+
+def _adopt(
+    staged: Path,
+    spools: Path,
+    record: SpoolRecord,
+    dtype: np.dtype[Any],
+    vocab_size: int,
+    tokenizer_sha256: str,
+    document_index: bool,
+) -> None:
+    """Rename the ids of a spool, and write the description and the index of documents."""
+    described = Description(
+        dtype=dtype.name,
+        tokens=record.tokens,
+        bytes_read=record.bytes,
+        vocab_size=vocab_size,
+        tokenizer_sha256=tokenizer_sha256,
+        ids_sha256=record.ids_sha256,
+        documents=record.documents if document_index else None,
+    )
+    if document_index:
+        with replacing(document_index_path(staged)) as file:
+            index = DocumentIndexWriter(file)
+            with ends_path(spools, record.number).open("rb") as ends:
+                while data := ends.read(1 << 20):
+                    index.write(np.frombuffer(data, dtype=END_DTYPE))
+            index.finish()
+    with replacing(description_path(staged)) as file:
+        file.write(write_description(described))
+    source = ids_path(spools, record.number)
+    if source.exists():  # otherwise an earlier run has renamed it
+        source.replace(staged)
+
+
+def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
+    """Give the files of a job their final names: all of them, or none if the process is killed.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    pairs : list of (Path, Path)
+        Files below `folder`, and their final paths. The last one describes the others.
+    removed : paths
+        Files of an earlier job.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written. Existing files are then unchanged.
+    """
+    targets = [Path(os.path.realpath(target)) for _, target in pairs]
+    drop = [Path(os.path.realpath(path)) for path in removed]
+    drop = [path for path in drop if path not in set(targets)]
+    links = [hidden(target, "new") for target in targets]
+    try:
+        # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
+        write_record(folder / LINKS, {"links": [str(link) for link in links]})
+        for (file, _), target, link in zip(pairs, targets, links, strict=True):
+            _keep_mode(file, target)
+            _link(file, link)
+        sync_folders(list(dict.fromkeys(target.parent for target in targets)))
+        Exchange(list(zip(links, targets, strict=True)), drop).run()
+    except OutputError:
+        remove_links(folder)
+        raise
+    except OSError as cause:
+        remove_links(folder)
+        raise write_error(str(cause.filename2 or cause.filename or targets[-1]), cause) from cause
+    except BaseException:
+        remove_links(folder)
+        raise
+
+
+def _keep_mode(file: Path, target: Path) -> None:
+    """Give a new file the permissions of the file that it replaces."""
+    with suppress(OSError):
+        file.chmod(target.stat().st_mode & 0o7777)
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(file)
+    except (OSError, NotImplementedError) as cause:
+        if isinstance(cause, OSError) and not file.exists():
+            raise
+        file.replace(link)  # a file system without hard links
+
+
+def remove_links(folder: Path) -> None:
+    """Remove the second names that an interrupted run gave to the files of a job; files that have no other name get it back."""
+    fields = read_record(folder / LINKS) or {}
+    for name in fields.get("links", ()):
+        link = Path(name)
+        with suppress(OSError):
+            if link.name.endswith(".new") and link.stat().st_nlink > 1:
+                link.unlink()
+    remove(folder / LINKS)
+
+
+def created_folders(pairs: Sequence[tuple[Path, Path]]) -> Iterator[Path]:
+    """Create the folders of final paths, and yield each."""
+    for folder in dict.fromkeys(target.parent for _, target in pairs):
+        with creating_folder(folder):
+            yield folder

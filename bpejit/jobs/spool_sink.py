@@ -1,0 +1,243 @@
+"""Divide a stream of encoded documents among spools: one for each output, shard and validation set."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.jobs.spools import Hasher, Spool, SpoolRecord
+from bpejit.storage.temporary import sync_file
+
+CLOSED = "closed.jsonl"
+"""The records of complete spools, one a line. A checkpoint has the length of the file."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """How a stream is divided.
+
+    Parameters
+    ----------
+    dtype : np.dtype
+    has_ends : bool
+        Whether the ends of documents are written.
+    hashed : bool
+        Whether the ids are hashed.
+    sides : tuple of bool
+        `(False,)`, or `(False, True)` if documents are set aside.
+    shard_tokens : int, optional
+        Minimum number of ids of a shard; None for a single one.
+    shard_exact : bool
+        Whether shards end after exactly that many ids, also in the middle of a document.
+    token_lengths : int64 [ids], optional
+        The number of bytes of each token, if the bytes of text are to be counted by token.
+    """
+
+    dtype: np.dtype[Any]
+    has_ends: bool = True
+    hashed: bool = False
+    sides: tuple[bool, ...] = (False,)
+    shard_tokens: int | None = None
+    shard_exact: bool = False
+    token_lengths: Array | None = None
+
+
+class SpoolSink:
+    """Writes streams of documents to spools.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    options : SinkOptions
+    state : dict, optional
+        The state at a checkpoint (see `snapshot`); None to begin.
+
+    Raises
+    ------
+    OSError
+    """
+
+    def __init__(self, folder: Path, options: SinkOptions, state: Mapping[str, Any] | None = None) -> None:
+        self._folder = folder
+        self._options = options
+        self._open: dict[bool, Spool] = {}
+        self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
+        self._next = 0 if state is None else int(state["next"])
+        self._output = -1 if state is None else int(state["output"])
+        self._hashers = {side: Hasher() for side in options.sides} if options.hashed else {}
+        self._closed: BinaryIO = (folder / CLOSED).open("ab", buffering=0)
+        size = 0 if state is None else int(state["closed_bytes"])
+        try:
+            if self._closed.seek(0, os.SEEK_END) < size:
+                raise OSError(None, "it is shorter than at the last checkpoint", str(folder / CLOSED))
+            self._closed.truncate(size)
+            for fields in () if state is None else state["open"]:
+                record = SpoolRecord(**fields["spool"])
+                self._open[record.aside] = self._new_spool(record)
+                self._in_document[record.aside] = bool(fields["in_document"])
+        except BaseException:
+            self.close()
+            raise
+
+    def _new_spool(self, record: SpoolRecord) -> Spool:
+        hasher = self._hashers.get(record.aside)
+        if hasher is not None:
+            hasher.finish()
+        return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends, hasher=hasher)
+
+    def begin_output(self, output: int) -> None:
+        """Set the output of the next blocks; the spools of an earlier one are completed.
+
+        Raises
+        ------
+        OSError
+        """
+        if output == self._output:
+            return
+        self._complete_all()
+        self._output = output
+        for side in self._options.sides:
+            self._begin_shard(side, 0)
+
+    def _begin_shard(self, side: bool, shard: int) -> None:
+        self._open[side] = self._new_spool(SpoolRecord(self._next, self._output, side, shard))
+        self._next += 1
+
+    def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
+        """Append a block to the current output.
+
+        Parameters
+        ----------
+        side : bool
+            Whether the documents are set aside.
+        ids : uint16 or uint32 [tokens]
+        ends : int64 [documents]
+            Positions in `ids` where documents end.
+        n_bytes : int
+            Bytes of text, unless they are counted by token.
+
+        Raises
+        ------
+        OSError
+        """
+        for part, part_ends in self._cut(side, ids, ends):
+            spool = self._open[side]
+            lengths = self._options.token_lengths
+            if lengths is not None:
+                n_bytes = int(lengths[part].sum())
+            spool.write(part, part_ends, n_bytes)
+            if part.size > (int(part_ends[-1]) if part_ends.size else 0):
+                self._in_document[side] = True
+            elif part_ends.size:
+                self._in_document[side] = False
+
+    def _cut(self, side: bool, ids: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield the blocks of each shard; a new shard begins between two of them."""
+        limit = self._options.shard_tokens
+        while limit is not None and (ids.size or ends.size):
+            spool = self._open[side]
+            if self._in_document[side] and ends.size and ends[0] == 0:
+                yield ids[:0], ends[:1]
+                ends = ends[1:]
+                continue
+            # A shard that has reached its size ends as soon as something follows, so that the last one is never empty.
+            if spool.tokens >= limit and (self._options.shard_exact or not self._in_document[side]):
+                self._end_shard(side)
+                self._begin_shard(side, spool.record.shard + 1)
+                continue
+            room = limit - spool.tokens
+            n_ends = int(np.searchsorted(ends, room, side="left"))  # all before the limit, and the first one from there on
+            if self._options.shard_exact:
+                cut = min(room, ids.size)
+                n_ends += n_ends < ends.size and int(ends[n_ends]) == room
+            elif n_ends < ends.size:
+                cut = int(ends[n_ends])
+                n_ends += 1
+            else:
+                cut = ids.size
+            yield ids[:cut], ends[:n_ends]
+            ids, ends = ids[cut:], ends[n_ends:] - cut
+        if limit is None:
+            yield ids, ends
+
+    def _end_shard(self, side: bool) -> None:
+        spool = self._open.pop(side)
+        if self._in_document[side] and self._options.has_ends:
+            # The rest of the document is in the next shard; a file of documents contains no other ids.
+            spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
+        self._log(spool.complete())
+
+    def _log(self, record: SpoolRecord) -> None:
+        data = json.dumps(record.as_json()).encode("ascii") + b"\n"
+        while data:
+            data = data[self._closed.write(data) :]
+
+    def _complete_all(self) -> None:
+        for side in [*self._open]:
+            self._end_shard(side)
+            self._in_document[side] = False
+
+    def finish(self) -> None:
+        """Complete all spools.
+
+        Raises
+        ------
+        OSError
+        """
+        self._complete_all()
+        sync_file(self._closed.fileno())
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
+        """Return the state for a checkpoint, and functions that flush what it refers to."""
+        spools = [
+            {"spool": spool.snapshot().as_json(), "in_document": self._in_document[side]} for side, spool in self._open.items()
+        ]
+        state = {"next": self._next, "output": self._output, "closed_bytes": self._closed.tell(), "open": spools}
+        return state, [*(spool.sync for spool in self._open.values()), lambda: sync_file(self._closed.fileno())]
+
+    def close(self) -> None:
+        """Close all files, without completing the spools."""
+        for spool in self._open.values():
+            spool.close()
+        with suppress(OSError):
+            self._closed.close()
+        for hasher in self._hashers.values():
+            hasher.close()
+
+
+def read_closed(folder: Path, size: int | None = None) -> list[SpoolRecord]:
+    """Return the records of the complete spools of a folder.
+
+    Raises
+    ------
+    OSError
+    ValueError
+        If a record is broken.
+    """
+    data = (folder / CLOSED).read_bytes()
+    return [SpoolRecord(**json.loads(line)) for line in data[: len(data) if size is None else size].splitlines()]
+
+
+def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
+    """Return the number of bytes of each id, as int64 [vocab_size]; 0 for ids that are not used."""
+    lengths = np.zeros(vocab_size, dtype=np.int64)
+    lengths[np.fromiter(tokens.keys(), dtype=np.int64, count=len(tokens))] = np.fromiter(
+        map(len, tokens.values()), dtype=np.int64, count=len(tokens)
+    )
+    for text, number in special_tokens.items():
+        lengths[number] = len(text.encode("utf-8", "surrogateescape"))
+    return lengths
+
+
+def total_records(records: Sequence[SpoolRecord]) -> tuple[int, int, int]:
+    """Return the number of ids, documents and bytes of several spools."""
+    return sum(r.tokens for r in records), sum(r.documents for r in records), sum(r.bytes for r in records)

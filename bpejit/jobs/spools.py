@@ -1,0 +1,274 @@
+"""Spools: token ids and document ends in raw files that only grow, until they become a token file.
+
+A spool is `<number>.ids`, little-endian ids, and `<number>.ends`, the ends of its documents as little-endian int64. Bytes after
+the lengths of the last checkpoint belong to no finished unit, and are cut off when the job is resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.storage.files import SYNC_BYTES
+from bpejit.storage.temporary import start_sync, sync_file
+
+END_DTYPE = np.dtype("<i8")
+
+BLOCK_TOKENS = 1 << 20
+"""Number of ids that are read from a spool at a time."""
+
+_HASH_ALONGSIDE_BYTES = 1 << 16
+"""Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
+
+
+@dataclass(frozen=True)
+class SpoolRecord:
+    """What a spool contains.
+
+    Parameters
+    ----------
+    number : int
+        Names its files.
+    output : int
+        The output to which it belongs: the index of an input if each has its own output, otherwise 0.
+    aside : bool
+        True if it contains the documents that are set aside for validation.
+    shard : int
+        The index of the shard; 0 if the output is not divided.
+    tokens, documents, bytes : int
+        Ids, documents that end in it, and bytes of text.
+    ids_sha256 : str, optional
+        The hash of the ids of a complete spool, if it was computed.
+    """
+
+    number: int
+    output: int
+    aside: bool
+    shard: int
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    ids_sha256: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
+
+def ids_path(folder: Path, number: int) -> Path:
+    """Return the file with the ids of a spool."""
+    return folder / f"{number:06d}.ids"
+
+
+def ends_path(folder: Path, number: int) -> Path:
+    """Return the file with the document ends of a spool."""
+    return folder / f"{number:06d}.ends"
+
+
+class Hasher:
+    """SHA-256 of ids, computed by a second thread where that is faster."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._thread: ThreadPoolExecutor | None = None
+
+    def update(self, data: memoryview) -> Future[None] | None:
+        """Hash ids. Return None, or a future if a second thread does it."""
+        if data.nbytes >= _HASH_ALONGSIDE_BYTES:
+            if self._thread is None:  # not earlier: the engine forks its workers before they send ids
+                self._thread = ThreadPoolExecutor(1)
+            try:
+                return self._thread.submit(self._hash.update, data)
+            except RuntimeError:  # no thread can be started
+                self._thread.shutdown(cancel_futures=True)
+                self._thread = None
+        self._hash.update(data)
+        return None
+
+    def finish(self) -> str:
+        """Return the hash as hexadecimal digits, and start a new one."""
+        digest = self._hash.hexdigest()
+        self._hash = hashlib.sha256()
+        return digest
+
+    def close(self) -> None:
+        """End the second thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+
+
+class Spool:
+    """A spool that is being written.
+
+    Parameters
+    ----------
+    folder : Path
+    record : SpoolRecord
+        Its lengths are those of a checkpoint; 0 for a new spool.
+    dtype : np.dtype
+        Little-endian.
+    has_ends : bool
+        Whether to write the ends of documents.
+    hasher : Hasher, optional
+        Computes the hash of the ids.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written, or is shorter than the record.
+    """
+
+    def __init__(
+        self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, hasher: Hasher | None
+    ) -> None:
+        self.record = record
+        self.tokens, self.documents, self.bytes = record.tokens, record.documents, record.bytes
+        self.dtype = dtype
+        self._hasher = hasher
+        self._path = ids_path(folder, record.number)
+        self._ids: BinaryIO = _open_at(self._path, self.tokens * dtype.itemsize)
+        self._ends: BinaryIO | None = None
+        if has_ends:
+            self._ends = _open_at(ends_path(folder, record.number), self.documents * END_DTYPE.itemsize)
+        self._synced = self.tokens * dtype.itemsize
+        if hasher is not None and self.tokens:
+            self._hash_again(hasher)
+
+    def _hash_again(self, hasher: Hasher) -> None:
+        with self._path.open("rb", buffering=0) as file:
+            while data := file.read(BLOCK_TOKENS):
+                waiting = hasher.update(memoryview(data))
+                if waiting is not None:
+                    waiting.result()
+
+    def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
+        """Append ids, the ends of documents as positions in `ids`, and the number of bytes of text.
+
+        Raises
+        ------
+        OSError
+        """
+        if ends.size:
+            if self._ends is not None:
+                _write_all(self._ends, (ends + self.tokens).astype(END_DTYPE).data)
+            self.documents += int(ends.size)
+        self.bytes += n_bytes
+        if not ids.size:
+            return
+        data = np.ascontiguousarray(ids, dtype=self.dtype).data.cast("B")
+        hashed = None if self._hasher is None else self._hasher.update(data)
+        try:
+            _write_all(self._ids, data)
+        finally:
+            if hashed is not None:
+                hashed.result()
+        self.tokens += int(ids.size)
+        written = self.tokens * self.dtype.itemsize
+        if written - self._synced >= SYNC_BYTES:
+            start_sync(self._ids.fileno(), self._synced, written - self._synced)
+            self._synced = written
+
+    def snapshot(self) -> SpoolRecord:
+        """Return the lengths so far."""
+        old = self.record
+        return SpoolRecord(old.number, old.output, old.aside, old.shard, self.tokens, self.documents, self.bytes)
+
+    def sync(self) -> None:
+        """Flush the files to disk.
+
+        Raises
+        ------
+        OSError
+        """
+        for file in (self._ids, self._ends):
+            if file is not None:
+                sync_file(file.fileno())
+
+    def complete(self) -> SpoolRecord:
+        """Flush and close the files; return what they contain.
+
+        Raises
+        ------
+        OSError
+        """
+        self.sync()
+        self.close()
+        found = self.snapshot()
+        digest = None if self._hasher is None else self._hasher.finish()
+        return SpoolRecord(**{**found.as_json(), "ids_sha256": digest})
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._ids, self._ends):
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
+
+
+def _open_at(path: Path, size: int) -> BinaryIO:
+    """Open a file for appending after `size` bytes, and remove what follows."""
+    file = path.open("r+b" if size else "wb", buffering=0)
+    try:
+        found = file.seek(0, 2)
+        if found < size:
+            raise OSError(None, f"it has {found} bytes, fewer than the {size} of the last checkpoint", str(path))
+        file.truncate(size)
+        file.seek(size)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _write_all(file: BinaryIO, data: memoryview) -> None:
+    data = data.cast("B")
+    done = 0
+    while done < len(data):  # an unbuffered write may be partial, for example if the disk is full
+        done += file.write(data[done:])
+
+
+def read_spool(folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> Iterator[tuple[Array, Array]]:
+    """Yield blocks of the ids of a complete spool, and the ends of the documents in each as positions in the block.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read, or is shorter than the record.
+    """
+    done = used = 0
+    n_ends = record.documents if has_ends else 0
+    kept = np.empty(0, dtype=np.int64)
+    with ids_path(folder, record.number).open("rb") as file:
+        ends_file = ends_path(folder, record.number).open("rb") if has_ends else None
+        try:
+            while done < record.tokens or used < n_ends or kept.size:
+                wanted = min(BLOCK_TOKENS, record.tokens - done)
+                ids = np.frombuffer(_read_all(file, wanted * dtype.itemsize), dtype=dtype)
+                # A document has at least zero ids, so the ends of a block may be many: all that are not after it.
+                while ends_file is not None and used < n_ends and (not kept.size or kept[-1] <= done + wanted):
+                    count = min(BLOCK_TOKENS, n_ends - used)
+                    more = np.frombuffer(_read_all(ends_file, count * END_DTYPE.itemsize), dtype=END_DTYPE)
+                    kept = np.concatenate((kept, more.astype(np.int64)))
+                    used += count
+                here = int(np.searchsorted(kept, done + wanted, side="right"))
+                yield ids, kept[:here] - done
+                kept = kept[here:]
+                done += wanted
+        finally:
+            if ends_file is not None:
+                ends_file.close()
+
+
+def _read_all(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise OSError(None, f"it ends {size - len(data)} bytes early", str(file.name))
+    return data
