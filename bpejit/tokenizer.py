@@ -452,6 +452,11 @@ class Tokenizer:
         val_fraction: float = 0.0,
         seed: int = 0,
         input_format: str = "auto",
+        documents: str = "separator",
+        text_field: str = "text",
+        text_column: str = "text",
+        allow_special: bool = False,
+        strict: bool = False,
         strip_bom: bool = False,
         workers: int | None = None,
         engine: str = "auto",
@@ -471,7 +476,7 @@ class Tokenizer:
         Parameters
         ----------
         inputs : paths
-            Files, globs, or `-` for standard input.
+            As for `bpejit.train`: files, folders, globs, URLs, `-` for standard input, or an iterator of texts.
         out : path or binary stream
             A stream, a device, a pipe or `-` (standard output) receives the ids alone, without a description.
         out_dir : path, optional
@@ -493,8 +498,8 @@ class Tokenizer:
             Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.
         seed : int
             Selects these documents.
-        input_format : str
-            `auto` refuses compressed or binary inputs and text in UTF-16 or UTF-32. `text` encodes the bytes of any input.
+        input_format, documents, text_field, text_column, allow_special, strict
+            As for `bpejit.train`.
         strip_bom : bool
             Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
             every byte. The report names the inputs that have one.
@@ -551,7 +556,15 @@ class Tokenizer:
             workers=workers,
             engine=engine,
             chunk_bytes=chunk_bytes,
-            contents=Contents(input_format, strip_bom=strip_bom),
+            contents=Contents(
+                input_format,
+                strip_bom=strip_bom,
+                documents=documents,
+                text_field=text_field,
+                text_column=text_column,
+                allow_special=allow_special,
+                strict=strict,
+            ),
             report=arguments.function("progress", progress) or no_progress,
         )
 

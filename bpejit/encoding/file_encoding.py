@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
@@ -203,7 +203,8 @@ def plan_encoding(
         form=form,
         dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
         chunk_bytes=chunk_bytes,
-        input_options={"input_format": contents.input_format, "strip_bom": contents.strip_bom},
+        # Stopping at a record without text changes no ids.
+        input_options={name: value for name, value in vars(contents.options).items() if name != "strict"},
     )
 
 
@@ -254,6 +255,8 @@ def _encode_to_stream(
             documents += chunk.n_documents
             skipped += chunk.skipped
             report("encode", read, total, "bytes")
+    if skipped and not documents:
+        raise no_texts(skipped)
     return EncodeReport(
         *(writer.path, writer.n_tokens, written, writer.dtype.name, 0.0, tuple(contents.marked)),
         documents=documents,

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.fingerprints import fingerprint
-from bpejit.corpus.sources import STANDARD_INPUT, Source
+from bpejit.corpus.input_streams import STANDARD_INPUT, is_remote
+from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.encode_job import EncodeJob, find_separator
 from bpejit.encoding.encoder import Encoder
@@ -205,7 +207,7 @@ def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
     """Return the path of each input below the deepest folder that contains all inputs, for the names of outputs."""
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     common = os.path.commonpath([_base(os.fspath(name)) for name in given])
-    names = [Path(os.path.relpath(source.path, common)) for source in sources]
+    names = [Path(os.path.relpath(_local(source.path), common)) for source in sources]
     repeated = [str(name) for index, name in enumerate(names) if name in names[:index]]
     if repeated:
         raise OptionError(
@@ -214,7 +216,13 @@ def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
     return names
 
 
+def _local(name: str) -> str:
+    """Return the path of an input, and for a URL the path on its server."""
+    return f"/{name.partition('://')[2]}" if is_remote(name) else name
+
+
 def _base(name: str) -> Path:
+    name = _local(name)
     path = Path(os.path.abspath(name))  # noqa: PTH100
     if path.is_dir():
         return path
@@ -279,6 +287,8 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
         before = time.perf_counter()
         missing = len(missing_parts(plan.folder, parts))
         finished = None
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
         if not missing:
             with _naming_output(plan):
                 finished = finish_job(plan.folder, plan.names, report=report)

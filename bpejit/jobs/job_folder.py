@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,7 +80,7 @@ def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    written = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with written.open("wb") as file:
             file.write(json.dumps(fields).encode("ascii"))
@@ -99,7 +100,7 @@ def claim_record(path: Path, fields: dict[str, Any]) -> bool:
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{os.uname().nodename if hasattr(os, 'uname') else ''}.{os.getpid()}.tmp")
+    written = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with written.open("wb") as file:
             file.write(json.dumps(fields).encode("ascii"))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
-from bpejit.corpus.chunks import Chunk, Chunker
+from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.units import Unit
 from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
@@ -202,7 +203,7 @@ def _encode_units(
     """Yield each encoded chunk with its unit, and None after the last chunk of a unit."""
     marks: deque[tuple[Unit, bool]] = deque()
 
-    def chunks() -> Iterator[Chunk]:
+    def chunks() -> Iterator[AnyChunk]:
         for unit in units:
             for chunk in chunker.chunks(unit.sources):
                 marks.append((unit, True))

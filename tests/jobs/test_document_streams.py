@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,7 +165,8 @@ def test_sink_continues_from_a_snapshot(
                 state, flush = sink.snapshot()
                 sink.write(False, np.full(5, 9, DTYPE), np.array([2, 5]), 3)  # belongs to an unfinished unit
                 for sync in flush:
-                    sync()
+                    with suppress(ValueError):  # a spool that has been completed since
+                        sync()
                 sink.close()
                 sink = SpoolSink(folder, options, state)
             sink.write(index % 3 == 0, ids, ends, len(ids))
