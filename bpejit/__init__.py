@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.training.count_corpus import count
+    from bpejit.training.extending import extend
     from bpejit.training.train import train, train_bpe, train_from_counts, train_from_iterator
     from bpejit.verification.verify import verify
     from bpejit.warmup import warmup
@@ -61,6 +62,7 @@ _MODULES = {
     "UnsupportedError": "bpejit.errors",
     "combine": "bpejit.encoding.file_encoding",
     "count": "bpejit.training.count_corpus",
+    "extend": "bpejit.training.extending",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
     "merge_counts": "bpejit.counts.counts",
@@ -95,6 +97,7 @@ __all__ = [
     "UnsupportedError",
     "combine",
     "count",
+    "extend",
     "get_encoding_cache_budget",
     "load",
     "merge_counts",

@@ -28,6 +28,7 @@ from bpejit.formats.recognize import load_model
 from bpejit.jobs.job_options import UNIT_BYTES, check_job_options
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused
+from bpejit.shrinking import shrink_model
 from bpejit.splitting import Pattern
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
 from bpejit.tokenfiles.opening import format_of
@@ -305,6 +306,24 @@ class Tokenizer:
         """
         model = self._codec.model.with_special_tokens(special_tokens)
         return self if model is self._codec.model else Tokenizer.from_model(model)
+
+    def shrink(self, vocab_size: int) -> Tokenizer:
+        """Return a new tokenizer with fewer tokens: those of the first merges.
+
+        For a trained tokenizer, the result is that of training with this size. The tokens that remain keep their order, and are
+        numbered from 0, so special tokens after the ordinary ones get lower ids.
+
+        Parameters
+        ----------
+        vocab_size : int
+            Number of tokens, including the single bytes and the special tokens.
+
+        Raises
+        ------
+        TokenizerFormatError
+            If the size is out of range, or merges do not make all tokens.
+        """
+        return Tokenizer.from_model(shrink_model(self._codec.model, vocab_size))
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 

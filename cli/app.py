@@ -21,6 +21,8 @@ COMMANDS = {
     "count": "cmd_count:count",
     "merge-counts": "cmd_count:merge_counts_command",
     "counts": "cmd_counts:counts",
+    "extend": "cmd_extend:extend",
+    "shrink": "cmd_extend:shrink",
     "encode": "cmd_encode:encode",
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",

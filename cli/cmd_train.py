@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -15,7 +16,12 @@ from .count_type import Count
 from .option_names import with_option_names
 from .options import LazyChoice, complete_path, engine_options, input_options, out_option, overwrite_option
 from .progress import format_bytes, format_seconds, watch
-from .reporting import report_options, wrote
+from .reporting import is_quiet, report_options, wants_json, wrote
+
+if TYPE_CHECKING:
+    from bpejit.counts.counts import Counts
+    from bpejit.model import Model
+    from bpejit.training.counts_resume import CountsFile
 
 
 @command()
@@ -68,6 +74,14 @@ from .reporting import report_options, wrote
     shell_complete=complete_path,
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
+@click.option(
+    "--also",
+    type=Count(),
+    multiple=True,
+    metavar="N",
+    help="Also write a tokenizer of this smaller size to the folder OUT-N; may be repeated.",
+)
+@click.option("--resume", is_flag=True, help="Continue an interrupted training from the counts kept beside the output.")
 @memory_options
 @engine_options
 @report_options
@@ -93,6 +107,8 @@ def train(
     chat_template: TextIO | None,
     reading: dict[str, Any],
     counts_paths: tuple[str, ...],
+    also: tuple[int, ...],
+    resume: bool,
     max_memory: int | None,
     temporary_folder: str | None,
     workers: int | None,
@@ -103,6 +119,7 @@ def train(
     INPUT is one or more files, folders, globs or URLs, or - for standard input.
     --counts trains from counts instead, with equal results.
     The folder is also a Hugging Face tokenizer.
+    Counts are kept in OUT.partial.counts until the tokenizer is written.
 
     \b
     Example:
@@ -115,15 +132,29 @@ def train(
     from bpejit.corpus.sources import find_sources
     from bpejit.counts.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
+    from bpejit.shrinking import first_merges
+    from bpejit.storage.outputs import existing_parent
+    from bpejit.training.corpus_tokens import tokens_by_size
+    from bpejit.training.counts_resume import CountsFile
     from bpejit.training.model_learning import SKIPPED_RECORDS
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
     from bpejit.warmup import compiling_meanwhile
 
-    check_folder(out, overwrite=overwrite)  # before hours of training
+    folders = {size: f"{out.rstrip('/')}-{size}" for size in sorted(set(also), reverse=True)}
+    _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
+    for folder in (out, *folders.values()):
+        check_folder(folder, overwrite=overwrite)  # before hours of training
     paths = list(counts_paths) or [source.path for source in find_sources(inputs, Contents(**reading))]
-    check_folder(out, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
+    for folder in (out, *folders.values()):
+        check_folder(folder, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
     template = None if chat_template is None else _read_template(chat_template)
-    with watch() as progress, compiling_meanwhile("encoding"):
+    counts_file = CountsFile.beside(out, resume=resume)
+    measured: list[tuple[int, list[int]]] = []
+
+    def count_tokens(counts: Counts, model: Model) -> None:
+        measured.append(tokens_by_size(counts, model, [vocab_size, *folders]))
+
+    with watch() as progress, compiling_meanwhile("encoding"), _kept(counts_file):
         learned: dict[str, Any] = {
             "vocab_size": vocab_size,
             "special_tokens_first": special_tokens_first,
@@ -138,6 +169,7 @@ def train(
             "workers": workers,
             "engine": engine,
             "progress": progress,
+            "inspect_counts": count_tokens if folders else None,
         }
         if counts_paths:
             first, *others = map(Counts.load, counts_paths)
@@ -151,16 +183,25 @@ def train(
                 unicode=unicode,
                 **reading,
                 max_memory=max_memory,
-                temporary_folder=temporary_folder or Path(out).absolute().parent,
+                temporary_folder=temporary_folder or existing_parent(out),
+                counts_file=counts_file,
                 **learned,
             )
         unreadable = save_folder(model, out, overwrite=overwrite)
+        for size, folder in folders.items():
+            save_folder(first_merges(model, size), folder, overwrite=overwrite)
+        counts_file.remove()
         seconds = progress.seconds
     read = format_bytes(model.training["bytes"])
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
     notes = [with_option_names(note, click.get_current_context().command) for note in training_notes(model)]
     if unreadable:
         notes.append(f"other tools cannot read `{out}`: {unreadable}")
+    sizes = [
+        {"out": folder, "vocab_size": size, "tokens": number, "bytes_per_token": n_bytes / max(number, 1)}
+        for n_bytes, n_tokens in measured
+        for (size, folder), number in zip({vocab_size: out, **folders}.items(), n_tokens, strict=True)
+    ]
     progress.finish(
         f"trained {model.vocab_size:,} tokens on {read} in {format_seconds(seconds)}"
         + (f": {stages}" if stages else "")
@@ -175,11 +216,40 @@ def train(
         pretokens=model.training["pretokens"],
         distinct_pretokens=model.training["distinct_pretokens"],
         skipped_records=sum(entry["count"] for entry in model.training.get(SKIPPED_RECORDS, ())),
+        resumed=counts_file.resumes,
+        sizes=sizes,
         seconds=seconds,
     )
+    if not wants_json():
+        for row in sizes:
+            progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
+
+
+@contextmanager
+def _kept(counts_file: CountsFile) -> Iterator[None]:
+    """If the block fails after its text was counted, say how to continue."""
+    try:
+        yield
+    except BaseException:
+        if counts_file.path.exists() and not is_quiet():
+            click.echo(
+                f"the counts are kept in `{counts_file.path}`; the same command with `--resume` continues from them",
+                err=True,
+            )
+        raise
+
+
+def _check_sizes(folders: dict[int, str], vocab_size: int, least: int) -> None:
+    """Raise a usage error for a size of `--also` that is not smaller than the vocabulary, or too small."""
+    for size in folders:
+        if size < least:
+            raise click.BadParameter(f"{size} is less than {least}: 256 bytes and the special tokens", param_hint="--also")
+        if size >= vocab_size:
+            raise click.BadParameter(f"{size} is not smaller than --vocab-size {vocab_size}", param_hint="--also")
 
 
 _OF_COUNTS = (
+    "resume",
     "pattern",
     "special_tokens",
     "no_special_tokens",

@@ -24,6 +24,7 @@ WRONG = [
 
 NOT_TRIED = {
     "train.workers": "starts processes",
+    "extend.workers": "starts processes",
     "count.workers": "starts processes",
     "train_from_counts.workers": "starts threads",
     "encode_files.workers": "starts processes",
@@ -56,6 +57,8 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
         bpejit.merge_counts: {"paths": [counts], "out": str(tmp_path / "out.counts"), "overwrite": True},
         bpejit.train_from_iterator: {"texts": ["abab"], "vocab_size": 258, **COMMON},
         bpejit.train_from_counts: {"counts": bpejit.Counts.load(counts), "vocab_size": 258},
+        bpejit.extend: {"tokenizer": tokenizer, "inputs": str(corpus), "vocab_size": 259, **COMMON},
+        tokenizer.shrink: {"vocab_size": 257},
         bpejit.load: {"path": saved},
         bpejit.open_tokens: {"path": tokens},
         bpejit.verify: {"tokenizer": tokenizer, "inputs": str(corpus), "against": "unknown"},
@@ -101,6 +104,8 @@ NAMES = [
     "merge_counts",
     "train_from_counts",
     "train_from_iterator",
+    "extend",
+    "shrink",
     "load",
     "open_tokens",
     "verify",

@@ -97,6 +97,11 @@ class Counts:
         return self._source.n_distinct if isinstance(self._source, CountsReader) else len(self.any_order)
 
     @property
+    def is_stored(self) -> bool:
+        """True if the table can be read again after `take_table`."""
+        return self._source is not None
+
+    @property
     def table(self) -> PretokenTable:
         """The distinct pre-tokens and their counts, sorted by bytes. Read from the file on first use."""
         table = self.any_order

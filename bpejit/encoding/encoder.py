@@ -331,11 +331,21 @@ class Encoder(Decoder):
         """Return the ids of each byte string, merged as a single pre-token."""
         if not pieces:
             return []
-        ids, ends = self._encode_strings(ByteStrings.from_list(list(pieces)), workspace)
-        return np.split(self._runner.check_ids(ids).copy(), ends[:-1])
+        ids, ends = self.encode_strings(ByteStrings.from_list(list(pieces)), workspace)
+        return np.split(ids.copy(), ends[:-1])
+
+    def encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
+        """Return the ids of pre-tokens as uint32 [tokens], and the end of the ids of each as int64 [strings].
+
+        Raises
+        ------
+        CorpusError
+            If a byte has no token.
+        """
+        ids, ends = self._encode_strings(strings, workspace)
+        return self._runner.check_ids(ids), ends
 
     def _encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
-        """Return the ids of pre-tokens, and the end of the ids of each, as int64 [strings]."""
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self._runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)

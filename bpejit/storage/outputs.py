@@ -103,6 +103,14 @@ def check_output_folder(folder: StrPath, names: Iterable[str]) -> None:
         )
 
 
+def existing_parent(path: StrPath) -> Path:
+    """Return the folder in which an output will be, or the nearest one above it that exists."""
+    folder = Path(path).absolute().parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
 def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
     """Raise an exception if `path` is standard output or a device, because the result is several files.
 

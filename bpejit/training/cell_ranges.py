@@ -14,7 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.errors import EngineError
-from bpejit.kernels.constants import NEED_SPACE
+from bpejit.kernels.constants import HALF, NEED_SPACE
 from bpejit.kernels.training import cells, combining, pairs
 
 LEAST_CELLS = 1 << 20
@@ -45,6 +45,14 @@ class CountedRange(NamedTuple):
 
     positions: Array
     counted: Array
+
+
+class TokenizedTable(NamedTuple):
+    """Distinct pre-tokens as sequences of tokens."""
+
+    ids: Array  # uint64 [tokens]
+    starts: Array  # int64 [pre-tokens + 1]
+    counts: Array  # int64 [pre-tokens]
 
 
 class CellRanges:
@@ -96,6 +104,40 @@ class CellRanges:
             cells.fill_cells(table.pool, starts, counts, byte_ids, boundary, n_heavy, self.view(number), self.heavy)
 
         self.run(fill)
+
+    @classmethod
+    def of_tokens(
+        cls, tokens: TokenizedTable, eligible: Array, boundary: np.uint64, workers: int, least_cells: int
+    ) -> CellRanges:
+        """Return the cells of pre-tokens that are sequences of tokens already, one cell for each token.
+
+        Parameters
+        ----------
+        tokens : TokenizedTable
+        eligible : bool [pre-tokens]
+            The pre-tokens that are written.
+        boundary, workers, least_cells
+            As for the class.
+        """
+        lengths = np.diff(tokens.starts)
+        numbers, lengths = tokens.ids[np.repeat(eligible, lengths)], lengths[eligible]
+        weights = tokens.counts[eligible].astype(np.uint64)
+        is_heavy = weights >= cells.HEAVY
+        self = cls.__new__(cls)
+        self.boundary = boundary
+        self.heavy = np.empty(1 + np.count_nonzero(is_heavy), np.uint64)
+        self.heavy[: self.heavy.size - 1] = weights[is_heavy]
+        weights[is_heavy] = cells.HEAVY + np.arange(self.heavy.size - 1, dtype=np.uint64)
+        self.cells = np.full(1 + numbers.size + lengths.size, boundary, np.uint64)
+        # Before a token there are the first boundary, the tokens before it, and a boundary for each pre-token before it.
+        places = 1 + np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)
+        self.cells[places] = np.repeat(weights << HALF, lengths) | numbers.astype(np.uint64)
+        ends = 1 + np.cumsum(lengths + 1)
+        n_ranges = max(1, min(workers, self.cells.size // least_cells))
+        cuts = np.searchsorted(ends, [number * self.cells.size // n_ranges for number in range(1, n_ranges)])
+        self.stops = [1, *ends[cuts].tolist(), self.cells.size]
+        self._pool = ThreadPoolExecutor(n_ranges - 1) if n_ranges > 1 else None
+        return self
 
     def close(self) -> None:
         """Stop the threads."""

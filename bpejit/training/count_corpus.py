@@ -9,12 +9,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts, total_skipped
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import fingerprint
+from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
@@ -34,6 +37,8 @@ from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import merge_tables
 
 END_OF_TEXT = "<|endoftext|>"
+
+DEFAULT_OPTIONS = InputOptions()
 
 
 @arguments.explain_wrong_arguments
@@ -219,10 +224,26 @@ def _header(
     n_bytes: int,
     n_pretokens: int,
 ) -> CountsHeader:
+    inputs = describe_inputs(sources, contents)
+    for entry in inputs:
+        lost = skipped.get(entry["path"])
+        if lost:
+            entry |= {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]}
+    return CountsHeader(settings, inputs, n_bytes, n_pretokens)
+
+
+def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str, Any]]:
+    """Return what identifies each input, for `CountsHeader.inputs`: path, size, fingerprint, and how it is read."""
     inputs = []
     for source in sources:
-        marked = {"byte_order_mark": True} if source.path in contents.marked else {}
-        lost = skipped.get(source.path)
-        records = {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]} if lost else {}
-        inputs.append({"path": source.path, "bytes": source.size, "sha256": fingerprint(source), **marked, **records})
-    return CountsHeader(settings, inputs, n_bytes, n_pretokens)
+        entry: dict[str, Any] = {"path": source.path, "bytes": source.size, "sha256": fingerprint(source)}
+        if source.path in contents.marked:
+            entry["byte_order_mark"] = True
+        chosen = {name: getattr(source.options, name) for name in ("documents", "text_field", "text_column", "allow_special")}
+        options = {name: value for name, value in chosen.items() if value != getattr(DEFAULT_OPTIONS, name)}
+        if source.input_format != TEXT or options:
+            entry["read_as"] = {"format": source.input_format, **options}
+        if source.weight != 1:
+            entry["weight"] = source.weight
+        inputs.append(entry)
+    return inputs

@@ -9,16 +9,17 @@ threshold. Most pairs of a corpus are so rare that no phase considers them. The 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, MergeTable, PretokenTable
+from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable
 from bpejit.errors import TrainingError
+from bpejit.kernels.common.interning import make_prefixes
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import buckets, merging, pairs
-from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, CellRanges, power_of_two
+from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, CellRanges, TokenizedTable, power_of_two
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule
 
@@ -124,17 +125,65 @@ class MergeLearner:
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
     ) -> None:
-        settings = settings or MergeSettings()
-        n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES, error=TrainingError)
+        self._prepare(table.counts, np.diff(table.starts), n_merges, settings or MergeSettings(), [])
+        self.ranges = CellRanges(table, self._has_pairs, self.byte_ids, self.boundary, workers, least_cells)
+        del self._has_pairs
+
+    @classmethod
+    def continuing(
+        cls,
+        tokens: Sequence[bytes],
+        table: TokenizedTable,
+        n_merges: int,
+        settings: MergeSettings | None = None,
+        *,
+        workers: int = 1,
+        least_cells: int = LEAST_CELLS,
+    ) -> MergeLearner:
+        """Return a learner that begins with tokens that earlier merges made. The new merges are the last ones of its result.
+
+        Parameters
+        ----------
+        tokens : sequence of bytes
+            The tokens of several bytes. Token `256 + i` of the table is `tokens[i]`, and the tokens below 256 are bytes.
+        table : TokenizedTable
+            The pre-tokens, to which all earlier merges have been applied.
+        n_merges : int
+            Number of merges to learn, without the earlier ones.
+        settings, workers, least_cells
+            As for the class.
+        """
+        self = cls.__new__(cls)
+        self._prepare(table.counts, np.diff(table.starts), n_merges, settings or MergeSettings(), tokens)
+        ids = np.arange(256 + len(tokens), dtype=np.uint64)
+        ids[:256] = self.byte_ids
+        self.ranges = CellRanges.of_tokens(
+            table._replace(ids=ids[table.ids]), self._has_pairs, self.boundary, workers, least_cells
+        )
+        del self._has_pairs
+        return self
+
+    def _prepare(self, counts: Array, lengths: Array, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
+        """Allocate everything but the cells.
+
+        Parameters
+        ----------
+        counts : int64 [pre-tokens]
+        lengths : int64 [pre-tokens]
+            In tokens.
+        n_merges : int
+        settings : MergeSettings
+        given : sequence of bytes
+            Tokens besides the bytes.
+        """
+        n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES - len(given), error=TrainingError)
         rule = load_tie_rule(settings.tie_break)
         self.min_frequency = settings.min_frequency
-        lengths = np.diff(table.starts)
-        has_pairs = (lengths > 1) & (table.counts > 0)
-        n_bytes, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
-        n_cells = n_bytes + n_pretokens + 1
-        _check_size(n_cells, float(lengths[has_pairs].astype(np.float64) @ table.counts[has_pairs]))
+        has_pairs = self._has_pairs = (lengths > 1) & (counts > 0)
+        n_units, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
+        _check_size(n_units + n_pretokens + 1, float(lengths[has_pairs].astype(np.float64) @ counts[has_pairs]))
         # Each merge removes at least one pair of adjacent tokens, so there cannot be more merges than that.
-        n_merges = min(n_merges, n_bytes - n_pretokens)
+        n_merges = len(given) + min(n_merges, n_units - n_pretokens)
         self.byte_ids = np.empty(256, dtype=np.uint64)
         self.byte_ids[list(rule.byte_order)] = np.arange(256)
         self.n_tokens = np.uint64(256 + n_merges)
@@ -160,17 +209,33 @@ class MergeLearner:
         # The bytes of tokens are only compared, so they are stored as their positions in the order of the tie rule.
         self.tokens.pool[:256] = np.arange(256)
         self.tokens.prefixes[:256] = np.arange(256, dtype=np.uint64) << np.uint64(56)
-        self.left = np.empty(n_merges, np.int32)
-        self.right = np.empty(n_merges, np.int32)
-        self.counts = np.empty(n_merges, np.int64)
+        self.left = np.zeros(n_merges, np.int32)
+        self.right = np.zeros(n_merges, np.int32)
+        self.counts = np.zeros(n_merges, np.int64)
+        if given:
+            self._add_tokens(given)
 
-        self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
+    def _add_tokens(self, given: Sequence[bytes]) -> None:
+        """Append tokens that earlier merges made; these merges themselves are not needed."""
+        strings = ByteStrings.from_list(given)
+        longest = int(np.diff(strings.starts).max())
+        pool = np.empty(256 + strings.pool.size + max(FIRST_POOL_BYTES, 2 * longest), np.uint8)
+        pool[:256] = np.arange(256)
+        pool[256 : 256 + strings.pool.size] = self.byte_ids.astype(np.uint8)[strings.pool]
+        self.tokens = self.tokens._replace(pool=pool)
+        new = slice(256, 256 + len(given))
+        self.tokens.lengths[new] = np.diff(strings.starts)
+        self.tokens.starts[new] = strings.starts[:-1] + 256
+        make_prefixes(pool, strings.starts + 256, self.tokens.prefixes[new])
+        self.status["n_tokens"] = 256 + len(given)
+        self.status["n_bytes"] = 256 + strings.pool.size
+        self.status["longest_token"] = longest
 
     def run(self, progress: Callable[[int], None] | None = None) -> MergeTable:
         """Run all phases, and return the merges. `progress` is called with the number of merges so far."""
         threshold = 2**63
         try:
-            while threshold > self.min_frequency and self.n_tokens > 256:
+            while threshold > self.min_frequency and self.n_tokens > self.status["n_tokens"]:
                 threshold = self.start_phase(threshold)
                 if self.merge(progress) == DONE:
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bpejit import arguments
@@ -25,6 +25,7 @@ from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
+from bpejit.training.counts_resume import CountsFile
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
 
@@ -229,10 +230,19 @@ def train_model(
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    counts_file: CountsFile | None = None,
+    inspect_counts: Callable[[Counts, Model], None] | None = None,
 ) -> Model:
     """Train on files, and return the tokenizer as data, without the tables that encoding needs.
 
     Parameters are the same as for `train`. There are no warnings; see `training_notes`.
+
+    Parameters
+    ----------
+    counts_file : CountsFile, optional
+        Saves the counts before merges are learned, or has those of an earlier run.
+    inspect_counts : callable, optional
+        Called with the counts and the model before the memory of the counts is freed.
 
     Returns
     -------
@@ -270,9 +280,14 @@ def train_model(
         allow_special=allow_special,
         strict=strict,
     )
+    sources = find_sources(inputs, contents)
+    threads = thread_count(workers, engine)
+    if counts_file is not None and counts_file.resumes:
+        counts = counts_file.load(count_settings, sources, contents)
+        return _learn(counts, settings, inspect_counts, threads=threads, report=report)
     with count_corpus(
         count_settings,
-        find_sources(inputs, contents),
+        sources,
         contents,
         max_memory=max_memory,
         temporary_folder=temporary_folder,
@@ -281,8 +296,26 @@ def train_model(
         chunk_bytes=chunk_bytes,
         report=report,
     ) as counts:
-        threads = thread_count(workers, engine)
-        return model_from_counts(counts.header, counts.take_table, settings, workers=threads, report=report)
+        if counts_file is not None:
+            counts = counts_file.save(counts)
+        return _learn(counts, settings, inspect_counts, threads=threads, report=report)
+
+
+def _learn(
+    counts: Counts,
+    settings: VocabularySettings,
+    inspect_counts: Callable[[Counts, Model], None] | None,
+    *,
+    threads: int,
+    report: Progress,
+) -> Model:
+    """Learn a model, and free the table of the counts before, unless it is needed again and cannot be read again."""
+    again = inspect_counts is not None and not counts.is_stored
+    take = (lambda: counts.any_order) if again else counts.take_table
+    model = model_from_counts(counts.header, take, settings, workers=threads, report=report)
+    if inspect_counts is not None:
+        inspect_counts(counts, model)
+    return model
 
 
 @arguments.explain_wrong_arguments
@@ -362,8 +395,9 @@ def train_model_from_counts(
     workers: int | None = None,
     engine: str = "auto",
     progress: Progress | None = None,
+    inspect_counts: Callable[[Counts, Model], None] | None = None,
 ) -> Model:
-    """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts`.
+    """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts` and `train_model`.
 
     Raises
     ------
@@ -380,9 +414,11 @@ def train_model_from_counts(
     settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
     workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES)
     report = arguments.function("progress", progress) or no_progress
-    return model_from_counts(
-        counts.header, lambda: counts.any_order, settings, workers=thread_count(workers, engine), report=report
-    )
+    threads = thread_count(workers, engine)
+    model = model_from_counts(counts.header, lambda: counts.any_order, settings, workers=threads, report=report)
+    if inspect_counts is not None:
+        inspect_counts(counts, model)
+    return model
 
 
 def thread_count(workers: int | None, engine: str) -> int:

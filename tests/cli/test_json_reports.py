@@ -21,6 +21,8 @@ RUNS = {
     "train": TRAIN,
     "count": ["count", "corpus.txt", "--out", "new.counts"],
     "merge-counts": ["merge-counts", "corpus.counts", "--out", "new.counts"],
+    "extend": ["extend", "tokenizer", "corpus.txt", "--vocab-size", "320", "--out", "new"],
+    "shrink": ["shrink", "tokenizer", "--vocab-size", "280", "--out", "new"],
     "counts info": ["counts", "info", "corpus.counts"],
     "counts export": ["counts", "export", "corpus.counts", "--out", "new.tsv"],
     "counts import": ["counts", "import", "words.tsv", "--out", "new.counts"],

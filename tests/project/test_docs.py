@@ -87,7 +87,21 @@ def test_examples_of_the_help(shell, name):
     lines = command.help.partition("Example:\n")[2].strip().splitlines()
     assert lines
     if name.startswith(
-        ("encode", "decode", "export", "info", "show", "compare", "report", "split", "stats", "verify", "tokens")
+        (
+            "encode",
+            "decode",
+            "export",
+            "info",
+            "show",
+            "compare",
+            "report",
+            "split",
+            "stats",
+            "verify",
+            "tokens",
+            "extend",
+            "shrink",
+        )
     ):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":

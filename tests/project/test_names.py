@@ -24,6 +24,7 @@ INSTANCES = {"workspace": "WorkspaceArrays"}
 """Parameters of kernels that docstrings name as `parameter.field`, and their types."""
 
 SAME_NAME = {
+    "extend": "the public function, and the command `bpejit extend`",
     "count": "the public function, and the command `bpejit count`",
     "clear": "`jit.upkeep` implements `bpejit cache clear`",
     "decode": "commands `bpejit decode` and `bpejit subword decode`",

@@ -1,0 +1,106 @@
+"""Models with a part of the merges of a larger one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+from bpejit import arguments
+from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.model import Model, in_order
+
+
+def shrink_model(model: Model, vocab_size: int) -> Model:
+    """Return a model with the first merges of another one only. A trained model becomes that of a training with this size.
+
+    Parameters
+    ----------
+    model : Model
+    vocab_size : int
+        Number of tokens, including the single bytes and the special tokens. The tokens that remain keep their order, and are
+        numbered from 0.
+
+    Raises
+    ------
+    ArgumentTypeError
+    TokenizerFormatError
+        If the size is out of range, a token is made by no merge, or the post-processor contains the id of a special token that
+        would change.
+    """
+    made = _made_in_order(model)
+    base = [token for token in model.tokens.values() if token not in made]
+    longest = max(base, key=len)
+    if len(longest) > 1:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be shrunk: its token {shorten(longest)} (id {model.ids[longest]}) is made by no merge; "
+            "expected merges that make every token of several bytes: train a tokenizer of this size instead"
+        )
+    specials = {text: number for text, number in model.special_tokens.items() if number not in model.tokens}
+    least, most = len(base) + len(specials), len(base) + len(specials) + len(made)
+    vocab_size = arguments.whole_number(
+        "vocab_size",
+        vocab_size,
+        least=least,
+        most=most,
+        note=f"the tokenizer has {len(base)} single bytes, {len(specials)} special tokens and {len(made)} merged tokens",
+        error=TokenizerFormatError,
+    )
+    n_made = vocab_size - least
+    kept = {*base, *islice(made, n_made)}
+    tokens = {number: token for number, token in model.tokens.items() if token in kept}
+    numbers = {old: new for new, old in enumerate(sorted({*tokens, *specials.values()}))}
+    special_tokens = {text: numbers.get(number, -1) for text, number in model.special_tokens.items()}
+    _check_special_tokens(model, special_tokens, vocab_size)
+    merges = model.merges[: _n_merges(model, made, n_made)]
+    training = {**model.training, "vocab_size": vocab_size} if "vocab_size" in model.training else model.training
+    return replace(
+        model,
+        tokens={numbers[number]: token for number, token in tokens.items()},
+        merges=merges,
+        special_tokens=special_tokens,
+        merge_counts=None if model.merge_counts is None else model.merge_counts[: len(merges)],
+        training=training,
+    )
+
+
+def first_merges(model: Model, vocab_size: int) -> Model:
+    """Return the model of a training with a smaller size, for a model that was trained in this process.
+
+    It is that of `shrink_model`, or all of the model if the text had fewer merges than that.
+    """
+    if vocab_size < model.vocab_size:
+        return shrink_model(model, vocab_size)
+    return replace(model, training={**model.training, "vocab_size": vocab_size})
+
+
+def _made_in_order(model: Model) -> dict[bytes, int]:
+    """Return the tokens that merges make, in the order in which they first do, and the number of the first merge of each."""
+    if model.ranked:
+        return {token: number for number, token in enumerate(token for token in in_order(model.tokens) if len(token) > 1)}
+    made: dict[bytes, int] = {}
+    for number, (left, right) in enumerate(model.merges):
+        made.setdefault(left + right, number)
+    return made
+
+
+def _n_merges(model: Model, made: dict[bytes, int], n_made: int) -> int:
+    """Return the number of merges before the one that makes the token after the first `n_made`."""
+    if model.ranked or n_made == len(made):
+        return len(model.merges)
+    return next(islice(made.values(), n_made, None))
+
+
+def _check_special_tokens(model: Model, special_tokens: dict[str, int], vocab_size: int) -> None:
+    """Raise an exception if the special tokens of a model cannot have other ids, or one would be removed."""
+    for text, number in model.special_tokens.items():
+        if special_tokens[text] < 0:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be shrunk to {vocab_size} tokens: the special token {shorten(text)} (id {number}) is a "
+                "merged token as well, which would be removed; expected a size that includes it: choose a larger one"
+            )
+        if model.post_processor != "null" and special_tokens[text] != number:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be shrunk to {vocab_size} tokens: the id {number} of {shorten(text)} would change, and "
+                "its post-processor contains ids; expected special tokens with the first ids, or no post-processor: train a "
+                "tokenizer of this size instead"
+            )

@@ -1,0 +1,91 @@
+"""The number of tokens of a corpus, from its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from bpejit.arrays import ByteStrings
+from bpejit.counts.counts import Counts
+from bpejit.counts.table_streams import even_blocks
+from bpejit.encoding.encoder import Encoder
+from bpejit.errors import CountsError
+from bpejit.model import Model, special_bytes
+from bpejit.splitting.presets import pattern_source
+
+
+def count_uses(counts: Counts, model: Model) -> dict[int, int]:
+    """Return how often each ordinary token occurs in a corpus, by id. Special tokens are not counted.
+
+    Raises
+    ------
+    CountsError
+        If the counts were made with another pattern, other special tokens or another version of Unicode.
+    """
+    check_same_pretokens(counts, model)
+    encoder = Encoder(model)
+    workspace = encoder.new_workspace()
+    uses = np.zeros(model.vocab_size, dtype=np.int64)
+    for block in even_blocks(counts.blocks()):
+        ids, ends = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
+        np.add.at(uses, ids, np.repeat(block.counts, np.diff(ends, prepend=0)))
+    used = np.flatnonzero(uses)
+    return dict(zip(used.tolist(), uses[used].tolist(), strict=True))
+
+
+def tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int]) -> tuple[int, list[int]]:
+    """Return the number of bytes of all pre-tokens of a corpus, and the number of its tokens for several sizes of a vocabulary.
+
+    The corpus is encoded once, with the largest vocabulary. A token is made from its two parts wherever it occurs, and they
+    from theirs, so the number of times that each merge is applied follows, and each application makes one token less. The
+    counts of the merges when they were learned do not give it, since the overlapping pairs in a run like `aaa` all count there.
+
+    Parameters
+    ----------
+    counts : Counts
+    model : Model
+        With a list of merges, each of which makes another token.
+    vocab_sizes : sequence of int
+
+    Returns
+    -------
+    n_bytes : int
+        Bytes of the corpus without special tokens.
+    n_tokens : list of int
+        For each size, tokens without special tokens.
+
+    Raises
+    ------
+    CountsError
+    """
+    uses = count_uses(counts, model)
+    applied = []
+    for left, right in reversed(model.merges):
+        number = uses.get(model.ids[left + right], 0)
+        for part in (model.ids[left], model.ids[right]):
+            uses[part] = uses.get(part, 0) + number
+        applied.append(number)
+    saved = np.cumsum([0, *reversed(applied)]).tolist()
+    n_bytes = sum(uses.get(model.ids[bytes([byte])], 0) for byte in range(256) if bytes([byte]) in model.ids)
+    first = len(model.vocab) - len(model.merges)
+    return n_bytes, [n_bytes - saved[min(size - first, len(model.merges))] for size in vocab_sizes]
+
+
+def check_same_pretokens(counts: Counts, model: Model, *, name: str = "the counts") -> None:
+    """Check that counts were made with the pattern, the version of Unicode and the special tokens of a model.
+
+    Raises
+    ------
+    CountsError
+    """
+    pairs: Iterable[tuple[str, object, object]] = (
+        ("pattern", pattern_source(counts.pattern), pattern_source(model.pattern)),
+        ("unicode", counts.unicode, model.unicode or counts.unicode),
+        ("special tokens", sorted(map(special_bytes, counts.special_tokens)), sorted(model.special_ids)),
+    )
+    for what, found, expected in pairs:
+        if found != expected:
+            raise CountsError(
+                f"{name} were made with the {what} {found!r}; expected {expected!r}, as in the tokenizer: count again with it"
+            )

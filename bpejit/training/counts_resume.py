@@ -1,0 +1,91 @@
+"""The counts of a training, kept beside its output until it is done, so that an interrupted training continues from them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Source
+from bpejit.counts.counts import Counts
+from bpejit.counts.counts_file import write_counts
+from bpejit.counts.header import CountSettings
+from bpejit.errors import CountsError, shorten
+from bpejit.training.count_corpus import describe_inputs
+
+
+@dataclass(frozen=True)
+class CountsFile:
+    """Where a training stores its counts.
+
+    Parameters
+    ----------
+    path : Path
+    resumes : bool
+        True to train from the file, which must be complete, and False to write it.
+    """
+
+    path: Path
+    resumes: bool
+
+    @classmethod
+    def beside(cls, out: str | os.PathLike[str], *, resume: bool) -> CountsFile:
+        """Return the file for an output. Without a file of an earlier run, there is nothing to resume."""
+        target = Path(out).absolute()
+        path = target.with_name(f"{target.name}.partial.counts")
+        return cls(path, resume and path.exists())
+
+    def save(self, counts: Counts) -> Counts:
+        """Write the counts, unless an input is a pipe, which could not be compared by a later run.
+
+        Returns
+        -------
+        Counts
+            Those that are read from the file, if the given ones are on disk as well.
+        """
+        if not counts.n_pretokens or any(entry["bytes"] is None for entry in counts.inputs):
+            return counts
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_counts(self.path, counts.header, counts.blocks())
+        return Counts.load(self.path) if counts.is_stored else counts
+
+    def load(self, settings: CountSettings, sources: list[Source], contents: Contents) -> Counts:
+        """Return the counts of an earlier run.
+
+        Raises
+        ------
+        CountsError
+            If the settings or the inputs of that run are not the given ones, or the file is damaged.
+        """
+        counts = Counts.load(self.path)
+        found = counts.header.settings.difference(settings)
+        if found is not None:
+            what, theirs, ours = found
+            raise self._different(f"the {what} of that run is {theirs}", ours)
+        before = {str(entry["path"]): entry for entry in counts.inputs}
+        now = {str(entry["path"]): entry for entry in describe_inputs(sources, contents)}
+        for path in {**before, **now}:
+            if path not in now:
+                raise self._different(f"that run has the input `{path}`", "the same inputs")
+            if path not in before:
+                raise self._different(f"that run does not have the input `{path}`", "the same inputs")
+            if now[path]["bytes"] is None:
+                raise self._different(f"the input `{path}` is a pipe, which can be read only once", "files")
+            if any(before[path].get(key) != now[path].get(key) for key in ("bytes", "sha256", "read_as", "weight")):
+                raise self._different(f"the input `{path}` has changed since, or is read in another way", "the same input")
+        if len(counts.inputs) != len(sources):
+            raise self._different(f"that run has {len(counts.inputs)} inputs", f"{len(sources)} inputs")
+        return counts
+
+    def _different(self, found: str, expected: str) -> CountsError:
+        return CountsError(
+            f"cannot resume from `{shorten(str(self.path), 200)[1:-1]}`: {found}; expected {expected}: run the command without "
+            "`resume=True`, which counts again"
+        )
+
+    def remove(self) -> None:
+        """Remove the file. Called when the output is complete."""
+        with suppress(OSError):
+            self.path.unlink()

@@ -1,0 +1,285 @@
+"""Continue merging from the vocabulary of a tokenizer, over new text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.arrays import ByteStrings
+from bpejit.corpus.chunks import CHUNK_BYTES
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.counts.counts import Counts
+from bpejit.counts.header import CountSettings
+from bpejit.counts.table_streams import even_blocks
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines import check_engine_options
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import CorpusError, TokenizerFormatError, shorten
+from bpejit.model import Model
+from bpejit.process_memory import trim_heap
+from bpejit.splitting.unicode_versions import installed_unicode
+from bpejit.tokenizer import Tokenizer
+from bpejit.training.cell_ranges import TokenizedTable
+from bpejit.training.corpus_tokens import check_same_pretokens
+from bpejit.training.count_corpus import count_corpus
+from bpejit.training.merge_learner import MergeLearner
+from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.model_learning import MAX_VOCAB_SIZE
+from bpejit.training.train import thread_count
+
+EXTENSIONS = "extensions"
+"""Key of `Model.training`: for each extension, the ids of its tokens, its inputs and its settings."""
+
+
+@arguments.explain_wrong_arguments
+def extend(
+    tokenizer: Tokenizer,
+    inputs: Inputs | Counts,
+    *,
+    vocab_size: int,
+    tie_break: str | None = None,
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    allow_special: bool = False,
+    strict: bool = False,
+    workers: int | None = None,
+    engine: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    max_memory: int | None = None,
+    temporary_folder: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Continue merging from the vocabulary of a tokenizer, over new text.
+
+    The text is encoded with the tokenizer, and the most frequent pairs of adjacent tokens are merged. No id changes: the new
+    tokens follow the last id, special tokens included. `tokenizer.model.training["extensions"]` lists their ids.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+        With a list of merges. Tokenizers that merge by rank, and those that normalize text, are refused.
+    inputs : path, list of paths, or Counts
+        Text as for `bpejit.train`, or counts with the pattern and the special tokens of the tokenizer.
+    vocab_size : int
+        Size of the new vocabulary: one more than the last id. It is smaller if the text does not have enough pairs to merge.
+    tie_break : str, optional
+        As for `bpejit.train`; by default the rule of the tokenizer, or `greatest-bytes` if it was not trained by bpejit.
+    min_frequency, max_token_bytes, workers, engine, chunk_bytes, max_memory, temporary_folder, progress
+        As for `bpejit.train`.
+    input_format, documents, text_field, text_column, allow_special, strict
+        As for `bpejit.train`.
+
+    Returns
+    -------
+    Tokenizer
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, CountsError, TokenizerFormatError, TrainingError, EngineError
+    """
+    tokenizer = arguments.instance("tokenizer", tokenizer, Tokenizer, "load it with `bpejit.load`")
+    model = extend_model(
+        tokenizer.model,
+        inputs,
+        vocab_size=vocab_size,
+        tie_break=tie_break,
+        min_frequency=min_frequency,
+        max_token_bytes=max_token_bytes,
+        input_format=input_format,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        allow_special=allow_special,
+        strict=strict,
+        workers=workers,
+        engine=engine,
+        chunk_bytes=chunk_bytes,
+        max_memory=max_memory,
+        temporary_folder=temporary_folder,
+        progress=progress,
+    )
+    return Tokenizer.from_model(model, lazy=True)
+
+
+def extend_model(
+    model: Model,
+    inputs: Inputs | Counts,
+    *,
+    vocab_size: int,
+    tie_break: str | None = None,
+    min_frequency: int = 1,
+    max_token_bytes: int | None = None,
+    input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    allow_special: bool = False,
+    strict: bool = False,
+    workers: int | None = None,
+    engine: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    max_memory: int | None = None,
+    temporary_folder: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Extend a tokenizer that is given as data; the parameters are those of `extend`."""
+    reason = extension_obstacle(model)
+    if reason is not None:
+        raise TokenizerFormatError(
+            f"the tokenizer cannot be extended: {reason}; expected one with merges that make all its tokens"
+        )
+    note = f"the tokenizer has {model.vocab_size}"
+    vocab_size = arguments.whole_number(
+        "vocab_size", vocab_size, least=model.vocab_size, most=MAX_VOCAB_SIZE, note=note, error=TokenizerFormatError
+    )
+    merges = MergeSettings(
+        (model.tie_break or "greatest-bytes") if tie_break is None else tie_break, min_frequency, max_token_bytes
+    )
+    report = arguments.function("progress", progress) or no_progress
+    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
+    threads = thread_count(workers, engine)
+    if isinstance(inputs, Counts):
+        check_same_pretokens(inputs, model)
+        return _extended(model, inputs, vocab_size, merges, threads=threads, report=report)
+    contents = Contents(
+        input_format,
+        strip_bom=True,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        allow_special=allow_special,
+        strict=strict,
+    )
+    with count_corpus(
+        settings_of(model),
+        find_sources(inputs, contents),
+        contents,
+        max_memory=max_memory,
+        temporary_folder=temporary_folder,
+        workers=workers,
+        engine=engine,
+        chunk_bytes=chunk_bytes,
+        report=report,
+    ) as counts:
+        return _extended(model, counts, vocab_size, merges, threads=threads, report=report)
+
+
+def settings_of(model: Model) -> CountSettings:
+    """Return the settings with which text is counted for a model."""
+    return CountSettings(
+        pattern=model.pattern,
+        unicode=model.unicode or installed_unicode(),
+        special_tokens=tuple(sorted(model.special_tokens, key=model.special_tokens.__getitem__)),
+        normalize_newlines=bool(model.training.get("normalize_newlines", False)),
+    )
+
+
+def extension_obstacle(model: Model) -> str | None:
+    """Return why merging cannot continue from a model, or None if it can."""
+    if model.ranked:
+        return "its tokens merge by rank, and it has no list of merges"
+    if model.pipeline is not None:
+        return "it normalizes text, or splits it by more than a pattern, before it merges"
+    made = {left + right for left, right in model.merges}
+    if len(made) < len(model.merges):
+        return "several of its merges make the same token"
+    for token in model.tokens.values():
+        if len(token) > 1 and token not in made:
+            return f"its token {shorten(token)} (id {model.ids[token]}) is made by no merge"
+    return None
+
+
+def _extended(
+    model: Model, counts: Counts, vocab_size: int, merges: MergeSettings, *, threads: int, report: Callable[..., None]
+) -> Model:
+    tokens = [left + right for left, right in model.merges]
+    n_wanted = vocab_size - model.vocab_size
+    table, n_distinct = _tokenize(model, counts, tokens)
+    if n_distinct == 0:
+        raise CorpusError(f"the corpus contains no text to learn from ({counts.n_bytes} bytes in all); expected some text")
+    learner = MergeLearner.continuing(tokens, table, n_wanted, merges, workers=threads)
+    del table
+    trim_heap()
+    learned = learner.run(lambda done: report("merge", done - len(tokens), n_wanted, "merges"))
+    del learner
+    strings = [bytes([byte]) for byte in range(256)] + tokens
+    new_merges: list[tuple[bytes, bytes]] = []
+    left, right = learned.left[len(tokens) :].tolist(), learned.right[len(tokens) :].tolist()
+    for first, second in zip(left, right, strict=True):
+        new_merges.append((strings[first], strings[second]))
+        strings.append(strings[first] + strings[second])
+    first_id = model.vocab_size
+    new = dict(enumerate(strings[256 + len(tokens) :], start=first_id))
+    for number, token in new.items():
+        if token in model.ids:
+            raise TokenizerFormatError(
+                f"the tokenizer cannot be extended: merge {number - first_id + 1} of the new ones makes {shorten(token)}, "
+                f"which has the id {model.ids[token]}; expected merges under which every token has one way to be made: train "
+                "a tokenizer of this size instead"
+            )
+    extension = {
+        "first_id": first_id,
+        "tokens": len(new),
+        "from_sha256": model.sha256,
+        "inputs": [{"path": entry["path"], "bytes": entry["bytes"]} for entry in counts.inputs],
+        "bytes": counts.n_bytes,
+        "pretokens": counts.n_pretokens,
+        "distinct_pretokens": n_distinct,
+        "skipped_records": sum(entry.get("skipped", 0) for entry in counts.inputs),
+        "vocab_size": vocab_size,
+        "tie_break": merges.tie_break,
+        "min_frequency": merges.min_frequency,
+        "max_token_bytes": merges.max_token_bytes,
+    }
+    old_counts = model.merge_counts
+    return replace(
+        model,
+        tokens={**model.tokens, **new},
+        merges=[*model.merges, *new_merges],
+        merge_counts=None if old_counts is None else [*old_counts, *learned.counts[len(tokens) :].tolist()],
+        training={**model.training, EXTENSIONS: [*model.training.get(EXTENSIONS, []), extension]},
+    )
+
+
+def _tokenize(model: Model, counts: Counts, tokens: list[bytes]) -> tuple[TokenizedTable, int]:
+    """Return the pre-tokens as sequences of tokens of `MergeLearner.continuing`, and their number."""
+    numbers = np.zeros(model.vocab_size, dtype=np.uint64)
+    for byte in range(256):
+        if bytes([byte]) in model.ids:
+            numbers[model.ids[bytes([byte])]] = byte
+    numbers[[model.ids[token] for token in tokens]] = np.arange(256, 256 + len(tokens))
+    encoder = Encoder(model)
+    workspace = encoder.new_workspace()
+    ids, ends, weights = [], [np.zeros(1, dtype=np.int64)], []
+    n_ids = 0
+    for block in even_blocks(counts.blocks()):
+        found, stops = encoder.encode_strings(ByteStrings(block.pool, block.starts), workspace)
+        ids.append(numbers[found])
+        ends.append(stops + n_ids)
+        weights.append(block.counts)
+        n_ids += found.size
+    starts = np.concatenate(ends)
+    joined = (np.concatenate(ids), np.concatenate(weights)) if ids else (np.zeros(0, np.uint64), np.zeros(0, np.int64))
+    return TokenizedTable(joined[0], starts, joined[1]), starts.size - 1
+
+
+def extension_notes(model: Model) -> list[str]:
+    """Return messages about the last extension of a model that its user should know."""
+    extension: dict[str, Any] = model.training[EXTENSIONS][-1]
+    if model.vocab_size == extension["vocab_size"]:
+        return []
+    note = (
+        f"nothing was left to merge after {extension['tokens']:,} new merges: the vocabulary has {model.vocab_size:,} tokens "
+        f"instead of {extension['vocab_size']:,}; more text, or a lower `min_frequency=`, gives more"
+    )
+    return [note]

@@ -1,0 +1,124 @@
+"""Continuing an interrupted training from its counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cli_helpers import COMMAND, ENVIRONMENT, invoke
+from conftest import data_text, small
+
+from bpejit.training import model_learning
+
+ARGUMENTS = ["--vocab-size", "320", "--out", "tok"]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        Path(name).write_bytes(name.encode() + data_text("prose.txt")[: small(20_000, 1_500)])
+    assert invoke("train", "a.txt", "b.txt", "--vocab-size", "320", "--out", "expected", "-q").exit_code == 0
+    return tmp_path
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """Run a training that is interrupted after counting. Return its messages."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model_learning, "MergeLearner", interrupt)
+        result = invoke("train", *arguments)
+    assert result.exit_code == 130
+    return result.stderr
+
+
+def folder_bytes(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize("memory", [[], ["--max-memory", "1G"]])
+def test_an_interrupted_training_continues(work: Path, monkeypatch: pytest.MonkeyPatch, memory: list[str]) -> None:
+    message = interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS, *memory)
+    assert "tok.partial.counts`; the same command with `--resume` continues" in message
+    assert Path("tok.partial.counts").exists()
+    assert not Path("tok").exists()
+    result = invoke("train", "b.txt", "a.txt", *ARGUMENTS, "--resume", "--json", *memory)
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["resumed"]
+    assert list(report["stages"]) == ["merge"]
+    assert folder_bytes("tok") == folder_bytes("expected")
+    assert not Path("tok.partial.counts").exists()
+
+
+def test_nothing_to_resume_is_a_new_training(work: Path) -> None:
+    result = invoke("train", "a.txt", "b.txt", *ARGUMENTS, "--resume", "--json")
+    assert result.exit_code == 0
+    assert not json.loads(result.stdout)["resumed"]
+    assert folder_bytes("tok") == folder_bytes("expected")
+    assert sorted(path.name for path in work.iterdir()) == ["a.txt", "b.txt", "expected", "tok"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.txt"], "that run has the input `b.txt`"),
+        (["a.txt", "b.txt", "expected/bpejit.json"], "that run does not have the input `expected/bpejit.json`"),
+        (["a.txt", "b.txt", "a.txt"], "that run has 2 inputs; expected 3 inputs"),
+        (["a.txt", "b.txt", "--pattern", "cl100k"], "the pattern of that run is 'gpt2'; expected 'cl100k'"),
+        (["a.txt", "b.txt", "--no-special-tokens"], "the special tokens of that run is"),
+        (["a.txt", "b.txt", "--normalize-newlines"], "the normalize newlines of that run is"),
+    ],
+)
+def test_another_training_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS)
+    result = invoke("train", *arguments, *ARGUMENTS, "--resume")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "without `--resume`" in result.stderr
+    assert Path("tok.partial.counts").exists()
+
+
+def test_changed_inputs_are_refused__and_counted_again_without_resume(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS)
+    Path("b.txt").write_bytes(b"B" + Path("b.txt").read_bytes()[1:])
+    result = invoke("train", "a.txt", "b.txt", *ARGUMENTS, "--resume")
+    assert "the input `b.txt` has changed since" in result.stderr
+    assert invoke("train", "a.txt", "b.txt", *ARGUMENTS, "-q").exit_code == 0
+    assert not Path("tok.partial.counts").exists()
+
+
+def test_damaged_counts_are_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS)
+    content = bytearray(Path("tok.partial.counts").read_bytes())
+    content[-100] ^= 1
+    Path("tok.partial.counts").write_bytes(content)
+    result = invoke("train", "a.txt", "b.txt", *ARGUMENTS, "--resume")
+    assert result.exit_code == 1
+    assert "is damaged" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_a_killed_training_continues(work: Path) -> None:
+    arguments = [*COMMAND, "train", "a.txt", "b.txt", *ARGUMENTS]
+    killed = 0
+    for delay in (0.3, 0.5, 0.7, 0.9):
+        process = subprocess.Popen([*arguments, "--overwrite"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        done = subprocess.run([*arguments, "--resume", "--overwrite", "-q"], env=ENVIRONMENT, check=False)
+        assert done.returncode == 0
+        assert folder_bytes("tok") == folder_bytes("expected")
+        assert not [path for path in work.iterdir() if path.name.startswith(".")]
+    assert killed

@@ -1,0 +1,98 @@
+"""Smaller tokenizers of one training, and the number of tokens of a corpus by size."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from conftest import data_text, small
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bpejit
+from bpejit import Counts, CountsError, TokenizerFormatError
+from bpejit.arrays import PretokenTable
+from bpejit.counts.header import CountSettings, CountsHeader
+from bpejit.shrinking import first_merges, shrink_model
+from bpejit.training.corpus_tokens import count_uses, tokens_by_size
+from bpejit.training.train import train_model, train_model_from_counts
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(data_text("prose.txt")[: small(50_000, 1_500)] + b" aaaaaaaaaaaaaaaaa aaaaaa <|endoftext|>" * 5)
+    return path
+
+
+def folder_bytes(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_shrinking_is_training_with_fewer_tokens(corpus: Path, first: bool, tmp_path: Path) -> None:
+    options = {"special_tokens": ["<|endoftext|>", "<|b|>"], "special_tokens_first": first}
+    large = bpejit.train(corpus, vocab_size=400, **options)
+    for size in (258, 259, 330, 400):
+        found = large.shrink(size)
+        expected = bpejit.train(corpus, vocab_size=size, **options)
+        assert found == expected
+        found.save(tmp_path / f"found-{size}")
+        expected.save(tmp_path / f"expected-{size}")
+        assert folder_bytes(tmp_path / f"found-{size}") == folder_bytes(tmp_path / f"expected-{size}")
+    for size in (257, 401):
+        with pytest.raises(TokenizerFormatError, match=f"vocab_size is {size}; expected"):
+            large.shrink(size)
+
+
+def test_first_merges_of_a_text_with_few_merges(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"abc abc")
+    model = train_model(tmp_path / "a.txt", vocab_size=500)
+    assert model.vocab_size < 300
+    assert first_merges(model, 400) == train_model(tmp_path / "a.txt", vocab_size=400)
+    assert first_merges(model, 258) == train_model(tmp_path / "a.txt", vocab_size=258)
+
+
+def test_models_of_other_tools() -> None:
+    base = {byte: bytes([byte]) for byte in range(256)}
+    ranked = bpejit.Model({**base, 256: b"ab", 257: b"abc", 258: b"cd"}, [], {"<s>": 300}, ranked=True)
+    found = shrink_model(ranked, 258)
+    assert (dict(found.tokens), found.special_tokens, found.ranked) == ({**base, 256: b"ab"}, {"<s>": 257}, True)
+    unmade = bpejit.Model({**base, 256: b"ab", 257: b"xyz"}, [(b"a", b"b")])
+    with pytest.raises(TokenizerFormatError, match=r"b'xyz' .* is made by no merge"):
+        shrink_model(unmade, 257)
+    shared = bpejit.Model({**base, 256: b"ab", 257: b"<s>"}, [(b"a", b"b"), (b"<", b"s>")][:1], {"<s>": 257})
+    with pytest.raises(TokenizerFormatError, match="made by no merge"):
+        shrink_model(shared, 257)
+    processed = bpejit.Model({**base, 256: b"ab"}, [(b"a", b"b")], {"<s>": 257}, post_processor='{"type":"ByteLevel"}')
+    with pytest.raises(TokenizerFormatError, match="post-processor contains ids"):
+        shrink_model(processed, 257)
+
+
+words = st.text("ab", min_size=1, max_size=12).map(str.encode)
+
+
+@given(st.dictionaries(words, st.integers(1, 2**40), min_size=1, max_size=10))
+def test_tokens_by_size_are_those_of_encoding(table: dict[bytes, int]) -> None:
+    settings = CountSettings("gpt2", "16.0", (), False)
+    counts = Counts(CountsHeader(settings, [], 0, sum(table.values())), PretokenTable.from_counts(table))
+    model = train_model_from_counts(counts, vocab_size=300, workers=1)
+    sizes = list(range(256, model.vocab_size + 1))
+    n_bytes, found = tokens_by_size(counts, model, sizes)
+    assert n_bytes == sum(len(word) * count for word, count in table.items())
+    for size, n_tokens in itertools.islice(zip(sizes, found, strict=True), 0, None, 3):
+        uses = count_uses(counts, shrink_model(model, size))
+        assert n_tokens == sum(uses.values())
+
+
+def test_tokens_by_size_are_those_of_the_text(corpus: Path) -> None:
+    counts = bpejit.count(corpus)
+    tokenizer = bpejit.train_from_counts(counts, vocab_size=350)
+    _, found = tokens_by_size(counts, tokenizer.model, [260, 350])
+    for size, n_tokens in zip((260, 350), found, strict=True):
+        smaller = tokenizer.shrink(size)
+        end = smaller.token_to_id("<|endoftext|>")
+        assert n_tokens == sum(number != end for number in smaller.encode(corpus.read_bytes().decode()))
+    with pytest.raises(CountsError, match="were made with the pattern"):
+        tokens_by_size(bpejit.count(corpus, pattern="cl100k"), tokenizer.model, [350])
