@@ -35,9 +35,12 @@ from bpejit.tokenfiles.opening import format_of
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
     from bpejit.inspection.shown_text import ShownText
+    from bpejit.inspection.token_counts import InputCounts
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
@@ -186,6 +189,90 @@ class Tokenizer:
         from bpejit.inspection.token_rows import token_rows
 
         return ShownText(token_rows(self._codec, text))
+
+    def plot_lengths(self, *, ax: Any = None) -> Axes:
+        """Plot how many tokens have each number of bytes. Plots need matplotlib (`pip install 'bpejit[plot]'`).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default the axes of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        UnsupportedError
+            If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> tokenizer.plot_lengths().figure.savefig("lengths.svg")  # doctest: +SKIP
+        """
+        from bpejit.inspection.plots import plot_lengths
+
+        return plot_lengths({"": self.model}, ax)
+
+    def plot_frequencies(self, inputs: Inputs, *, ax: Any = None) -> Axes:
+        """Plot the frequency of the tokens of a text against their rank by frequency.
+
+        Parameters
+        ----------
+        inputs : paths
+            As for `encode_files`.
+        ax : matplotlib Axes, optional
+            As for `plot_lengths`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        CorpusError
+            If an input cannot be read.
+        UnsupportedError
+            If matplotlib is not installed.
+        """
+        from bpejit.inspection.plots import new_axes, plot_frequencies
+
+        ax = new_axes(ax)  # if matplotlib is missing, before the work
+        return plot_frequencies({"": self._count(inputs).total.counts}, ax)
+
+    def plot_compression(self, inputs: Inputs, *, ax: Any = None) -> Axes:
+        """Plot the bytes per token of a text against the size of the vocabulary, for all prefixes of the list of merges.
+
+        Parameters
+        ----------
+        inputs : paths
+            As for `encode_files`. The text is encoded once.
+        ax : matplotlib Axes, optional
+            As for `plot_lengths`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        CorpusError
+            If an input cannot be read.
+        UnsupportedError
+            If matplotlib is not installed.
+        """
+        from bpejit.inspection.plots import new_axes, plot_compression
+
+        ax = new_axes(ax)
+        total = self._count(inputs).total
+        return plot_compression({"": self.model}, {"": total.dense(self.vocab_size)}, total.measures.bytes, ax)
+
+    def _count(self, inputs: Inputs) -> InputCounts:
+        from bpejit.corpus.sources import find_sources
+        from bpejit.inspection.token_counts import count_inputs
+
+        return count_inputs(self._codec, find_sources(inputs, Contents()))
 
     # ---- vocabulary --------------------------------------------------------------------------------------------------
 

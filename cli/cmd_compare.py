@@ -12,7 +12,7 @@ import click
 from .command_types import command
 from .count_type import Count
 from .counted_inputs import label_option, repeatable_sources
-from .options import complete_path, engine_options, input_format_option, read_codec
+from .options import complete_path, engine_options, input_options, read_codec
 from .progress import watch
 from .reporting import json_text, report_options, wants_json
 from .styled_output import color_console, color_option, separator, styled_tokens, write_lines
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--texts", "n_texts", type=Count(0), default=3, show_default=True, metavar="N", help="Number of differing texts to show."
 )
 @color_option
-@input_format_option
+@input_options
 @engine_options
 @report_options
 def compare(
@@ -52,7 +52,7 @@ def compare(
     count: int,
     n_texts: int,
     color: str,
-    input_format: str,
+    reading: dict[str, Any],
     workers: int | None,
     engine: str,
 ) -> None:
@@ -73,10 +73,10 @@ def compare(
     from bpejit.inspection.vocabulary_comparison import compare_vocabularies
 
     begun = time.perf_counter()
-    reading: AbstractContextManager[list[Source]] = nullcontext([])
+    opened: AbstractContextManager[list[Source]] = nullcontext([])
     if inputs:
-        reading = repeatable_sources(inputs, input_format, times=3)
-    with watch() as progress, reading as sources:
+        opened = repeatable_sources(inputs, reading, labels, times=3)
+    with watch() as progress, opened as sources:
         codecs = [read_codec(path, None, None, None) for path in (first, second)]
         found = compare_vocabularies(codecs[0].model, codecs[1].model, n_rows=count)
         counts = [count_inputs(codec, sources, labels=labels, workers=workers, engine=engine) for codec in codecs if sources]

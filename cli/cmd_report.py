@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from .counted_inputs import label_option, repeatable_sources
 from .options import (
     complete_path,
     engine_options,
-    input_format_option,
+    input_options,
     out_option,
     overwrite_option,
     pattern_options,
@@ -42,7 +42,7 @@ SAMPLE_BYTES = 600
     "--against", multiple=True, metavar="TOKENIZER", shell_complete=complete_path, help="Another tokenizer; may be repeated."
 )
 @label_option
-@input_format_option
+@input_options
 @engine_options
 @pattern_options
 @report_options
@@ -54,7 +54,7 @@ def report(
     overwrite: bool,
     against: tuple[str, ...],
     labels: dict[str, str],
-    input_format: str,
+    reading: dict[str, Any],
     workers: int | None,
     engine: str,
     pattern: str | None,
@@ -84,10 +84,10 @@ def report(
     begun = time.perf_counter()
     new_axes()  # if matplotlib is missing, before the work
     paths = [tokenizer_path, *against]
-    reading: AbstractContextManager[list[Source]] = nullcontext([])
+    opened: AbstractContextManager[list[Source]] = nullcontext([])
     if inputs:
-        reading = repeatable_sources(inputs, input_format, times=len(paths) + 2)
-    with watch() as progress, reading as sources:
+        opened = repeatable_sources(inputs, reading, labels, times=len(paths) + 2)
+    with watch() as progress, opened as sources:
         read = [source.path for source in sources]
         check_outputs([out], inputs=[*read, *(file for path in paths for file in tokenizer_files(path))], overwrite=overwrite)
         codecs = [read_codec(tokenizer_path, pattern, special_tokens, unicode)]
@@ -100,7 +100,7 @@ def report(
                     codec, sources, labels=labels, by_script=True, workers=workers, engine=engine, report=progress
                 )
             tokenizers.append(ReportedTokenizer(name, codec, found))
-        samples = [b"\n".join(read_sample(source, SAMPLE_BYTES)) for source in sources[:N_SAMPLES]]
+        samples = [b"\n".join(read_sample(codecs[0], source, SAMPLE_BYTES)) for source in sources[:N_SAMPLES]]
         differing = find_differing_texts(codecs[0], codecs[1], sources, n_texts=6) if against and sources else []
         page = report_page(tokenizers, [sample for sample in samples if sample], differing).encode()
         if is_standard_output(out):

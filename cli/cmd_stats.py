@@ -13,7 +13,7 @@ import click
 from .command_types import command
 from .count_type import Count
 from .counted_inputs import label_option, repeatable_sources
-from .options import complete_path, engine_options, input_argument, input_format_option, pattern_options, read_codec
+from .options import complete_path, engine_options, input_argument, input_options, pattern_options, read_codec
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import json_text, report_options, wants_json
 from .styled_output import write_lines
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="Number of most frequent and longest tokens to show.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Write the figures of files or labels as CSV.")
-@input_format_option
+@input_options
 @engine_options
 @pattern_options
 @report_options
@@ -58,7 +58,7 @@ def stats(
     by_script: bool,
     count: int,
     as_csv: bool,
-    input_format: str,
+    reading: dict[str, Any],
     workers: int | None,
     engine: str,
     pattern: str | None,
@@ -85,7 +85,7 @@ def stats(
     from bpejit.inspection.token_counts import count_inputs
 
     begun = time.perf_counter()
-    with watch() as progress, repeatable_sources(inputs, input_format, times=1 + len(against)) as sources:
+    with watch() as progress, repeatable_sources(inputs, reading, labels, times=1 + len(against)) as sources:
         codec = read_codec(tokenizer_path, pattern, special_tokens, unicode)
         found = count_inputs(
             codec, sources, labels=labels, by_script=by_script, workers=workers, engine=engine, report=progress

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,33 +43,38 @@ def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[st
 
 
 @contextmanager
-def repeatable_sources(inputs: Sequence[str], input_format: str, *, times: int) -> Iterator[list[Source]]:
+def repeatable_sources(
+    inputs: Sequence[str], reading: Mapping[str, Any], labels: dict[str, str], *, times: int
+) -> Iterator[list[Source]]:
     """Return a context manager that yields the sources of inputs, which can be read several times.
 
     Parameters
     ----------
     inputs : sequence of str
-    input_format : str
-        `auto` or `text`.
+    reading : mapping
+        The values of `input_options`.
+    labels : dict of str to str
+        Labels by path; the label of a copy is added.
     times : int
         How often they will be read. Standard input and pipes are copied to a temporary file if it is more than once.
     """
     from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import Source, find_sources
+    from bpejit.corpus.sources import find_sources
 
-    sources = find_sources(inputs, Contents(input_format, plain_only=True))
+    sources = find_sources(inputs, Contents(**reading))
     if times < 2 or all(source.size is not None for source in sources):
         yield sources
         return
     with tempfile.TemporaryDirectory(prefix="bpejit-") as folder:
         found = []
         for number, source in enumerate(sources):
-            if source.size is None:
-                copy = Path(folder) / str(number)
-                with source.open_stream() as stream, copy.open("wb") as target:
-                    while data := stream.read(1 << 20):
-                        target.write(data)
-                found.append(Source(str(copy), copy.stat().st_size))
-            else:
+            if source.size is not None:
                 found.append(source)
+                continue
+            copy = Path(folder) / str(number)
+            stream = sys.stdin.buffer if source.path == "-" else Path(source.path).open("rb")  # noqa: SIM115
+            with stream as file, copy.open("wb") as target:
+                shutil.copyfileobj(file, target, 1 << 20)
+            labels[str(copy)] = source.path
+            found += find_sources([copy], Contents(**reading))
         yield found

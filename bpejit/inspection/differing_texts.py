@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source
 from bpejit.encoding.codec import Codec
 
@@ -36,22 +38,40 @@ class DifferingText:
         return self.tokens[0] / self.tokens[1]
 
 
-def read_sample(source: Source, n_bytes: int = SAMPLED_BYTES) -> Iterator[bytes]:
-    """Yield the lines at the start of a source, divided at characters into texts of at most `LONGEST_TEXT` bytes."""
-    with source.open() as file:
-        parts: list[bytes] = []
-        rest = n_bytes
-        while rest > 0 and (block := file.read(min(rest, 1 << 20))):
-            parts.append(block)
-            rest -= len(block)
-    for line in b"".join(parts).split(b"\n"):
-        start = 0
-        while start < len(line):
-            stop = min(start + LONGEST_TEXT, len(line))
-            while stop < len(line) and stop > start + 1 and line[stop] & 0xC0 == 0x80:
-                stop -= 1
-            yield line[start:stop]
-            start = stop
+def read_sample(codec: Codec, source: Source, n_bytes: int = SAMPLED_BYTES) -> Iterator[bytes]:
+    """Yield the lines at the start of a source, divided at characters into texts of at most `LONGEST_TEXT` bytes.
+
+    Parameters
+    ----------
+    codec : Codec
+        Its splitter divides the source into chunks.
+    source : Source
+    n_bytes : int
+        Approximate number of bytes to read.
+    """
+    reader = ChunkReader()
+    chunker = Chunker(codec.encoder.splitter, chunk_bytes=min(n_bytes, CHUNK_BYTES), group_files=False)
+    rest = n_bytes
+    for chunk in chunker.chunks([source]):
+        block = reader.read(chunk)
+        data = block.text[: block.cut].tobytes()
+        ends = [block.cut] if block.ends is None else block.ends.tolist()
+        for begin, end in pairwise([0, *ends]):
+            for line in data[begin:end].split(b"\n"):
+                yield from _divided(line)
+        rest -= block.cut
+        if rest <= 0:
+            return
+
+
+def _divided(line: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(line):
+        stop = min(start + LONGEST_TEXT, len(line))
+        while stop < len(line) and stop > start + 1 and line[stop] & 0xC0 == 0x80:
+            stop -= 1
+        yield line[start:stop]
+        start = stop
 
 
 def find_differing_texts(
@@ -69,7 +89,7 @@ def find_differing_texts(
     """
     by_source: list[list[DifferingText]] = []
     for source in sources:
-        texts = [text for text in dict.fromkeys(read_sample(source, n_bytes)) if len(text) >= SHORTEST_TEXT]
+        texts = [text for text in dict.fromkeys(read_sample(first, source, n_bytes)) if len(text) >= SHORTEST_TEXT]
         if not texts:
             continue
         numbers = [np.diff(codec.encode_batch(texts).starts) for codec in (first, second)]

@@ -52,6 +52,10 @@ class TextMeasures:
             block.ends_in_word,
         )
 
+    def divided(self, more_words: int) -> TextMeasures:
+        """Return the measures of a text that consists of documents, whose boundaries divide some words."""
+        return TextMeasures(self.bytes, self.characters, self.words + more_words)
+
     def beside(self, text: TextMeasures) -> TextMeasures:
         """Return the sum of the measures of two separate texts."""
         return TextMeasures(self.bytes + text.bytes, self.characters + text.characters, self.words + text.words)
@@ -70,3 +74,24 @@ def measure_text(text: Array, n_bytes: int) -> TextMeasures:
     return TextMeasures(
         n_bytes, int(found[CHARACTERS]), int(found[WORDS]), bool(found[STARTS_IN_WORD]), bool(found[ENDS_IN_WORD])
     )
+
+
+def count_joined_words(text: Array, ends: Array) -> int:
+    """Return the number of boundaries of adjacent documents that have parts of words on both sides.
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+    ends : int64 [documents]
+    """
+    inner = np.unique(ends[:-1])
+    inner = inner[(inner > 0) & (inner < (ends[-1] if ends.size else 0))]
+    return sum(not _last_character(text, end).isspace() and not _first_character(text, end).isspace() for end in inner.tolist())
+
+
+def _last_character(text: Array, end: int) -> str:
+    return text[max(0, end - 4) : end].tobytes().decode("utf-8", "replace")[-1:]
+
+
+def _first_character(text: Array, start: int) -> str:
+    return text[start : start + 4].tobytes().decode("utf-8", "replace")[:1]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import Block
+from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
@@ -18,7 +20,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
-from bpejit.inspection.text_measures import TextMeasures, measure_text
+from bpejit.inspection.text_measures import TextMeasures, count_joined_words, measure_text
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
 
@@ -115,17 +117,38 @@ class ChunkTokens:
 
     Parameters
     ----------
-    path : str
+    source : int
+        Index of the source.
     ids : uint32 [tokens]
     measures : TextMeasures
     undetermined : int64 [scripts, 3], optional
         Tokens, bytes and characters of the tokens whose script depends on the text, by script.
+    n_read : int
+        Bytes of the input.
     """
 
-    path: str
+    source: int
     ids: Array
     measures: TextMeasures
     undetermined: Array | None
+    n_read: int
+
+
+@dataclass(frozen=True)
+class SourceChunk:
+    """A chunk, and the index of its source."""
+
+    source: int
+    chunk: AnyChunk
+
+    @property
+    def data(self) -> object:
+        """The data of the chunk."""
+        return self.chunk.data
+
+    def read(self, reader: ChunkReader) -> Block:
+        """Return the text of the chunk."""
+        return self.chunk.read(reader)
 
 
 class CountTokensWorker:
@@ -139,11 +162,16 @@ class CountTokensWorker:
         self._scripts = None if self._table is None else token_scripts(job.model, self._table)
 
     def run(self, chunk: Any) -> ChunkTokens:
-        """Encode one chunk, and measure its text."""
-        content = self._reader.read(chunk)
-        measures = measure_text(content.text, content.cut)
-        ids = self._encoder.encode_chunk(content.text, content.cut, content.stop, content.final, self._workspace).copy()
-        return ChunkTokens(chunk.path, ids, measures, self._resolve(ids, content.text, content.cut))
+        """Encode one `SourceChunk`, and measure its text."""
+        block = self._reader.read(chunk)
+        measures = measure_text(block.text, block.cut)
+        if block.ends is None:
+            ids = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, self._workspace)
+        else:
+            ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
+            measures = measures.divided(count_joined_words(block.text, block.ends))
+        ids = ids.copy()  # the original is in the workspace
+        return ChunkTokens(chunk.source, ids, measures, self._resolve(ids, block.text, block.cut), block.n_read)
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
@@ -231,43 +259,43 @@ def count_inputs(
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
     job = CountTokensJob(codec.model, by_script, encoder)
-    chunks = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False).chunks(sources)
+    chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
+    chunks = (SourceChunk(index, chunk) for index, source in enumerate(sources) for chunk in chunker.chunks([source]))
+    names = [_label_of(source.path, labels) for source in sources]
     groups: dict[str, _Accumulator] = {}
     finished: dict[str, TokenCounts] = {}
     merged = np.zeros(size, dtype=np.int64)
     scripts = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
     measured = TextMeasures()
-    path, of_path, name = None, TextMeasures(), ""
+    current, of_source, name = -1, TextMeasures(), ""
     done = 0
 
     def close(label: str) -> None:
         counts = groups.pop(label).finish()
         merged[counts.ids] += counts.counts
-        finished[label] = _joined_counts(finished[label], counts, size) if label in finished else counts
+        finished[label] = _joined_counts(finished[label], counts, size)
 
     report("encode", 0, total, "bytes")
-    for source in sources:  # files without text have no chunks
-        finished.setdefault(
-            _label_of(source.path, labels), TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures())
-        )
+    for label in names:  # sources without text have no chunks
+        finished.setdefault(label, TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures()))
     for result in spread.map_chunks(job, chunks):
-        if result.path != path:
-            if path is not None:
-                measured = measured.beside(of_path)
-                groups[name].measures = groups[name].measures.beside(of_path)
-                if _label_of(result.path, labels) != name:
+        if result.source != current:
+            if current >= 0:
+                measured = measured.beside(of_source)
+                groups[name].measures = groups[name].measures.beside(of_source)
+                if names[result.source] != name:
                     close(name)
-            path, of_path, name = result.path, TextMeasures(), _label_of(result.path, labels)
+            current, of_source, name = result.source, TextMeasures(), names[result.source]
             groups.setdefault(name, _Accumulator(size))
         groups[name].add(result.ids)
-        of_path = of_path.followed_by(result.measures)
+        of_source = of_source.followed_by(result.measures)
         if result.undetermined is not None:
             scripts += result.undetermined
-        done += result.measures.bytes
+        done += result.n_read
         report("encode", done, total, "bytes")
-    if path is not None:
-        measured = measured.beside(of_path)
-        groups[name].measures = groups[name].measures.beside(of_path)
+    if current >= 0:
+        measured = measured.beside(of_source)
+        groups[name].measures = groups[name].measures.beside(of_source)
         close(name)
     used = np.flatnonzero(merged)
     counted = TokenCounts(used, merged[used], measured)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -216,6 +218,22 @@ def test_labels_join_files(codec, tmp_path):
     assert list(found.groups) == ["english", str(tmp_path / "other.txt")]
     assert found.groups["english"].measures.words == 20
     assert found.groups["english"].total == 2 * found.groups[str(tmp_path / "other.txt")].total
+
+
+def test_documents_of_other_formats(codec, tmp_path):
+    texts = ["some words", " and", "more", "", "<|e|>", "\u3000x", "中", "文\u3000", "end"]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    for number in range(3):  # small files, which are not counted together
+        (tmp_path / f"{number}.txt").write_bytes(b"file " * (number + 1))
+    paths = [tmp_path / "texts.jsonl", *(tmp_path / f"{number}.txt" for number in range(3))]
+    found = count_inputs(codec, find_sources(paths, Contents()), by_script=True)
+    ids = [codec.encode(text, disallowed_special=()).tolist() for text in texts]
+    group = found.groups[str(paths[0])]
+    assert dict(zip(group.ids.tolist(), group.counts.tolist(), strict=True)) == Counter(chain.from_iterable(ids))
+    assert group.measures.words == sum(len(text.split()) for text in texts)
+    assert group.measures.characters == sum(map(len, texts))
+    assert [found.groups[str(path)].measures.words for path in paths[1:]] == [1, 2, 3]
+    assert sum(entry.tokens for entry in found.scripts) == found.total.total
 
 
 @pytest.mark.slow

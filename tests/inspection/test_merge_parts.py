@@ -8,6 +8,7 @@ from conftest import data_text, small
 from encoding_helpers import learned_model
 from report_helpers import HOSTILE, hostile_model
 
+import bpejit
 from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
 from bpejit.inspection.merge_parts import compression_curve, merge_parts
@@ -59,3 +60,16 @@ def test_plots_return_axes():
     assert "<script>" not in svg
     assert "\\u202e$" in svg
     assert "currentColor" in svg
+
+
+def test_plots_of_a_tokenizer(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "text.txt").write_bytes(b"ab ab abc " * 20)
+    tokenizer = bpejit.train([tmp_path / "text.txt"], vocab_size=260)
+    axes = tokenizer.plot_compression([tmp_path / "text.txt"])
+    sizes, ratios = axes.get_lines()[0].get_data()
+    assert sizes[0] == 256
+    assert ratios[0] == 1
+    assert ratios[-1] == 200 / len(tokenizer.encode("ab ab abc " * 20))
+    assert tokenizer.plot_frequencies(tmp_path / "text.txt", ax=axes) is axes
+    assert tokenizer.plot_lengths().get_ylabel() == "tokens"
