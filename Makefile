@@ -57,11 +57,12 @@ matrix: ## run the fast tests on each installed Python with oldest and newest de
 	$(PYTHON) .ci/matrix.py
 	$(MAKE) readers
 
-readers: $(READY) ## install the readers of other tools into .readers and test them on files of bpejit; some five minutes
+readers: $(READY) ## install the readers of other tools into .readers and test them on files of bpejit; some ten minutes
 	@for list in tests/readers/*.txt; do \
 		name=.readers/$$(basename $$list .txt); \
 		[ $$name/ready -nt $$list ] || { rm -rf $$name; $(PYTHON) -m venv $$name && \
-		$$name/bin/python -m pip install -qq --disable-pip-version-check -r $$list && touch $$name/ready; } || exit 1; \
+		$$name/bin/python -m pip install -qq --disable-pip-version-check -r $$list \
+			$$(sed -n '1s/^# no dependencies:.*/--no-deps/p' $$list) && touch $$name/ready; } || exit 1; \
 	done
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/readers
 

@@ -878,6 +878,7 @@ def build_subtokens(
     escaped = dict(zip(escape_tokens(list(token_counts), alphabet), token_counts.values(), strict=True))
     subtokens = sorted(alphabet, reverse=True)
     vocabulary = [*reserved, *subtokens]
+    reserved = escape_tokens(reserved, alphabet)
     for _ in range(num_iterations):
         known = set(subtokens)
         counts = segment_tokens(escaped, known, max(map(len, known)), max_subtoken_length)

@@ -9,10 +9,10 @@ of Python's `unicodedata`, as in the published code.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -25,16 +25,19 @@ from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerForma
 from bpejit.kernels.constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.t2t import subtoken_encoding as kernels
 from bpejit.kernels.t2t.subtoken_tree import MAX_ESCAPE_LENGTH
-from bpejit.storage.files import read_file, replacing
+from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
-from bpejit.t2t.vocabulary_building import CODE_POINTS, SubtokenBuilder, Subtokens, alphabet_table, pack_strings
+from bpejit.t2t import word_tokenizer
+from bpejit.t2t.text_encoders import (
+    EOS_ID,
+    RESERVED_TOKENS,
+    TextEncoder,
+    UnencodableTokenError,
+    native_text,
+    vocabulary_lines,
+)
+from bpejit.t2t.vocabulary_building import SubtokenBuilder, Subtokens, alphabet_table, pack_strings
 from bpejit.training.counting import PretokenCounter
-
-PAD = "<pad>"
-EOS = "<EOS>"
-RESERVED_TOKENS = [PAD, EOS]
-PAD_ID = 0
-EOS_ID = 1
 
 ReportIteration = Callable[[int], None]
 
@@ -50,17 +53,10 @@ _CACHE_SLOTS = 1 << 17
 _BATCH_BYTES = 1 << 22
 
 
-@lru_cache(maxsize=1)
-def _word_classes() -> bytes:
-    """Return, for each code point, 1 if it is a letter or digit and 0 otherwise."""
-    category = unicodedata.category
-    return bytes(category(chr(point))[0] in "LN" for point in range(CODE_POINTS))
-
-
 @lru_cache(maxsize=2)
 def _classes(by_lines: bool) -> tuple[Array, Array]:
     """Return the classes of code points and of single bytes. Newlines have a class of their own if `by_lines` is true."""
-    class_of = np.frombuffer(bytearray(_word_classes()), dtype=np.uint8)
+    class_of = np.frombuffer(bytearray(word_tokenizer.word_classes()), dtype=np.uint8)
     if by_lines:
         class_of[0x0A] = kernels.LINE_END
     byte_class = np.full(256, kernels.OTHER, dtype=np.uint8)
@@ -112,7 +108,7 @@ class TokenCounter:
         try:
             self._add(text.encode(), by_lines=False)
         except UnicodeEncodeError:  # lone surrogates
-            for token in _tokenize(text):
+            for token in word_tokenizer.encode(text):
                 self._others[token] = self._others.get(token, 0) + 1
 
     def _add(self, data: bytes | bytearray, *, by_lines: bool) -> None:
@@ -128,32 +124,6 @@ class TokenCounter:
         for token, count in self._others.items():
             counts[token] = counts.get(token, 0) + count
         return counts
-
-
-def _tokenize(text: str) -> list[str]:
-    """Split a text in plain Python, for strings that cannot be encoded as UTF-8."""
-    classes = _word_classes()
-    tokens: list[str] = []
-    start = 0
-    for end in range(1, len(text) + 1):
-        if end == len(text) or classes[ord(text[end])] != classes[ord(text[start])]:
-            if text[start:end] != " " or start == 0 or end == len(text):
-                tokens.append(text[start:end])
-            start = end
-    return tokens
-
-
-def _detokenize(tokens: list[str]) -> str:
-    classes = _word_classes()
-    parts: list[str] = []
-    previous_is_word = False
-    for token in tokens:
-        is_word = bool(classes[ord(token[0])])
-        if is_word and previous_is_word:
-            parts.append(" ")
-        parts.append(token)
-        previous_is_word = is_word
-    return "".join(parts)
 
 
 def _escape_token(token: str, alphabet: set[str]) -> str:
@@ -180,19 +150,6 @@ def _unescape_token(escaped_token: str) -> str:
     return _UNESCAPE_REGEX.sub(unescape, trimmed) if "\\" in trimmed else trimmed
 
 
-def _native(text: Any, name: str = "text") -> str:
-    """Return text as a `str`. Bytes must be valid UTF-8."""
-    if isinstance(text, str):
-        return text
-    try:
-        return bytes(arguments.text(name, text)).decode("utf-8")  # type: ignore[arg-type]
-    except UnicodeDecodeError as cause:
-        raise CorpusError(
-            f"{name} is not valid UTF-8 at byte {cause.start}; expected text: decode it with errors='surrogateescape' or "
-            "'replace', or pass it to `encode_lines`, which accepts any bytes"
-        ) from cause
-
-
 class _Workspace:
     """The arrays that one call of the encoding kernels writes to."""
 
@@ -204,7 +161,7 @@ class _Workspace:
         self.state = np.zeros(4, dtype=np.int64)
 
 
-class SubwordTextEncoder:
+class SubwordTextEncoder(TextEncoder):
     """Invertible encoding of text as subtokens of a limited vocabulary.
 
     Parameters
@@ -220,6 +177,7 @@ class SubwordTextEncoder:
     """
 
     def __init__(self, filename: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
         self._alphabet: set[str] = set()
         self._all_subtoken_strings: list[str] = []
         self._subtoken_string_to_id: dict[str, int] = {}
@@ -237,14 +195,14 @@ class SubwordTextEncoder:
 
         Raises
         ------
-        TokenizerFormatError
-            (a ValueError) If the vocabulary cannot represent one of its characters.
+        UnencodableTokenError
+            (a ValueError and an AssertionError) If the vocabulary cannot represent one of its characters.
         """
         return self.encode_array(s).tolist()  # type: ignore[no-any-return]
 
     def encode_array(self, s: str | bytes) -> Array:
         """Return the ids of a text as uint32 [tokens]."""
-        return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(_native(s, "s"))])
+        return np.concatenate([np.zeros(0, dtype=np.uint32), *self._encode_text(native_text(s, "s"))])
 
     def encode_lines(self, data: bytes | bytearray, *, append_eos: bool = False) -> Iterator[Array]:
         """Encode each line of `data` as a text, and yield the ids in blocks, as uint32 arrays.
@@ -265,13 +223,13 @@ class SubwordTextEncoder:
 
     def encode_without_tokenizing(self, token_text: str | bytes) -> list[int]:
         """Return the ids of a text that is treated as one token."""
-        return self._encode_tokens([_native(token_text, "token_text")])
+        return self._encode_tokens([native_text(token_text, "token_text")])
 
     def _encode_text(self, text: str) -> Iterable[Array]:
         try:
             return self._encode_bytes(text.encode(), by_lines=False, line_id=-1)
         except UnicodeEncodeError:  # lone surrogates
-            return [np.array(self._encode_tokens(_tokenize(text)), dtype=np.uint32)]
+            return [np.array(self._encode_tokens(word_tokenizer.encode(text)), dtype=np.uint32)]
 
     def _encode_tokens(self, tokens: list[str]) -> list[int]:
         """Return the ids of tokens, in plain Python."""
@@ -343,37 +301,27 @@ class SubwordTextEncoder:
 
     # -- decoding
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         """Decode ids to text.
 
-        Raises
-        ------
-        TokenIdError
-            If an id is not in the vocabulary.
+        Parameters
+        ----------
+        ids : iterable of int
+            An id that is not in the vocabulary has no text, as in the published code: the last layer of a model may have more
+            outputs than the vocabulary has subtokens.
+        strip_extraneous : bool
+            Whether to leave out PAD_ID and EOS_ID at the end.
         """
-        joined = "".join(self.decode_list(ids))
-        return _detokenize([token for escaped in joined.split("_") if escaped and (token := _unescape_token(escaped + "_"))])
+        token_ids = _checked_ids(ids)
+        joined = "".join(self.decode_list(self._stripped(token_ids) if strip_extraneous else token_ids))
+        tokens = (_unescape_token(escaped) for escaped in joined.split("_") if escaped)
+        return word_tokenizer.decode(token for token in tokens if token)
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
-        """Return the subtoken of each id."""
+        """Return the subtoken of each id, and an empty string for an id that is not in the vocabulary."""
         strings = self._all_subtoken_strings
-        token_ids = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
-        try:
-            if not token_ids or (min(token_ids) >= 0 and max(token_ids) < len(strings)):
-                return [strings[token_id] for token_id in token_ids]
-        except TypeError:
-            pass  # the loop below finds the item that is not a number
-        for index, token_id in enumerate(token_ids):
-            if not isinstance(token_id, (int, np.integer)):
-                raise TokenIdError(
-                    f"{shorten(token_id)} at position {index} is not an id; expected integers: pass a list of ids"
-                )
-            if not 0 <= token_id < len(strings):
-                raise TokenIdError(
-                    f"id {shorten(token_id)} at position {index} is not in the vocabulary; expected 0 to {len(strings) - 1}: "
-                    "decode with the vocabulary that was used for encoding"
-                )
-        return [strings[token_id] for token_id in token_ids]
+        n = len(strings)
+        return [strings[token_id] if 0 <= token_id < n else "" for token_id in _checked_ids(ids)]
 
     @property
     def vocab_size(self) -> int:
@@ -410,7 +358,7 @@ class SubwordTextEncoder:
             Subtokens are shorter than this; the bound is exclusive, as in the published code. Time and memory do not depend on
             it.
         reserved_tokens : list of str, optional
-            Tokens with the first ids. Must start with RESERVED_TOKENS, which is the default.
+            Tokens with the first ids, in escaped form. Must start with RESERVED_TOKENS, which is the default, or be empty.
 
         Raises
         ------
@@ -423,7 +371,7 @@ class SubwordTextEncoder:
         batch: list[bytes] = []
         size = 0
         for index, item in enumerate(arguments.texts("generator", generator)):
-            text = _native(item, f"generator[{index}]")
+            text = native_text(item, f"generator[{index}]")
             try:
                 data = text.encode()
             except UnicodeEncodeError:
@@ -475,15 +423,18 @@ class SubwordTextEncoder:
         CorpusError, TrainingError
             As `build_from_generator`.
         """
-        target_size = arguments.whole_number("target_size", target_size, least=1, error=TrainingError)
-        min_val = arguments.whole_number("min_val", min_val, error=TrainingError)
-        max_val = arguments.whole_number("max_val", max_val, error=TrainingError)
+        target = _number("target_size", target_size)
+        least, most = _number("min_val", min_val), _number("max_val", max_val)
+        if target < 1:
+            raise TrainingError(f"target_size is {shorten(target_size)}; expected a number from 1 up: choose another number")
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
-        if min_val > max_val:
-            raise TrainingError(f"min_val is {min_val} and max_val is {max_val}; expected min_val <= max_val: swap them")
+        if least > most:
+            raise TrainingError(
+                f"min_val is {shorten(min_val)} and max_val is {shorten(max_val)}; expected min_val <= max_val: swap them"
+            )
         reserved = _checked_reserved(reserved_tokens)
         encoder = cls()
-        builder = encoder._prepare(token_counts, reserved, max_subtoken_length)
+        builder, escaped = encoder._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
             encoder._fill_without_iterations(reserved)
             return encoder
@@ -495,15 +446,15 @@ class SubwordTextEncoder:
             if report is not None:
                 report(n_refinements)
 
-        def bisect(low: int, high: int) -> Subtokens:
+        def bisect(low: float, high: float) -> Subtokens:
             middle = (low + high) // 2
-            found = builder.build(middle, num_iterations, progress=count)
-            if abs(found.size - target_size) * 100 < target_size or low >= high or middle < 2:
+            found = builder.build(math.ceil(middle), num_iterations, progress=count)
+            if abs(found.size - target) * 100 < target or low >= high or middle < 2:
                 return found
-            deeper = bisect(middle + 1, high) if found.size > target_size else bisect(low, middle - 1)
-            return deeper if abs(deeper.size - target_size) < abs(found.size - target_size) else found
+            deeper = bisect(middle + 1, high) if found.size > target else bisect(low, middle - 1)
+            return deeper if abs(deeper.size - target) < abs(found.size - target) else found
 
-        encoder._init_subtokens_from_list([*reserved, *builder.strings(bisect(int(min_val), int(max_val)))])
+        encoder._init_subtokens_from_list([*escaped, *builder.strings(bisect(least, most))])
         return encoder
 
     def build_from_token_counts(
@@ -531,38 +482,39 @@ class SubwordTextEncoder:
         CorpusError, TrainingError
             As `build_from_generator`.
         """
-        min_count = arguments.whole_number("min_count", min_count, error=TrainingError)
+        min_count = math.ceil(_number("min_count", min_count))
         num_iterations = arguments.whole_number("num_iterations", num_iterations, error=TrainingError)
         reserved = _checked_reserved(reserved_tokens)
-        builder = self._prepare(token_counts, reserved, max_subtoken_length)
+        builder, escaped = self._prepare(token_counts, reserved, max_subtoken_length)
         if num_iterations < 1:
             self._fill_without_iterations(reserved)
             return
         found = builder.build(min_count, num_iterations)
-        self._init_subtokens_from_list([*reserved, *builder.strings(found)])
+        self._init_subtokens_from_list([*escaped, *builder.strings(found)])
 
     def _prepare(
         self, token_counts: Mapping[str, int], reserved: list[str], max_subtoken_length: int | None
-    ) -> SubtokenBuilder:
+    ) -> tuple[SubtokenBuilder, list[str]]:
+        """Set the alphabet. Return a builder and the escaped reserved tokens."""
         if not isinstance(token_counts, Mapping):
             raise arguments.wrong_type("token_counts", token_counts, "a dict of str to int", "count the tokens first")
         if not token_counts:
             raise CorpusError(
                 "the sample is empty: it contains no token; expected at least one: give some text, or increase the byte budget"
             )
-        max_subtoken_length = arguments.optional_whole_number(
-            "max_subtoken_length", max_subtoken_length, least=1, error=TrainingError
-        )
+        max_subtoken_length = arguments.optional_whole_number("max_subtoken_length", max_subtoken_length, error=TrainingError)
         self._init_alphabet_from_tokens([*token_counts, *reserved])
-        return SubtokenBuilder(
-            token_counts, alphabet=self._alphabet, reserved_tokens=reserved, max_subtoken_length=max_subtoken_length
+        escaped = [_escape_token(token, self._alphabet) for token in reserved]
+        builder = SubtokenBuilder(
+            token_counts, alphabet=self._alphabet, reserved_tokens=escaped, max_subtoken_length=max_subtoken_length
         )
+        return builder, escaped
 
     def _fill_without_iterations(self, reserved: list[str]) -> None:
         self._init_subtokens_from_list(sorted(self._alphabet, reverse=True), reserved_tokens=reserved)
 
     def _init_subtokens_from_list(self, subtoken_strings: list[str], reserved_tokens: list[str] | None = None) -> None:
-        """Set the list of subtokens. `reserved_tokens` come first and are never used to encode text."""
+        """Set the list of subtokens. `reserved_tokens` come first, are not escaped, and are never used to encode text."""
         reserved = reserved_tokens or []
         self._all_subtoken_strings = [*reserved, *subtoken_strings]
         self._max_subtoken_len = max(map(len, subtoken_strings))
@@ -628,32 +580,19 @@ class SubwordTextEncoder:
 
     def _load_from_file(self, filename: str | os.PathLike[str]) -> None:
         """Load a vocabulary file."""
-        data = read_file(filename, error=TokenizerFormatError, what="vocabulary file")
-        lines = data.decode("utf-8", "surrogateescape").split("\n")
-        self._load_lines(lines if lines[-1] else lines[:-1], os.fspath(filename))
+        self._load_lines(vocabulary_lines(filename, "vocabulary file"), os.fspath(filename))
 
     def _load_from_file_object(self, f: Iterable[str | bytes]) -> None:
         """Load a vocabulary from a file object or an iterable of lines, without quotes or with quotes of either kind."""
-        self._load_lines([_native(line) for line in f], str(getattr(f, "name", "the vocabulary")))
+        self._load_lines([native_text(line) for line in f], str(getattr(f, "name", "the vocabulary")))
 
     def _load_lines(self, lines: list[str], name: str) -> None:
-        strings = []
-        quoted = bool(lines) and _unquote(lines[0].strip())[1]
-        for number, line in enumerate(lines, start=1):
-            stripped = line.strip()
-            string = "\n" if stripped == _LINE_BREAK else _unquote(stripped)[0]
-            if not string or (quoted and stripped in ("'", '"')):
-                raise TokenizerFormatError(
-                    f"`{name}`, line {number}: {shorten(line.rstrip())} is not a subtoken; expected one per line, in quotes if "
-                    "it starts or ends with white space: get a new copy of the file, or build it again (`bpejit subword train "
-                    "--overwrite`)"
-                )
-            strings.append(string)
-        if not strings:
+        if not lines:
             raise TokenizerFormatError(
                 f"`{name}` is empty; expected one subtoken per line: get a new copy of the file, or build it again "
                 "(`bpejit subword train --overwrite`)"
             )
+        strings = [_unquote(line.rstrip()) for line in lines]
         self._init_subtokens_from_list(strings)
         self._init_alphabet_from_tokens(strings)
 
@@ -661,32 +600,49 @@ class SubwordTextEncoder:
         return {**self.__dict__, "_tables": None, "_workspaces": []}
 
 
-def _unquote(line: str) -> tuple[str, bool]:
-    """Remove the quotes from a line. Return the string and whether it was quoted. A single quote character is a subtoken."""
-    if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"":
-        return line[1:-1], True
-    return line, False
+def _unquote(line: str) -> str:
+    """Return the subtoken of a line, without its quotes.
+
+    An empty line, or a line that is a single quote, is an empty subtoken, as in the published code: it has an id that no text
+    is encoded to. Files without quotes have one for each subtoken of white space.
+    """
+    if line == _LINE_BREAK:
+        return "\n"
+    return line[1:-1] if line and line[0] == line[-1] and line[0] in "'\"" else line
 
 
-def _unencodable(token: str) -> TokenizerFormatError:
-    return TokenizerFormatError(
+def _checked_ids(ids: Iterable[int]) -> list[int]:
+    token_ids = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
+    for index, token_id in enumerate(token_ids):
+        if not isinstance(token_id, (int, np.integer)):
+            raise TokenIdError(f"{shorten(token_id)} at position {index} is not an id; expected integers: pass a list of ids")
+    return token_ids
+
+
+def _unencodable(token: str) -> UnencodableTokenError:
+    return UnencodableTokenError(
         f"the token {shorten(token)} cannot be encoded with this vocabulary; expected a subtoken for each character of its "
         "escaped form: use a vocabulary that contains its whole alphabet and the escape characters"
     )
+
+
+def _number(name: str, value: Any) -> float:
+    """Return a number. The published code passes floats, such as 1e3."""
+    number = value if isinstance(value, float) else arguments.whole_number(name, value, error=TrainingError)
+    if not abs(number) < 1 << 63:
+        raise TrainingError(f"{name} is {shorten(number)}; expected a number below 2^63: choose a smaller number")
+    return number
 
 
 def _checked_reserved(reserved_tokens: list[str] | None) -> list[str]:
     if isinstance(reserved_tokens, (str, bytes)) or not isinstance(reserved_tokens, (Iterable, type(None))):
         raise arguments.wrong_type("reserved_tokens", reserved_tokens, "a list of str", f"give {[*RESERVED_TOKENS, '...']}")
     reserved = list(RESERVED_TOKENS if reserved_tokens is None else reserved_tokens)
-    if reserved[: len(RESERVED_TOKENS)] != RESERVED_TOKENS:
-        raise TrainingError(
-            f"the reserved tokens are {shorten(reserved)}; expected {RESERVED_TOKENS} first: put these first, in this order"
-        )
     for index, token in enumerate(reserved):
-        if not isinstance(token, str) or not token or "\n" in token or token in reserved[:index]:
+        if not isinstance(token, str):
+            raise TrainingError(f"reserved token {index} is {shorten(token)}; expected a str: change it")
+        if token != [*RESERVED_TOKENS, token][min(index, len(RESERVED_TOKENS))]:
             raise TrainingError(
-                f"reserved token {index} is {shorten(token)}; expected a non-empty str without line breaks that occurs only "
-                "once: change it"
+                f"the reserved tokens are {shorten(reserved)}; expected {RESERVED_TOKENS} first: put these first, in this order"
             )
     return reserved

@@ -13,8 +13,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TrainingError, shorten
 from bpejit.kernels.t2t import subtoken_tree
-
-CODE_POINTS = 0x110000
+from bpejit.t2t.word_tokenizer import CODE_POINTS
 
 MAX_CHARACTERS = 1 << 30
 """Maximum total number of characters of all distinct tokens, so that node numbers fit in 32 bits."""
@@ -131,6 +130,7 @@ class SubtokenBuilder:
     alphabet : set of str
         Contains all characters of the tokens and the escape characters.
     reserved_tokens : list of str
+        In escaped form.
     max_subtoken_length : int, optional
         Subtokens have fewer characters than this.
 
@@ -174,7 +174,9 @@ class SubtokenBuilder:
         order, inverse = sort_suffixes(pool, remaining)
         prefixes = np.zeros(n, dtype=np.int32)
         subtoken_tree.common_prefixes(pool, order, inverse, remaining, prefixes)
-        longest = int(lengths.max()) if max_subtoken_length is None else max_subtoken_length - 1
+        longest = int(lengths.max())
+        if max_subtoken_length is not None:
+            longest = min(longest, max_subtoken_length - 1)
         self._counts_nothing = longest < 1
         n_singles = np.unique(pool[order[prefixes == 0]]).size
         parent, depth, first = (np.zeros(2 * n + n_singles, dtype=np.int32) for _ in range(3))
@@ -211,7 +213,7 @@ class SubtokenBuilder:
         progress : callable, optional
             Called after each iteration with its number, from 1.
         """
-        min_count = max(min_count, 1)
+        min_count = min(max(min_count, 1), np.iinfo(np.int64).max)
         weights = np.zeros(self._n_nodes, dtype=np.int64)
         remaining = np.zeros(self._n_nodes, dtype=np.int64)
         matched = np.ones(self._n_nodes, dtype=np.int32)

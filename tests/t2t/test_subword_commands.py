@@ -16,7 +16,7 @@ from conftest import ROOT, data_text, read_shared, small
 
 from bpejit.corpus.sources import Source
 from bpejit.errors import BpejitError
-from bpejit.t2t.subword_files import count_tokens, line_blocks, reserved_tokens, sample_lines
+from bpejit.t2t.subword_files import count_tokens, line_blocks, reserved_tokens, sample_lines, strip_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = data_text("prose.txt")[: small(60_000, 2000)]
@@ -53,7 +53,7 @@ def fails(*arguments, code=1):
 
 def test_round_trip(work):
     lines = TEXT.decode().split("\n")
-    tokens = [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
+    tokens = [token for line in map(str.strip, lines) for token in naive.drop_spaces(naive.split_words(line))]
     counts = {token: tokens.count(token) for token in set(tokens)}
     vocabulary = naive.bisect_subtokens(counts, 300, 1, 1000, ["<pad>", "<EOS>"])
     encoder = SubwordTextEncoder("vocab.subwords")
@@ -85,7 +85,7 @@ def test_reserved_tokens_and_bounds(work):
     arguments = ["corpus.txt", "--vocab-size", 200, "--max-subtoken-length", 4, "--reserved", "<go>", "--reserved", "<x>"]
     assert invoke("subword", "train", *arguments, "--out", "more.subwords").exit_code == 0
     strings = SubwordTextEncoder("more.subwords").all_subtoken_strings
-    assert strings[:4] == ("<pad>", "<EOS>", "<go>", "<x>")
+    assert strings[:4] == ("<pad>_", "<EOS>_", "<go>_", "<x>_")
     assert max(map(len, strings[4:])) == 3
     assert reserved_tokens(["<pad>", "<EOS>", "<go>"]) == ["<pad>", "<EOS>", "<go>"]
 
@@ -101,22 +101,49 @@ def test_counts(work):
         assert "`bad.tsv`, line 2:" in fails("train", "bad.tsv", "--vocab-size", 40, "--out", "new")
 
 
-def test_byte_budget(tmp_path):
-    path = tmp_path / "lines"
-    path.write_bytes(b"".join(b"%05d\r word\n" % i for i in range(1000)))
-    source = Source(str(path), path.stat().st_size)
+def published_sample(data: bytes, size: int, budget: float) -> list[str]:
+    """Return the lines that `generator_utils.generate_lines_for_vocab` yields."""
+    chosen = []
+    counter, most = 0, int(size / budget / 2)
+    for line in data.replace(b"\r", b"").decode().split("\n"):
+        if counter < most:
+            counter += 1
+        else:
+            if budget <= 0:
+                break
+            chosen.append(line.strip())
+            budget -= len(chosen[-1])
+            counter = 0
+    return chosen
 
-    def sampled(budget):
-        return [int(line[:5]) for block, _ in sample_lines(source, budget) for line in block.split(b"\n") if line]
 
-    assert sampled(None) == sampled(source.size) == list(range(1000))
-    assert sampled(source.size - 1) == list(range(0, 1000, 2))
-    assert sampled(source.size // 10) == list(range(0, 1000, 10))
-    assert sampled(30) == [0, 400, 800]
-    assert sampled(1) == [0]
-    pipe = Source(str(path), None)
-    assert b"".join(block for block, _ in sample_lines(pipe, 25)).startswith(b"00000")
-    assert sum(block.count(b"word") for block, _ in sample_lines(pipe, 25)) == 3
+@pytest.mark.parametrize("block", [7, 100, 1 << 22])
+def test_byte_budget(tmp_path, monkeypatch, block):
+    monkeypatch.setattr("bpejit.t2t.subword_files.BLOCK_BYTES", block)
+    data = b"".join(b" %05d\r word\xe3\x80\x80\r\n" % i for i in range(1000)) + b"last"
+    (tmp_path / "lines").write_bytes(data)
+    source = Source(str(tmp_path / "lines"), len(data))
+
+    def sampled(budget, source=source):
+        blocks = [block for block, _ in sample_lines(source, budget)]
+        return [line for block in blocks for line in block.decode().split("\n") if line]
+
+    everything = [*(f"{i:05d} word" for i in range(1000)), "last"]
+    assert sampled(None) == sampled(len(data)) == everything
+    for budget in (len(data) - 1, len(data) // 2, len(data) // 10, 5000, 300, 30, 10, 1):
+        assert sampled(budget) == published_sample(data, len(data), budget)
+    assert sampled(len(data) // 10)[:2] == ["00005 word", "00011 word"]
+    assert sampled(25, Source(source.path, None)) == everything[:3]
+
+
+def test_stripped_lines():
+    spaces = [chr(point) for point in range(0x110000) if chr(point).isspace()]
+    assert len(spaces) > 20
+    lines = [a + "x" + b + c + "y" + a for a in ["", *spaces] for b in spaces[:3] for c in ["", *spaces[-3:]]]
+    lines += ["", " ", "\udc85", "\udca0 a \udc85", "。", "、\u3000", "\u200b"]
+    for text in ("\n".join(lines), "\n".join(lines) + "\n", "", "\n", " ", "x"):
+        expected = "\n".join(line.replace("\r", "").strip() for line in text.split("\n"))
+        assert strip_lines(text.encode("utf-8", "surrogateescape")) == expected.encode("utf-8", "surrogateescape")
 
 
 def test_blocks_of_lines(tmp_path, monkeypatch):
@@ -126,9 +153,6 @@ def test_blocks_of_lines(tmp_path, monkeypatch):
     blocks = list(line_blocks(Source(str(tmp_path / "lines"), len(data))))
     assert b"".join(blocks) == data
     assert all(block.endswith(b"\n") for block in blocks[:-1])
-    source = Source(str(tmp_path / "lines"), len(data))
-    taken = b"\n".join(block for block, _ in sample_lines(source, 10)).split()
-    assert taken == [b"one", b"five"]
 
 
 @pytest.mark.parametrize("budget", ["0", "many", "-5", "1X"])
