@@ -107,7 +107,7 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool) 
     import bpejit
 
     with watch() as progress:
-        counts = bpejit.merge_counts(inputs, out, overwrite=overwrite)
+        counts = bpejit.merge_counts(inputs, out, overwrite=overwrite, progress=progress)
         seconds = progress.seconds
     progress.finish(
         f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "

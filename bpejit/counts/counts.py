@@ -14,6 +14,7 @@ from bpejit import arguments
 from bpejit.arrays import PretokenTable
 from bpejit.counts.counts_file import CountsReader, write_counts
 from bpejit.counts.header import CountSettings, CountsHeader, merge_headers
+from bpejit.counts.spilling import MOST_RUNS, SpilledRuns, write_run
 from bpejit.counts.table_streams import even_blocks, merge_streams
 from bpejit.counts.tsv import format_lines, read_lines
 from bpejit.errors import CountsError, OutputError
@@ -21,7 +22,8 @@ from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.files import read_error, replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_output
+from bpejit.storage.scratch import scratch_folder
 from bpejit.training.counting import PretokenCounter, merge_tables, sort_table
 
 StrPath = str | os.PathLike[str]
@@ -275,10 +277,17 @@ def _names(counts: Sequence[Counts]) -> list[str]:
     ]
 
 
-def merge_counts(paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = False) -> Counts:
+def merge_counts(
+    paths: Sequence[StrPath],
+    out: StrPath,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[str, int, int | None, str], None] | None = None,
+) -> Counts:
     """Merge counts files, block by block, to another one.
 
-    Neither the order of the files nor any grouping changes the result. Memory does not grow with the files.
+    Neither the order of the files nor any grouping changes the result. Memory does not grow with the files. More than
+    `MOST_RUNS` files are merged in several passes, with temporary files beside `out`.
 
     Parameters
     ----------
@@ -287,6 +296,8 @@ def merge_counts(paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = Fa
     out : path
     overwrite : bool
         Whether to replace an existing file.
+    progress : callable, optional
+        Called as `progress(stage, done, total, unit)`.
 
     Returns
     -------
@@ -308,5 +319,12 @@ def merge_counts(paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = Fa
     check_outputs([out], inputs=names, overwrite=arguments.flag("overwrite", overwrite))
     readers = [CountsReader(name) for name in names]
     header = merge_headers([reader.header for reader in readers], [f"`{name}`" for name in names])
-    write_counts(out, header, merge_streams([reader.blocks() for reader in readers]))
+    report = arguments.function("progress", progress)
+    if len(readers) <= MOST_RUNS:
+        write_counts(out, header, merge_streams([reader.blocks() for reader in readers]), report)
+        return Counts.load(out)
+    with scratch_folder(existing_parent(out), "merging") as folder:
+        groups = (readers[begin : begin + MOST_RUNS] for begin in range(0, len(readers), MOST_RUNS))
+        runs = [write_run(str(folder), merge_streams([reader.blocks() for reader in group])) for group in groups]
+        write_counts(out, header, SpilledRuns(str(folder), runs).blocks(), report)
     return Counts.load(out)

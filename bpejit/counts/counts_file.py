@@ -34,7 +34,12 @@ TRAILER_BYTES = 3 * 8 + 32
 MOST_HEADER_BYTES = 1 << 30
 
 
-def write_counts(path: StrPath, header: CountsHeader, stream: Iterator[PretokenTable]) -> int:
+def write_counts(
+    path: StrPath,
+    header: CountsHeader,
+    stream: Iterator[PretokenTable],
+    report: Callable[[str, int, int | None, str], None] | None = None,
+) -> int:
     """Write a counts file. It appears when it is complete.
 
     Parameters
@@ -43,6 +48,8 @@ def write_counts(path: StrPath, header: CountsHeader, stream: Iterator[PretokenT
     header : CountsHeader
     stream : iterator of PretokenTable
         Sorted by bytes; blocks of any size.
+    report : callable, optional
+        Called as `report("write", done, total, "pre-tokens")`.
 
     Returns
     -------
@@ -62,10 +69,21 @@ def write_counts(path: StrPath, header: CountsHeader, stream: Iterator[PretokenT
 
         head = header.to_json()
         write(MAGIC + len(head).to_bytes(8, "little") + head)
-        n, n_bytes = write_stream(write, even_blocks(stream))
+        n, n_bytes = write_stream(write, _reported(even_blocks(stream), header.n_pretokens, report))
         write(np.array([n, n_bytes, header.n_pretokens], dtype="<i8").tobytes())
         file.write(digest.digest())
     return n
+
+
+def _reported(
+    stream: Iterator[PretokenTable], total: int, report: Callable[[str, int, int | None, str], None] | None
+) -> Iterator[PretokenTable]:
+    done = 0
+    for table in stream:
+        yield table
+        done += int(table.counts.sum())
+        if report is not None:
+            report("write", done, total, "pre-tokens")
 
 
 class CountsReader:

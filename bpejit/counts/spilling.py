@@ -129,20 +129,11 @@ class SpillingCounter(PretokenCounter):
         """Write the table to a run, and empty it."""
         if not self._state[interning.USED]:
             return
-        n_pretokens = 0
-
-        def counted() -> Iterator[PretokenTable]:
-            nonlocal n_pretokens
-            for table in self.take_sorted(BLOCK_WORDS):
-                n_pretokens += int(table.counts.sum())
-                yield table
-
-        path, n, n_bytes = write_run(self._settings.folder, counted())
-        self.runs.append(Run(path, n, n_bytes, n_pretokens))
+        self.runs.append(write_run(self._settings.folder, self.take_sorted(BLOCK_WORDS)))
 
 
-def write_run(folder: str, stream: Iterator[PretokenTable]) -> tuple[str, int, int]:
-    """Write a stream to a new file of a folder. Return its path, and the number of pre-tokens and of their bytes.
+def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
+    """Write a stream to a new file of a folder.
 
     Raises
     ------
@@ -150,15 +141,23 @@ def write_run(folder: str, stream: Iterator[PretokenTable]) -> tuple[str, int, i
         If it cannot be written, for example because the disk is full.
     """
     path = Path(folder) / f"{secrets.token_hex(8)}.run"
+    n_pretokens = 0
+
+    def counted() -> Iterator[PretokenTable]:
+        nonlocal n_pretokens
+        for table in stream:
+            n_pretokens += int(table.counts.sum())
+            yield table
+
     try:
         with path.open("xb") as file:
-            n, n_bytes = write_stream(file.write, stream)
+            n, n_bytes = write_stream(file.write, counted())
     except OSError as cause:
         if isinstance(cause, OutputError):
             raise
         error = write_error(str(path), cause)
         raise OutputError(f"{error}, for example with `temporary_folder=`") from cause
-    return str(path), n, n_bytes
+    return Run(str(path), n, n_bytes, n_pretokens)
 
 
 def _read_run(path: str) -> Iterator[PretokenTable]:
@@ -194,8 +193,7 @@ class SpilledRuns:
         while len(self._runs) > MOST_RUNS:
             self._runs.sort(key=lambda run: run.n_bytes)
             some, self._runs = self._runs[:MOST_RUNS], self._runs[MOST_RUNS:]
-            path, n, n_bytes = write_run(self._folder, merge_streams([_read_run(run.path) for run in some]))
-            self._runs.append(Run(path, n, n_bytes, sum(run.n_pretokens for run in some)))
+            self._runs.append(write_run(self._folder, merge_streams([_read_run(run.path) for run in some])))
             for run in some:
                 with suppress(OSError):
                     Path(run.path).unlink()

@@ -130,7 +130,7 @@ def count(
     ) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
-        write_counts(out, counts.header, counts.blocks())
+        write_counts(out, counts.header, counts.blocks(), report)
     return Counts.load(out)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import data_text, small
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpejit
@@ -82,7 +82,7 @@ def test_training_from_counts_equals_training_from_text__for_any_order_of_mergin
         bpejit.count(name, out=f"{name}.counts", **options)
     files = [f"{name}.counts" for name in texts]
     merged = set()
-    for number, order in enumerate(itertools.permutations(files)):
+    for number, order in enumerate((files, files[::-1], [files[1], files[0], files[2]])):
         bpejit.merge_counts(order[:2], f"pair-{number}.counts")
         bpejit.merge_counts([order[2], f"pair-{number}.counts"], f"all-{number}.counts")
         merged.add(Path(f"all-{number}.counts").read_bytes())
@@ -96,6 +96,23 @@ def test_training_from_counts_equals_training_from_text__for_any_order_of_mergin
     assert merged == {Path("text.counts").read_bytes()}
     bpejit.train_from_counts(Counts.load("at-once.counts"), vocab_size=400).save("from-counts")
     assert folder_bytes("from-counts") == expected
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_many_files_are_merged_in_several_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    tables = [{b"%d" % (number * other): number + 1 for other in range(9)} for number in range(7)]
+    names = [str(tmp_path / f"{number}.counts") for number in range(7)]
+    for number, table in enumerate(tables):
+        made(table, name=f"{number}.txt").save(names[number])
+    bpejit.merge_counts(names, tmp_path / "plain.counts")
+    for module in ("counts", "spilling"):
+        monkeypatch.setattr(f"bpejit.counts.{module}.MOST_RUNS", most)
+    reports = []
+    found = bpejit.merge_counts(names, tmp_path / "all.counts", progress=lambda *report: reports.append(report))
+    assert (tmp_path / "all.counts").read_bytes() == (tmp_path / "plain.counts").read_bytes()
+    assert found.table.to_counts() == dict(sorted(sum(map(Counter, tables), Counter[bytes]()).items()))
+    assert reports[-1] == ("write", found.n_pretokens, found.n_pretokens, "pre-tokens")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
@@ -139,6 +156,7 @@ def test_empty_counts_are_refused() -> None:
 tables = st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(1, 2**50), max_size=30)
 
 
+@settings(max_examples=30)  # each writes files and flushes them
 @given(tables, st.data())
 def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, counts: dict[bytes, int], data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("damage") / "c.counts"

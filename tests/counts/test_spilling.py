@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import small
 
 import bpejit
@@ -108,3 +112,30 @@ def test_scratch_folders_are_removed__also_those_of_ended_processes(tmp_path: Pa
         assert not other.exists()
     assert not folder.exists()
     assert foreign.is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform != "linux", reason="removes leftovers by the locks of this boot")
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_killed_runs_leave_nothing_after_the_next(tmp_path: Path, engine: str) -> None:
+    rest = b"".join(b" %x" % (number * 2654435761 % 2**32) for number in range(900_000))
+    (tmp_path / "a.txt").write_bytes(rest)
+    command = [*COMMAND, "count", "a.txt", "--max-memory", "210M", "--workers", "2", "--engine", engine, "--overwrite", "-q"]
+    options = {"cwd": tmp_path, "env": ENVIRONMENT, "check": False}
+    seen = 0
+    for n_runs in (1, 3):
+        process = subprocess.Popen([*command, "--out", "b.counts"], cwd=tmp_path, env=ENVIRONMENT)
+        while len(list(tmp_path.glob(".*.scratch/*.run"))) < n_runs and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        time.sleep(0.3)  # the workers end when they notice
+        found = [path for path in tmp_path.iterdir() if path.suffix == ".scratch"]
+        assert len(found) <= 1
+        seen += len(found)
+    assert seen
+    assert subprocess.run([*command, "--out", "b.counts"], **options).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.counts"]
+    assert subprocess.run([*COMMAND, "count", "a.txt", "--out", "c.counts", "-q"], **options).returncode == 0
+    assert (tmp_path / "b.counts").read_bytes() == (tmp_path / "c.counts").read_bytes()
