@@ -18,6 +18,8 @@ from .options import (
     overwrite_option,
     read_tokenizer,
     strip_bom_option,
+    text_format,
+    text_option,
     token_format_option,
     tokenizer_option,
 )
@@ -39,6 +41,7 @@ from .reporting import check_json_output, report_options, wrote
     help="Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.",
 )
 @token_format_option(DEFAULT_FORMAT)
+@text_option("Write ids")
 @input_format_option
 @strip_bom_option
 @engine_options
@@ -54,6 +57,7 @@ def encode(
     unicode: str | None,
     dtype: str,
     token_format: str,
+    text: bool,
     input_format: str,
     strip_bom: bool,
     workers: int | None,
@@ -62,15 +66,18 @@ def encode(
     """Encode text into a file of token ids.
 
     INPUT is one or more files or globs, or - for standard input.
-    The file has no header; FILE.json next to it contains dtype, counts and the hash of the tokenizer.
-    Standard output, pipes and devices receive only the ids.
+    FILE.json next to the file contains dtype, counts and the hash of the tokenizer.
+    Standard output, pipes and devices receive only the ids, without a header or as numbers.
 
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
+        bpejit encode corpus.txt --out tokens.npy --format npy
+        bpejit encode corpus.txt --out - --text | head
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
     check_json_output(out)
+    token_format = text_format(token_format, text=text)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.recognize import tokenizer_files
