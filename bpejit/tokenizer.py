@@ -570,6 +570,7 @@ class Tokenizer:
         unit_bytes: int = UNIT_BYTES,
         shard: str | tuple[int, int] | None = None,
         resume: bool = False,
+        dry_run: bool = False,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> EncodeReport:
@@ -621,6 +622,9 @@ class Tokenizer:
         resume : bool
             Whether to continue an earlier run of the same job. The result equals that of an uninterrupted run. If the output is
             complete, nothing is done.
+        dry_run : bool
+            Whether to plan the job only. The report then has its units and their size, and `tokens` and `seconds` are estimates
+            from a sample.
         overwrite : bool
             Whether to replace existing files. An output that is also an input is always an error.
         progress : callable, optional
@@ -671,6 +675,7 @@ class Tokenizer:
                 allow_special=allow_special,
                 strict=strict,
             ),
+            dry_run=arguments.flag("dry_run", dry_run),
             report=arguments.function("progress", progress) or no_progress,
         )
 

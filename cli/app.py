@@ -14,7 +14,7 @@ from bpejit.errors import BpejitError, shorten
 from . import INTERRUPTED
 from .command_types import Group
 from .option_names import COMMAND, with_option_names
-from .reporting import DEBUG, debug_option
+from .reporting import DEBUG, LOG_JSON, debug_option, write_event
 
 COMMANDS = {
     "train": "cmd_train:train",
@@ -24,6 +24,7 @@ COMMANDS = {
     "extend": "cmd_extend:extend",
     "shrink": "cmd_extend:shrink",
     "encode": "cmd_encode:encode",
+    "combine": "cmd_combine:combine_command",
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",
     "show": "cmd_show:show",
@@ -66,7 +67,7 @@ class Program(Group):
         except click.exceptions.Exit:
             raise
         except (KeyboardInterrupt, click.Abort) as error:
-            click.echo("bpejit: interrupted", err=True)
+            _report(ctx, "interrupted", "bpejit: interrupted")
             raise click.exceptions.Exit(INTERRUPTED) from error
         except Exception as error:
             pipe = _broken_pipe(error)
@@ -74,8 +75,17 @@ class Program(Group):
                 raise pipe from None  # click exits without a message
             if ctx.meta.get(DEBUG):
                 raise
-            click.echo(f"bpejit: error: {_one_line(error, ctx.meta.get(COMMAND))}", err=True)
+            text = _one_line(error, ctx.meta.get(COMMAND))
+            _report(ctx, "error", text if ctx.meta.get(LOG_JSON) else f"bpejit: error: {text}")
             raise click.exceptions.Exit(1) from error
+
+
+def _report(ctx: click.Context, event: str, text: str) -> None:
+    """Write a line to standard error, as JSON if the user gave `--log-json`."""
+    if ctx.meta.get(LOG_JSON):
+        write_event(event, text=text)
+    else:
+        click.echo(text, err=True)
 
 
 def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:

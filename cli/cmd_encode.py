@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from bpejit.tokenfiles import DEFAULT_FORMAT
 
 from .command_types import command
+from .encoding_job_options import describe_job, job_fields, job_options, telling_what_is_kept
 from .options import (
     LazyChoice,
     bom_notes,
+    complete_path,
     dtype_choices,
     engine_options,
     input_argument,
-    input_format_option,
+    input_options,
     out_option,
     overwrite_option,
     read_tokenizer,
     strip_bom_option,
-    text_format,
-    text_option,
     token_format_option,
     tokenizer_option,
 )
-from .progress import format_bytes, format_rate, format_seconds, watch
+from .progress import Progress, format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, report_options, wrote
+
+if TYPE_CHECKING:
+    from bpejit.encoding.file_encoding import EncodeReport
+    from bpejit.storage.files import StrPath
 
 
 @command()
 @input_argument
-@out_option("Token file to write, such as tokens.bin, or - for standard output.", required=True)
+@out_option("Token file to write, such as tokens.bin, or - for standard output.")
+@click.option(
+    "--out-dir", metavar="FOLDER", shell_complete=complete_path, help="Folder for one token file per input, instead of --out."
+)
 @overwrite_option
 @tokenizer_option
 @click.option(
@@ -41,15 +50,16 @@ from .reporting import check_json_output, report_options, wrote
     help="Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.",
 )
 @token_format_option(DEFAULT_FORMAT)
-@text_option("Write ids")
-@input_format_option
+@job_options
+@input_options
 @strip_bom_option
 @engine_options
 @report_options
 def encode(
     *,
     inputs: tuple[str, ...],
-    out: str,
+    out: str | None,
+    out_dir: str | None,
     overwrite: bool,
     tokenizer_path: str,
     pattern: str | None,
@@ -57,60 +67,111 @@ def encode(
     unicode: str | None,
     dtype: str,
     token_format: str,
-    text: bool,
-    input_format: str,
+    job: dict[str, Any],
+    reading: dict[str, Any],
     strip_bom: bool,
     workers: int | None,
     engine: str,
 ) -> None:
-    """Encode text into a file of token ids.
+    """Encode text into files of token ids.
 
-    INPUT is one or more files or globs, or - for standard input.
-    FILE.json next to the file contains dtype, counts and the hash of the tokenizer.
-    Standard output, pipes and devices receive only the ids, without a header or as numbers.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input.
+    The file has no header; FILE.json next to it contains dtype, counts and the hash of the tokenizer, and FILE.manifest.json
+    the inputs and options.
+    Standard output, pipes and devices receive only the ids.
+    A run that was interrupted or killed continues with --resume.
 
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
-        bpejit encode corpus.txt --out tokens.npy --format npy
-        bpejit encode corpus.txt --out - --text | head
+        bpejit encode corpus.txt --out train.bin --shard-tokens 100M --val-fraction 0.005
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
-    check_json_output(out)
-    token_format = text_format(token_format, text=text)
+    if (out is None) == (out_dir is None):
+        raise click.UsageError(
+            "`--out` and `--out-dir` are both given or both missing; expected one of them: `--out FILE` for one output, or "
+            "`--out-dir FOLDER` for one per input"
+        )
+    target = str(out if out_dir is None else out_dir)
+    check_json_output(target)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.recognize import tokenizer_files
+    from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import check_token_outputs
 
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(input_format))]
-        check_token_outputs(out, inputs=[*read, *tokenizer_files(tokenizer_path)], overwrite=overwrite, format=token_format)
+        read = [source.path for source in find_sources(inputs, Contents(**reading))]
+        forbidden: list[StrPath] = [*read, *tokenizer_files(tokenizer_path)]
+        if out_dir is None and not (job["shard_tokens"] or job["resume"] or job["shard"]):
+            check_token_outputs(target, inputs=forbidden, overwrite=overwrite or job["dry_run"], format=token_format)
+        elif out_dir is None:
+            check_outputs([target], inputs=forbidden, overwrite=True)
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-        report = tokenizer.encode_files(
-            inputs,
-            out,
-            dtype=dtype,
-            format=token_format,
-            input_format=input_format,
-            strip_bom=strip_bom,
-            workers=workers,
-            engine=engine,
-            overwrite=overwrite,
-            progress=progress,
-        )
-    ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
-    size = None if report.path is None else report.path.stat().st_size
-    details = report.dtype if size is None else f"{format_bytes(size)}, {report.dtype}"
+        with telling_what_is_kept(progress, target, per_input=out_dir is not None, job=job):
+            report = tokenizer.encode_files(
+                inputs,
+                out,
+                out_dir=out_dir,
+                dtype=dtype,
+                format=token_format,
+                **job,
+                **reading,
+                strip_bom=strip_bom,
+                workers=workers,
+                engine=engine,
+                overwrite=overwrite,
+                progress=progress,
+            )
+    fields = {
+        "out": target,
+        "tokens": report.tokens,
+        "bytes": report.bytes,
+        "dtype": report.dtype,
+        "format": token_format,
+        "tokenizer_sha256": tokenizer.sha256,
+        **job_fields(report),
+    }
+    if job["dry_run"]:
+        progress.finish(_describe_plan(report, target), seconds=report.seconds, dry_run=True, **fields)
+        return
     progress.finish(
-        f"encoded {format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio} in {format_seconds(report.seconds)} "
-        f"({format_rate(report.bytes, report.seconds, 'bytes')}); {wrote(out)} ({details})",
-        notes=bom_notes(report.byte_order_marks, stripped=strip_bom),
-        out=out,
-        tokens=report.tokens,
-        bytes=report.bytes,
-        dtype=report.dtype,
-        format=token_format,
-        tokenizer_sha256=tokenizer.sha256,
+        _summary(report, progress, target, job),
+        details=describe_job(report),
+        notes=[*bom_notes(report.byte_order_marks, stripped=strip_bom), *_skipped_notes(report)],
         seconds=report.seconds,
+        dry_run=False,
+        **fields,
     )
+
+
+def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, Any]) -> str:
+    ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
+    stage = progress.stages.get("encode")
+    done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
+    what = f"part {job['shard']}, " if job["shard"] else ""
+    text = (
+        f"encoded {what}{format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio} in {format_seconds(report.seconds)} "
+        f"({format_rate(done, report.seconds, 'bytes')}); "
+    )
+    if report.missing_parts:
+        return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
+    if len(report.paths) > 1:
+        return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
+    size = None if report.path is None else report.path.stat().st_size
+    return (
+        f"{text}{wrote(str(report.path or out))} ({report.dtype if size is None else f'{format_bytes(size)}, {report.dtype}'})"
+    )
+
+
+def _skipped_notes(report: EncodeReport) -> list[str]:
+    from bpejit.corpus.blocks import skipped_note
+
+    return [skipped_note(report.skipped.count, report.skipped.first)] if report.skipped else []
+
+
+def _describe_plan(report: EncodeReport, out: str) -> str:
+    kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
+    expected = f"; expected: {report.tokens:,} tokens in {format_seconds(report.seconds)}" if report.tokens else ""
+    units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
+    return f"would encode {format_bytes(report.bytes)} in {units}{kept} to `{out}` ({report.dtype}){expected}"

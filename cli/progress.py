@@ -6,13 +6,13 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .log_messages import write_line
-from .reporting import is_quiet, log_handler, wants_json, write_json
+from .reporting import is_quiet, log_handler, wants_json, wants_log_json, write_event, write_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger("bpejit")
+
+LINE_SECONDS = 10.0
+"""Seconds between two lines about the progress, where there is no terminal."""
 
 
 def format_bytes(count: float) -> str:
@@ -63,6 +66,28 @@ class Stage:
     seconds: float = 0.0
     task: TaskID | None = None
 
+    @property
+    def seconds_left(self) -> float | None:
+        """The expected time until the end of the stage; None if it is not known."""
+        if self.total is None or not self.done or self.seconds <= 0:
+            return None
+        return max(self.total - self.done, 0) * self.seconds / self.done
+
+    def describe_amount(self) -> str:
+        """Return what is done: `1.2 GB of 30.0 GB (4 %)`."""
+        amount, total = (
+            format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0)
+        )
+        unit = "" if self.unit == "bytes" else f" {self.unit}"
+        if not self.total:
+            return f"{amount}{unit}"
+        return f"{amount} of {total}{unit} ({100 * self.done // self.total} %)"
+
+    def describe_counted(self, counted: Mapping[str, int]) -> str:
+        """Return the rate of the tokens among further counts: `52,000,000 tokens/s`."""
+        tokens = counted.get("tokens")
+        return format_rate(tokens, self.seconds, "tokens") if tokens and self.seconds else ""
+
     def describe(self) -> str:
         """Return a summary: `count 0.41 s (210 MB/s)`."""
         return f"{self.name} {format_seconds(self.seconds)} ({format_rate(self.done, self.seconds, self.unit)})"
@@ -72,7 +97,8 @@ class Progress:
     """Progress callback for the library, called as `progress(stage, done, total, unit)`.
 
     On a terminal each stage has a bar with amount, rate and time left, which is removed when the command ends. Elsewhere
-    nothing is printed before the summary. With `--quiet` nothing is printed at all, with `--json` the summary is a JSON object.
+    a line with the same figures appears every ten seconds. With `--quiet` nothing is printed at all, with `--json` the summary
+    is a JSON object, and with `--log-json` each line on standard error is one.
 
     Attributes
     ----------
@@ -92,8 +118,10 @@ class Progress:
         self._compile_reported = False
         self._open = True
         self._last = self._begun = time.perf_counter()  # as in `_now`
+        self._last_line = self._begun
+        self._counted: dict[str, int] = {}
         self._bar: Bar | None = None
-        self._wants_bar = not self.quiet and sys.stderr.isatty()
+        self._wants_bar = not self.quiet and sys.stderr.isatty() and not wants_log_json()
 
     @property
     def seconds(self) -> float:
@@ -119,11 +147,40 @@ class Progress:
         state.done, state.total, state.seconds = done, total, now - state.begun
         self._last = now
         if self._bar is not None and state.task is not None:
-            self._bar.update(state.task, completed=done, total=total)
+            self._bar.update(state.task, completed=done, total=total, counted=state.describe_counted(self._counted))
+        elif now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._write_line(state)
+
+    def details(self, **counted: int) -> None:
+        """Record further counts of the current stage, such as `tokens`, whose rates are shown."""
+        self._counted = counted
+
+    def _write_line(self, stage: Stage) -> None:
+        if self.quiet:
+            return
+        if wants_log_json():
+            write_event(
+                "progress",
+                stage=stage.name,
+                done=stage.done,
+                total=stage.total,
+                unit=stage.unit,
+                seconds=round(stage.seconds, 3),
+                seconds_left=None if stage.seconds_left is None else round(stage.seconds_left, 1),
+                **self._counted,
+            )
+            return
+        left = "" if stage.seconds_left is None else f", {format_seconds(stage.seconds_left)} left"
+        counted = stage.describe_counted(self._counted)
+        rate = format_rate(stage.done, stage.seconds, stage.unit)
+        self.write(f"{stage.name}: {stage.describe_amount()}, {rate}{', ' + counted if counted else ''}{left}")
 
     def write(self, text: str) -> None:
         """Write a line to standard error, above the bar if there is one."""
-        if self._bar is not None:
+        if wants_log_json():
+            write_event("message", text=text)
+        elif self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             write_line(text)
@@ -133,7 +190,7 @@ class Progress:
         if not self.quiet:
             self.write(text)
 
-    def finish(self, summary: str, *, seconds: float, notes: Iterable[str] = (), **fields: Any) -> None:
+    def finish(self, summary: str, *, seconds: float, details: str = "", notes: Iterable[str] = (), **fields: Any) -> None:
         """Report the result: as a line and further lines for notes, or as JSON.
 
         Parameters
@@ -142,6 +199,8 @@ class Progress:
             One line, or an empty string for none.
         seconds : float
             Elapsed time, for JSON.
+        details : str
+            A second line, or an empty string for none.
         notes : iterable of str
             Facts that need attention.
         **fields
@@ -151,10 +210,17 @@ class Progress:
             stages = {
                 stage.name: {"seconds": stage.seconds, "done": stage.done, "unit": stage.unit} for stage in self.stages.values()
             }
-            write_json(**fields, seconds=seconds, stages=stages, compile_seconds=self.compile_seconds, notes=list(notes))
+            notes = list(notes)
+            write_json(**fields, seconds=seconds, stages=stages, compile_seconds=self.compile_seconds, notes=notes)
+            if wants_log_json() and not self.quiet:
+                write_event("summary", text=summary, seconds=seconds, notes=notes, **fields)
             return
-        if summary:
-            self.message(summary)
+        if wants_log_json():
+            if not self.quiet:
+                write_event("summary", text=summary, seconds=seconds, notes=list(notes), **fields)
+            return
+        for line in filter(None, (summary, details)):
+            self.message(line)
         for note in notes:
             self.message(f"note: {note}")
 
@@ -228,7 +294,9 @@ def _make_bar() -> Bar:
             amount = write(task.completed) + (f" of {write(task.total)}" if task.total is not None else "")
             seconds = task.finished_time or task.elapsed  # `elapsed` keeps increasing after the end
             rate = format_rate(task.completed, seconds, unit) if seconds and task.completed else ""
-            return Text(f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}", no_wrap=True)
+            counted = task.fields.get("counted") or ""
+            shown = f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}{'  ' + counted if counted else ''}"
+            return Text(shown, no_wrap=True)
 
     return Bar(
         TextColumn("{task.description:>7}"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-DEBUG, QUIET, JSON, LOG = "bpejit.debug", "bpejit.quiet", "bpejit.json", "bpejit.log"
+DEBUG, QUIET, JSON, LOG, LOG_JSON = "bpejit.debug", "bpejit.quiet", "bpejit.json", "bpejit.log", "bpejit.log-json"
 """Keys of the context's `meta`: which of these options are given, and the handler of log messages."""
 
 
@@ -51,9 +51,17 @@ debug_option = click.option(
 
 
 def report_options(function: Function) -> Function:
-    """Add `--quiet`, `--verbose`, `--json` and `--debug`, which all commands have."""
+    """Add `--quiet`, `--verbose`, `--json`, `--log-json` and `--debug`, which all commands have."""
     for option in (
         debug_option,
+        click.option(
+            "--log-json",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_set(LOG_JSON),
+            help="Write messages and progress to standard error as JSON, one object a line.",
+        ),
         click.option(
             "--json", is_flag=True, expose_value=False, callback=_set(JSON), help="Write the report to standard output as JSON."
         ),
@@ -81,6 +89,19 @@ def is_quiet() -> bool:
 def wants_json() -> bool:
     """Return True if the user gave `--json`."""
     return bool(_meta().get(JSON))
+
+
+def wants_log_json() -> bool:
+    """Return True if the user gave `--log-json`."""
+    return bool(_meta().get(LOG_JSON))
+
+
+def write_event(event: str, **fields: Any) -> None:
+    """Write a JSON object to standard error, in one line: the time in UTC, the kind of event, and its fields."""
+    import datetime  # not above: few runs need it
+
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+    click.echo(json.dumps({"time": now, "event": event, **fields}), err=True)
 
 
 def log_handler() -> LogHandler | None:

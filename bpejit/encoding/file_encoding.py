@@ -19,13 +19,15 @@ from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import make_engine
+from bpejit.engines import count_cpus, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.document_tokens import DocumentTokens
-from bpejit.jobs.encode_to_files import JobPlan, plan_job, run_job
+from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
 from bpejit.jobs.finishing import combine_parts
+from bpejit.jobs.job_folder import find_kept
 from bpejit.jobs.job_options import JobOptions
+from bpejit.process_memory import peak_memory
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import choose_dtype
@@ -62,6 +64,8 @@ class EncodeReport:
         Parts of the job that are not complete.
     stages : dict of str to float
         Where the time went, in seconds: `plan`, `encode` (waiting for ids), `write` and `finish`.
+    peak_memory, worker_memory : int
+        Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
     """
 
     path: Path | None
@@ -78,6 +82,8 @@ class EncodeReport:
     kept_units: int = 0
     missing_parts: int = 0
     stages: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    worker_memory: int = 0
 
 
 def encode_files(
@@ -92,6 +98,7 @@ def encode_files(
     engine: str,
     chunk_bytes: int,
     contents: Contents,
+    dry_run: bool,
     report: Progress,
 ) -> EncodeReport:
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
@@ -108,8 +115,17 @@ def encode_files(
     plan = plan_encoding(
         encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
     )
+    if dry_run:
+        kept = find_kept(Path(out), per_input=options.per_input) if options.resume else None
+        tokens, seconds = estimate_job(plan, encoder, workers or count_cpus())
+        return EncodeReport(
+            *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
+            units=len(plan.mine),
+            kept_units=kept.units if kept else 0,
+        )
     result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
     finished = result.finished
+    memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths
     return EncodeReport(
         path=paths[0] if len(paths) == 1 else None,
@@ -126,6 +142,8 @@ def encode_files(
         kept_units=result.kept,
         missing_parts=result.missing,
         stages=dict(vars(result.seconds)),
+        peak_memory=memory,
+        worker_memory=worker_memory,
     )
 
 
@@ -177,6 +195,7 @@ def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: P
         units=finished.totals.units,
         kept_units=finished.totals.units,
         stages={"finish": seconds},
+        peak_memory=peak_memory()[0],
     )
 
 
@@ -241,6 +260,7 @@ def _encode_to_stream(
     tokens = DocumentTokens(options.prepend, options.append)
     written = read = documents = 0
     skipped = NOTHING_SKIPPED
+    details = getattr(report, "details", None)
     with token_writer(
         out, dtype=dtype, vocab_size=model.vocab_size, tokenizer_sha256=model.sha256, overwrite=options.overwrite, format=format
     ) as writer:
@@ -254,6 +274,8 @@ def _encode_to_stream(
             read += chunk.n_read
             documents += chunk.n_documents
             skipped += chunk.skipped
+            if details is not None:
+                details(tokens=writer.n_tokens, documents=documents)
             report("encode", read, total, "bytes")
     if skipped and not documents:
         raise no_texts(skipped)
@@ -261,6 +283,8 @@ def _encode_to_stream(
         *(writer.path, writer.n_tokens, written, writer.dtype.name, 0.0, tuple(contents.marked)),
         documents=documents,
         skipped=skipped,
+        peak_memory=peak_memory()[0],
+        worker_memory=peak_memory()[1],
     )
 
 

@@ -48,6 +48,9 @@ from bpejit.storage.files import check_writable, write_error
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
 
+SAMPLES = 16
+"""Number of chunks that are encoded to estimate the time of a job."""
+
 _logger = logging.getLogger("bpejit")
 
 
@@ -409,7 +412,7 @@ def _count_units(folder: Path) -> int:
 
 def _begin(plan: JobPlan, parts: int) -> None:
     """Write the manifest of the unfinished job, unless another part has."""
-    fields = begun_manifest(plan.job, parts) | {"overwrite": plan.options.overwrite}
+    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite}
     try:
         if not claim_record(plan.folder / MANIFEST, fields):
             begun = read_record(plan.folder / MANIFEST) or {}
@@ -452,3 +455,32 @@ def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:
         shard_exact=options.shard_exact,
         token_lengths=lengths,
     )
+
+
+def estimate_job(plan: JobPlan, encoder: Encoder, workers: int) -> tuple[int, float]:
+    """Return the expected number of ids and seconds of a part, from the first chunks of a few of its units.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    encoder : Encoder
+    workers : int
+        Number of chunks that are encoded at the same time.
+    """
+    worker = EncodeJob(encoder.model, plan.dtype.name, encoder).start()
+    step = max(len(plan.mine) // SAMPLES, 1)
+    tokens = n_read = 0
+    seconds = 0.0
+    for unit in plan.mine[::step][:SAMPLES]:
+        if unit.size is None:
+            return 0, 0.0
+        chunk = next(iter(plan.chunker.chunks(unit.sources)), None)
+        if chunk is None:
+            continue
+        before = time.perf_counter()
+        encoded = worker.run(chunk)
+        seconds += time.perf_counter() - before
+        tokens += int(encoded.ids.size)
+        n_read += encoded.n_read
+    share = (plan.size or 0) / n_read if n_read else 0.0
+    return round(tokens * share), seconds * share / workers

@@ -24,7 +24,7 @@ from bpejit.jobs.job_folder import (
     remove_folder,
     write_record,
 )
-from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest
+from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
 from bpejit.jobs.job_run import Totals
 from bpejit.jobs.output_files import (
     OutputNames,
@@ -38,6 +38,7 @@ from bpejit.jobs.output_files import (
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, read_spool
+from bpejit.storage.exchange import recover
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
 
@@ -77,14 +78,26 @@ def missing_parts(folder: Path, parts: int) -> list[int]:
     return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
 
 
+def _read_complete(out: Path) -> Finished | None:
+    """Return the outputs of a complete job with the output `out`, if all of them exist."""
+    manifest = manifest_path(out, per_input=out.is_dir())
+    recover([manifest])
+    fields = read_record(manifest)
+    return None if fields is None else _read_outputs(manifest, fields)
+
+
 def read_finished(names: OutputNames, job: Mapping[str, Any]) -> Finished | None:
     """Return the outputs of the same job if all of them exist, and None otherwise."""
     fields = read_record(names.manifest)
-    if fields is None or fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
+    if fields is None or find_difference(fields.get("job"), job) is not None:
         return None
-    if find_difference(fields.get("job"), job) is not None:
+    return _read_outputs(names.manifest, fields)
+
+
+def _read_outputs(manifest: Path, fields: Mapping[str, Any]) -> Finished | None:
+    if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
         return None
-    paths = [names.manifest.parent / name for name in listed_outputs(names.manifest)]
+    paths = [manifest.parent / name for name in listed_outputs(manifest)]
     if not paths or not all(path.exists() for path in paths):
         return None
     try:
@@ -94,9 +107,10 @@ def read_finished(names: OutputNames, job: Mapping[str, Any]) -> Finished | None
             bytes=int(fields["bytes_read"]),
             skipped=Skipped(int(fields["skipped"])),
         )
+        dtype = str(fields["job"]["dtype"])
     except (KeyError, TypeError, ValueError):
         return None
-    return Finished(tuple(paths), names.manifest, totals, str(job["dtype"]))
+    return Finished(tuple(paths), manifest, totals, dtype)
 
 
 def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finished | None:
@@ -243,6 +257,9 @@ def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
     """
     folder = next((path for path in (out / ".bpejit-job", job_folder(out)) if (path / MANIFEST).exists()), None)
     if folder is None:
+        done = _read_complete(out)
+        if done is not None:
+            return done
         raise OutputError(
             f"there are no parts of `{out}`; expected the folder `{job_folder(out)}`, which `bpejit encode --shard` writes: "
             "check the path"

@@ -21,6 +21,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,35 @@ def claim_record(path: Path, fields: dict[str, Any]) -> bool:
         return True
     finally:
         remove(written)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an unfinished job keeps.
+
+    Parameters
+    ----------
+    folder : Path
+    units, total : int
+        Finished units, and all units of the job.
+    read : int
+        Bytes of input of the finished units.
+    """
+
+    folder: Path
+    units: int
+    total: int
+    read: int
+
+
+def find_kept(out: Path, *, per_input: bool) -> Kept | None:
+    """Return what an unfinished job with the output `out` keeps; None if it keeps nothing."""
+    folder = out / ".bpejit-job" if per_input else job_folder(out)
+    begun = read_record(folder / MANIFEST) or {}
+    checkpoints = [read_record(path / CHECKPOINT) or {} for _, _, path in found_parts(folder)]
+    totals = [checkpoint["totals"] for checkpoint in checkpoints if isinstance(checkpoint.get("totals"), dict)]
+    units = sum(total["units"] for total in totals)
+    return Kept(folder, units, begun.get("units", units), sum(total["read"] for total in totals)) if units else None
 
 
 @contextmanager
@@ -228,7 +258,9 @@ __all__ = [
     "CHECKPOINT",
     "LOCKS",
     "MANIFEST",
+    "Kept",
     "claim_record",
+    "find_kept",
     "folder_bytes",
     "found_parts",
     "held",

@@ -42,7 +42,7 @@ def test_defaults(tmp_path, monkeypatch):
         result = invoke(*arguments)
         assert result.exit_code == 0, result.stderr
         assert result.stdout == ""
-        assert result.stderr.splitlines()[-1].startswith({"t": "trained", "e": "encoded", "d": "decoded"}[arguments[0][0]])
+        assert f"\n{ {'t': 'trained', 'e': 'encoded', 'd': 'decoded'}[arguments[0][0]] } " in f"\n{result.stderr}"
     assert (tmp_path / "back.txt").read_bytes() == TEXT
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "back.txt",

@@ -27,14 +27,13 @@ RUNS = {
     "counts export": ["counts", "export", "corpus.counts", "--out", "new.tsv"],
     "counts import": ["counts", "import", "words.tsv", "--out", "new.counts"],
     "encode": ["encode", "corpus.txt", "--out", "new.bin"],
+    "combine": ["combine", "tokens.bin"],
     "decode": ["decode", "tokens.bin", "--out", "new.txt"],
     "info of a tokenizer": ["info", "tokenizer"],
     "info of a token file": ["info", "tokens.bin"],
     "tokens info": ["tokens", "info", "tokens.bin"],
     "tokens verify": ["tokens", "verify", "tokens.bin"],
     "tokens head": ["tokens", "head", "tokens.bin"],
-    "tokens head --documents": ["tokens", "head", "tokens.bin", "--documents", "1", "--tokenizer", "tokenizer"],
-    "tokens convert": ["tokens", "convert", "tokens.bin", "--out", "new.npy", "--format", "npy"],
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
     "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
@@ -90,7 +89,7 @@ def documented(name):
 
 def command_of(name):
     """Return the command of a key of `RUNS`."""
-    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --documents")
+    return name.partition(" of ")[0].removesuffix(" --stats")
 
 
 @pytest.mark.slow

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import os
 import re
 import subprocess
 import sys
-import types
 
-import numpy as np
 import pytest
 from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, program
 from conftest import DATA, ROOT, data_text
-
-import bpejit
-from bpejit.tokenfiles import format_names
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [path for path in [*ROOT.glob("*.md"), *(ROOT / "tests").rglob("*.md")] if ".venv" not in path.parts]
@@ -63,6 +57,44 @@ def test_readme_on_the_command_line(shell):
     assert (shell.folder / "back.txt").read_bytes() == (shell.folder / "corpus.txt").read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_large_corpora_in_the_readme(shell):
+    """Run the commands for one machine and for sixteen, with a stand-in for Slurm."""
+    one, sixteen = blocks(README.partition("## Large corpora\n")[2].partition("\n## ")[0], "sh")
+    tools = shell.folder.parent / "tools"
+    (tools / "sbatch").write_text(
+        '#!/bin/sh\nexport SLURM_ARRAY_TASK_COUNT=2\nfor i in 0 1; do SLURM_ARRAY_TASK_ID=$i sh -ec "$3" || exit 1; done\n',
+        encoding="utf-8",
+    )
+    (tools / "sbatch").chmod(0o755)
+    text = (shell.folder / "corpus.txt").read_text(encoding="utf-8") + "\n<|endoftext|>\n"
+    (shell.folder / "corpus").mkdir()
+    for number in range(2):
+        (shell.folder / "corpus" / f"{number}.txt").write_text(text * 2, encoding="utf-8")
+    found = []
+    for lines in (one, sixteen):
+        shell(lines.replace("--vocab-size 32000", "--vocab-size 300"))
+        found.append({path.name: path.read_bytes() for path in shell.folder.glob("train-0*.bin")})
+        shell("rm -r tokenizer *.counts train*")
+    assert [*found[0]] == [*found[1]] == ["train-00000.bin"]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_page_of_jobs(shell, monkeypatch):
+    page = (ROOT / "JOBS.md").read_text(encoding="utf-8")
+    for session in blocks(page, "console"):
+        assert all(line.startswith("$ ") for line in session.splitlines())
+        shell("\n".join(line[2:] for line in session.splitlines()))
+    monkeypatch.chdir(shell.folder)
+    (example,) = blocks(page, "python")
+    exec(compile(example, "JOBS.md", "exec"), {})
+    assert [path.name for path in sorted(shell.folder.glob("python-*.bin"))]
+
+
 @pytest.mark.compiled
 def test_readme_in_python(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
@@ -87,29 +119,6 @@ def test_readme_in_python(shell, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
-def test_examples_of_inspection(shell, monkeypatch):
-    pytest.importorskip("matplotlib")
-    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
-    (session,) = blocks(page, "console")
-    shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
-    assert (shell.folder / "report.html").stat().st_size > 50_000
-    monkeypatch.chdir(shell.folder)
-    (example,) = blocks(page, "python")
-    names: dict[str, object] = {}
-    exec(compile(example, "INSPECTION.md", "exec"), names)
-    assert "│" in repr(names["shown"])
-    assert (shell.folder / "compression.svg").exists()
-
-
-def test_pictures_are_used():
-    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
-    pictures = {f"pictures/{path.name}" for path in (ROOT / "pictures").iterdir()}
-    assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page))
-
-
-@pytest.mark.slow
-@pytest.mark.compiled
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_examples_of_the_help(shell, name):
     command = COMMANDS[name] if name else program
@@ -118,6 +127,7 @@ def test_examples_of_the_help(shell, name):
     if name.startswith(
         (
             "encode",
+            "combine",
             "decode",
             "export",
             "info",
@@ -134,7 +144,7 @@ def test_examples_of_the_help(shell, name):
     ):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":
-            shell("bpejit encode corpus.txt --out tokens.bin --quiet")
+            shell(f"bpejit encode corpus.txt --out tokens.bin --quiet {'--shard 0/1' if name == 'combine' else ''}")
     if name.startswith(("counts", "merge-counts")):
         shell("for name in corpus one two; do bpejit count corpus.txt --out $name.counts --quiet; done")
         shell("bpejit counts export corpus.counts --out words.tsv --quiet")
@@ -221,52 +231,3 @@ def test_files_in_architecture_exist():
     named = set(re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text))
     assert len(named) > 50
     assert [name for name in sorted(named) if not (ROOT / name).exists() and not (ROOT / "bpejit" / name).exists()] == []
-
-
-class StandIn:
-    """What the page on token files uses of PyTorch, for environments without it."""
-
-    class Dataset:
-        pass
-
-    class DataLoader:
-        def __init__(self, dataset, *, batch_size, shuffle):
-            self.dataset, self.batch_size = dataset, batch_size
-            self.order = np.random.default_rng(0).permutation(len(dataset)) if shuffle else np.arange(len(dataset))
-
-        def __iter__(self):
-            for start in range(0, len(self.order), self.batch_size):
-                items = [self.dataset[int(number)] for number in self.order[start : start + self.batch_size]]
-                yield [np.stack(column) for column in zip(*items, strict=True)]
-
-    from_numpy = staticmethod(np.asarray)
-
-
-@pytest.mark.compiled
-def test_token_file_examples(shell, monkeypatch):
-    monkeypatch.chdir(shell.folder)
-    if importlib.util.find_spec("torch") is None:
-        stand_in = types.ModuleType("torch")
-        stand_in.from_numpy = StandIn.from_numpy
-        stand_in.utils = types.SimpleNamespace(data=StandIn)
-        monkeypatch.setitem(sys.modules, "torch", stand_in)
-    tokenizer = bpejit.train("corpus.txt", vocab_size=400)
-    report = tokenizer.encode_files("corpus.txt", "tokens.bin")
-    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
-    reading, loading = blocks(page, "python")
-    names: dict[str, object] = {}
-    exec(compile(reading, "TOKENFILES.md", "exec"), names)
-    assert len(names["tokens"]) == report.tokens
-    exec(compile(loading, "TOKENFILES.md", "exec"), names)
-    inputs, targets = names["inputs"], names["targets"]
-    assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
-    assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
-    assert str(inputs.dtype).endswith("int64")
-    ids = tokenizer.encode_array((shell.folder / "corpus.txt").read_bytes())
-    windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
-    assert inputs[0].tolist() in windows
-
-
-def test_token_file_page_lists_every_format():
-    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)`", page, re.MULTILINE) == list(format_names())

@@ -1,0 +1,43 @@
+"""`bpejit combine`."""
+
+from __future__ import annotations
+
+import click
+
+from .command_types import command
+from .encoding_job_options import describe_job, job_fields
+from .options import complete_path, overwrite_option
+from .progress import format_bytes, format_seconds, watch
+from .reporting import report_options
+
+
+@command("combine")
+@click.argument("out", metavar="OUT", shell_complete=complete_path)
+@overwrite_option
+@report_options
+def combine_command(*, out: str, overwrite: bool) -> None:
+    """Join the parts of an encoding job that was divided with --shard.
+
+    OUT is the --out or --out-dir of the parts.
+    The last part to finish joins them itself; this command does so after that part was killed, and otherwise checks that the
+    output is complete.
+
+    \b
+    Example:
+        bpejit combine tokens.bin
+    """
+    import bpejit
+
+    with watch() as progress:
+        report = bpejit.combine(out, overwrite=overwrite, progress=progress)
+    files = f"`{report.path}`" if report.path else f"{len(report.paths):,} files"
+    progress.finish(
+        f"joined {report.tokens:,} tokens of {format_bytes(report.bytes)} in {format_seconds(report.seconds)}; wrote {files}",
+        details=describe_job(report),
+        seconds=report.seconds,
+        out=out,
+        tokens=report.tokens,
+        bytes=report.bytes,
+        dtype=report.dtype,
+        **job_fields(report),
+    )

@@ -1,0 +1,138 @@
+"""The options of `bpejit encode` that concern its outputs and its run as a job, and the lines about an encoding job."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bpejit.errors import shorten
+
+from .count_type import Count
+from .options import Function
+from .progress import Progress, format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from bpejit.encoding.file_encoding import EncodeReport
+
+
+class ShareType(click.ParamType):  # type: ignore[type-arg]
+    """A number from 0 up to, but not including, 1, or a percentage."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or fail with what was expected."""
+        text = str(value).strip()
+        try:
+            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        except ValueError:
+            share = -1.0
+        if 0 <= share < 1:
+            return share
+        return self.fail(f"{shorten(value)}; expected a number from 0 up to 1, such as 0.005 or 0.5%", param, ctx)
+
+
+def job_options(function: Function) -> Function:
+    """Add the options of an encoding job.
+
+    The function receives their values as the argument `job`, a dict with the names of the arguments of
+    `Tokenizer.encode_files`.
+    """
+    token = "Special token to add at the {} of each document that does not {} with it."
+    options = {
+        "append_token": click.option("--append-token", metavar="TOKEN", help=token.format("end", "end")),
+        "prepend_token": click.option("--prepend-token", metavar="TOKEN", help=token.format("start", "begin")),
+        "document_index": click.option(
+            "--document-index",
+            is_flag=True,
+            help="Store the borders of documents, in FILE.docs.npy if the format has none.",
+        ),
+        "shard_tokens": click.option(
+            "--shard-tokens",
+            type=Count(1),
+            metavar="N",
+            help="Write numbered files, each of which ends with the document that reaches N ids.",
+        ),
+        "shard_exact": click.option("--shard-exact", is_flag=True, help="End these files after exactly N ids."),
+        "val_fraction": click.option(
+            "--val-fraction",
+            type=ShareType(),
+            default=0.0,
+            metavar="SHARE",
+            help="Share of the documents to set aside in FILE-val, such as 0.005 or 0.5%.",
+        ),
+        "seed": click.option("--seed", type=Count(0), default=0, metavar="N", help="Selects these documents.  [default: 0]"),
+        "shard": click.option(
+            "--shard",
+            metavar="I/N|auto",
+            help="Encode only part I of N, from 0 to N - 1. auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or "
+            "RANK and WORLD_SIZE. The last part to finish joins all of them.",
+        ),
+        "resume": click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended."),
+        "dry_run": click.option("--dry-run", is_flag=True, help="Show the plan and the expected time, and write nothing."),
+    }
+
+    @functools.wraps(function)
+    def collected(*args: Any, **given: Any) -> Any:
+        return function(*args, job={name: given.pop(name) for name in options}, **given)
+
+    decorated: Any = collected
+    for option in reversed(options.values()):
+        decorated = option(decorated)
+    found: Function = decorated
+    return found
+
+
+@contextmanager
+def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: Mapping[str, Any]) -> Iterator[None]:
+    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it."""
+    try:
+        yield
+    except BaseException:
+        from bpejit.jobs.job_folder import find_kept
+        from bpejit.storage.outputs import is_standard_output
+
+        kept = None if is_standard_output(out) else find_kept(Path(out), per_input=per_input)
+        if kept is not None:
+            arguments = sys.argv[1:] if job["resume"] else [*sys.argv[1:], "--resume"]
+            progress.message(
+                f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`; "
+                f"continue with: {shlex.join(['bpejit', *arguments])}"
+            )
+        raise
+
+
+def describe_job(report: EncodeReport) -> str:
+    """Return the second line of a summary: documents, memory, and where the time went."""
+    parts = [f"{report.documents:,} document{'' if report.documents == 1 else 's'}"]
+    if report.skipped:
+        parts.append(f"{report.skipped.count:,} records skipped")
+    if report.kept_units:
+        parts.append(f"{report.kept_units:,} of {report.units:,} units from an earlier run")
+    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
+    parts.append(f"peak memory {format_bytes(report.peak_memory)}{worker}")
+    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
+    return "; ".join(parts) + (f"; time: {times}" if times else "")
+
+
+def job_fields(report: EncodeReport) -> dict[str, Any]:
+    """Return the fields of the JSON report about an encoding job."""
+    return {
+        "documents": report.documents,
+        "skipped_records": report.skipped.count,
+        "outputs": [str(path) for path in report.paths],
+        "manifest": None if report.manifest is None else str(report.manifest),
+        "units": report.units,
+        "kept_units": report.kept_units,
+        "missing_parts": report.missing_parts,
+        "peak_memory": report.peak_memory,
+        "worker_memory": report.worker_memory,
+        "timing": dict(report.stages),
+    }
