@@ -63,7 +63,7 @@ def make_environment(python: str, versions: str, folder: Path, log: Path) -> Pat
     pip = [environment_python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     steps: list[list[str | Path]] = [[python, "-m", "venv", "--clear", folder], [*pip, "install", "--upgrade", "pip"]]
     if versions == "newest":
-        steps.append([*pip, "install", "--upgrade", "--editable", ".[test,data,plot]"])
+        steps.append([*pip, "install", "--upgrade", "--editable", ".[test,data,plot,t2t]"])
     else:
         steps.append([*pip, "install", "--no-deps", "--editable", "."])
         steps.append([*pip, "install", "packaging"])
@@ -72,10 +72,14 @@ def make_environment(python: str, versions: str, folder: Path, log: Path) -> Pat
             raise SystemExit(f"cannot make the environment {folder.name}: see {log.relative_to(ROOT)}")
     if versions == "oldest":
         listed = subprocess.run(
-            [environment_python, ".ci/oldest.py", "test", "data", "plot"], cwd=ROOT, capture_output=True, text=True, check=True
+            [environment_python, ".ci/oldest.py", "test", "data", "plot", "t2t"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        # Built from source, an old package may get another version number than its release.
-        if run([*pip, "install", "--only-binary", ":all:", *listed.stdout.split()], log):
+        # Built from source, an old package may get another version number than its release. `tfrecord` has no wheels.
+        if run([*pip, "install", "--only-binary", ":all:", "--no-binary", "tfrecord", *listed.stdout.split()], log):
             raise SystemExit(f"the oldest versions do not install in {folder.name}: see {log.relative_to(ROOT)}")
     return environment_python
 

@@ -1,0 +1,178 @@
+"""TFRecord files of tf.train.Example, with the packages `protobuf` and `google-crc32c` instead of TensorFlow.
+
+A record is its length, the checksum of the length, the data and its checksum:
+
+    length    uint64, little-endian
+    checksum  uint32, masked CRC-32C of the 8 bytes of the length
+    data      an Example: a map from the name of each feature to a list of int64, float32 or bytes
+    checksum  uint32, masked CRC-32C of the data
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.errors import BpejitError, CorpusError, OutputError, TokenFileError, shorten
+from bpejit.extras import import_extra
+from bpejit.storage.files import StrPath, read_error
+
+_LISTS = ("bytes_list", "float_list", "int64_list")
+
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
+
+_MASK = 0xA282EAD8
+"""Added to a rotated checksum, since the CRC of data that contain their own CRC is a constant."""
+
+
+def _extra(module: str, error: type[BpejitError]) -> Any:
+    return import_extra(module, "a TFRecord file", extra="t2t", error=error)
+
+
+@lru_cache(maxsize=1)
+def _example_class() -> Any:
+    """Return the class of Example, in a pool of its own: TensorFlow may be loaded in the same process."""
+    descriptors = _extra("google.protobuf.descriptor_pb2", OutputError)
+    field = descriptors.FieldDescriptorProto
+    file = descriptors.FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
+    for name, kind in (("BytesList", field.TYPE_BYTES), ("FloatList", field.TYPE_FLOAT), ("Int64List", field.TYPE_INT64)):
+        message = file.message_type.add(name=name)
+        message.field.add(name="value", number=1, label=field.LABEL_REPEATED, type=kind)
+    lists = {"type": field.TYPE_MESSAGE, "label": field.LABEL_OPTIONAL, "oneof_index": 0}
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, (name, kind) in enumerate(zip(_LISTS, ("BytesList", "FloatList", "Int64List"), strict=True), start=1):
+        feature.field.add(name=name, number=number, type_name=f".tensorflow.{kind}", **lists)
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    one = {"label": field.LABEL_OPTIONAL}
+    entry.field.add(name="key", number=1, type=field.TYPE_STRING, **one)
+    entry.field.add(name="value", number=2, type=field.TYPE_MESSAGE, type_name=".tensorflow.Feature", **one)
+    features.field.add(
+        name="feature", number=1, label=field.LABEL_REPEATED, type=field.TYPE_MESSAGE,
+        type_name=".tensorflow.Features.FeatureEntry",
+    )  # fmt: skip
+    example = file.message_type.add(name="Example")
+    example.field.add(name="features", number=1, type=field.TYPE_MESSAGE, type_name=".tensorflow.Features", **one)
+    pool = _extra("google.protobuf.descriptor_pool", OutputError).DescriptorPool()
+    pool.Add(file)
+    factory = _extra("google.protobuf.message_factory", OutputError)
+    return factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+def serialize_example(features: Mapping[str, Any]) -> bytes:
+    """Return an Example, with the features in the order of their names.
+
+    Parameters
+    ----------
+    features : dict of str to a list or array
+        Integers, floats, or str or bytes; the first element decides, as in `to_example` of Tensor2Tensor.
+
+    Raises
+    ------
+    CorpusError
+        (a ValueError) If a feature is empty, or has elements of another type.
+    OutputError
+        If a package is not installed.
+    """
+    example = _example_class()()
+    target = example.features.feature
+    for name, values in features.items():
+        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        if not listed:
+            raise CorpusError(f"the feature {shorten(name)} is empty; expected at least one element: leave out this example")
+        first = listed[0]
+        try:
+            if isinstance(first, (int, np.integer)):
+                target[name].int64_list.value.extend(listed)
+            elif isinstance(first, (float, np.floating)):
+                target[name].float_list.value.extend(listed)
+            else:
+                data = [value.encode() if isinstance(value, str) else value for value in listed]
+                target[name].bytes_list.value.extend(data)
+        except (TypeError, ValueError) as cause:
+            raise CorpusError(
+                f"the feature {shorten(name)} is {shorten(listed)}: {cause}; expected integers below 2^63, floats, or text: "
+                "give elements of one type"
+            ) from cause
+    return example.SerializeToString(deterministic=True)  # type: ignore[no-any-return]
+
+
+def parse_example(data: bytes) -> dict[str, list[Any]]:
+    """Return the features of an Example.
+
+    Raises
+    ------
+    TokenFileError
+        If it is not an Example.
+    """
+    try:
+        example = _example_class().FromString(data)
+    except _extra("google.protobuf.message", TokenFileError).DecodeError as cause:
+        raise TokenFileError(
+            f"a record is not an Example: {cause}; expected `tf.train.Example`: read files with such records"
+        ) from cause
+    found = example.features.feature
+    return {name: list(getattr(found[name], found[name].WhichOneof("kind") or "int64_list").value) for name in sorted(found)}
+
+
+@lru_cache(maxsize=1)
+def _crc32c() -> Callable[[bytes], int]:
+    return _extra("google_crc32c", OutputError).value  # type: ignore[no-any-return]
+
+
+def masked_checksum(data: bytes) -> int:
+    """Return the masked CRC-32C of data."""
+    checksum = _crc32c()(data)
+    return ((checksum >> 15 | checksum << 17) + _MASK) & 0xFFFFFFFF
+
+
+def frame_record(data: bytes) -> bytes:
+    """Return the bytes of a record in a TFRecord file."""
+    length = _LENGTH.pack(len(data))
+    return b"".join((length, _CHECKSUM.pack(masked_checksum(length)), data, _CHECKSUM.pack(masked_checksum(data))))
+
+
+def example_records(examples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the record of each example; written one after the other, they are a TFRecord file."""
+    for features in examples:
+        yield frame_record(serialize_example(features))
+
+
+def read_records(path: StrPath) -> Iterator[bytes]:
+    """Yield the data of each record of a TFRecord file.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read, is truncated, or a checksum is wrong.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            total = os.fstat(file.fileno()).st_size
+            position = 0
+            while head := file.read(_LENGTH.size):
+                length = _checked(head, file.read(_CHECKSUM.size), _LENGTH.size, path, position)
+                (size,) = _LENGTH.unpack(length)
+                yield _checked(file.read(min(size, total)), file.read(_CHECKSUM.size), size, path, position)
+                position += _LENGTH.size + size + 2 * _CHECKSUM.size
+    except OSError as cause:
+        raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
+
+
+def _checked(data: bytes, checksum: bytes, size: int, path: StrPath, position: int) -> bytes:
+    if len(data) == size and len(checksum) == _CHECKSUM.size and masked_checksum(data) == _CHECKSUM.unpack(checksum)[0]:
+        return data
+    found = "is truncated" if len(checksum) < _CHECKSUM.size else "has a wrong checksum"
+    raise TokenFileError(
+        f"`{path}`: the record at byte {position} {found}; expected a complete TFRecord file without compression: "
+        "write it again"
+    )
