@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from bpejit.model import Model
+    from bpejit.tokenfiles.conversion import convert_tokens
     from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.training.count_corpus import count
@@ -63,6 +64,7 @@ _MODULES = {
     "combine": "bpejit.encoding.file_encoding",
     "count": "bpejit.training.count_corpus",
     "extend": "bpejit.training.extending",
+    "convert_tokens": "bpejit.tokenfiles.conversion",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
     "merge_counts": "bpejit.counts.counts",
@@ -96,6 +98,7 @@ __all__ = [
     "TrainingError",
     "UnsupportedError",
     "combine",
+    "convert_tokens",
     "count",
     "extend",
     "get_encoding_cache_budget",

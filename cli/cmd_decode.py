@@ -13,6 +13,8 @@ from .options import (
     out_option,
     overwrite_option,
     read_tokenizer,
+    text_format,
+    text_option,
     token_format_option,
     tokenizer_option,
 )
@@ -27,6 +29,7 @@ from .reporting import check_json_output, report_options, wrote
 @overwrite_option
 @dtype_option
 @token_format_option(AUTO)
+@text_option("Read ids")
 @report_options
 def decode(
     *,
@@ -39,18 +42,21 @@ def decode(
     overwrite: bool,
     dtype: str | None,
     token_format: str,
+    text: bool,
 ) -> None:
     """Decode a file of token ids into the original bytes.
 
-    TOKENS is a token file, or - for ids from standard input, which need --dtype.
+    TOKENS is a token file, or - for ids from standard input, which need --dtype or --text.
 
     \b
     Example:
         bpejit decode tokens.bin --out back.txt
         bpejit decode tokens.bin | head
+        echo 72 105 | bpejit decode - --text
     """
     target = "-" if out is None else out
     check_json_output(target)
+    token_format = text_format(token_format, text=text)
     from bpejit.formats.recognize import tokenizer_files
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import token_inputs

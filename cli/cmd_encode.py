@@ -22,6 +22,8 @@ from .options import (
     overwrite_option,
     read_tokenizer,
     strip_bom_option,
+    text_format,
+    text_option,
     token_format_option,
     tokenizer_option,
 )
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     help="Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.",
 )
 @token_format_option(DEFAULT_FORMAT)
+@text_option("Write ids")
 @job_options
 @input_options
 @strip_bom_option
@@ -67,6 +70,7 @@ def encode(
     unicode: str | None,
     dtype: str,
     token_format: str,
+    text: bool,
     job: dict[str, Any],
     reading: dict[str, Any],
     strip_bom: bool,
@@ -76,15 +80,17 @@ def encode(
     """Encode text into files of token ids.
 
     INPUT is one or more files, folders, globs or URLs, or - for standard input.
-    The file has no header; FILE.json next to it contains dtype, counts and the hash of the tokenizer, and FILE.manifest.json
-    the inputs and options.
-    Standard output, pipes and devices receive only the ids.
+    FILE.json next to the file contains dtype, counts and the hash of the tokenizer, and FILE.manifest.json the inputs and
+    options.
+    Standard output, pipes and devices receive only the ids, without a header or as numbers.
     A run that was interrupted or killed continues with --resume.
 
     \b
     Example:
         bpejit encode corpus.txt --out tokens.bin
         bpejit encode corpus.txt --out train.bin --shard-tokens 100M --val-fraction 0.005
+        bpejit encode corpus.txt --out tokens.npy --format npy
+        bpejit encode corpus.txt --out - --text | head
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
     if (out is None) == (out_dir is None):
@@ -94,6 +100,7 @@ def encode(
         )
     target = str(out if out_dir is None else out_dir)
     check_json_output(target)
+    token_format = text_format(token_format, text=text)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.formats.recognize import tokenizer_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,13 +11,39 @@ from bpejit.tokenfiles import AUTO
 
 from .command_types import command
 from .count_type import Count
-from .options import complete_path, dtype_option, pattern_options, read_tokenizer, token_format_option
+from .options import (
+    LazyChoice,
+    complete_path,
+    dtype_choices,
+    dtype_option,
+    out_option,
+    overwrite_option,
+    pattern_options,
+    read_tokenizer,
+    token_format_option,
+)
 from .quoting import quoted
-from .reporting import debug_option, is_quiet, json_text, report_options, wants_json, write_json, write_table
+from .reporting import (
+    check_json_output,
+    debug_option,
+    is_quiet,
+    json_text,
+    report_options,
+    wants_json,
+    write_json,
+    write_table,
+)
 from .token_files import FIRST_IDS, describe_token_file, token_file_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bpejit import Tokenizer
+    from bpejit.arrays import Array
+    from bpejit.tokenfiles.base import TokenReader
+
+SEARCHED = 1 << 16
+"""Number of ids that are searched for the end of a document at a time."""
 
 tokens_argument = click.argument("path", metavar="TOKENS", shell_complete=complete_path)
 
@@ -33,13 +59,14 @@ tokenizer_option = click.option(
 @click.group()
 @debug_option
 def tokens() -> None:
-    """Show and verify token files.
+    """Show, verify and convert token files.
 
     \b
     Example:
         bpejit tokens info tokens.bin
         bpejit tokens head tokens.bin --tokenizer tokenizer
         bpejit tokens verify tokens.bin
+        bpejit tokens convert tokens.bin --out tokens.npy --format npy
     """
 
 
@@ -66,6 +93,12 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 @command()
 @tokens_argument
 @click.option("-n", "--count", type=Count(1), default=FIRST_IDS, show_default=True, metavar="N", help="Number of ids to show.")
+@click.option(
+    "--documents",
+    type=Count(1),
+    metavar="N",
+    help="Show the first N documents instead: as text with --tokenizer, and otherwise as ids.",
+)
 @tokenizer_option
 @pattern_options
 @dtype_option
@@ -75,6 +108,7 @@ def head(
     *,
     path: str,
     count: int,
+    documents: int | None,
     tokenizer_path: str | None,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
@@ -85,24 +119,26 @@ def head(
     """Show the first ids of a token file, one per line, with their text if a tokenizer is given.
 
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
+    With --documents, it shows the first documents. A file without their borders is divided after the end-of-text token.
 
     \b
     Example:
         bpejit tokens head tokens.bin --count 20
         bpejit tokens head tokens.bin --tokenizer tokenizer
+        bpejit tokens head tokens.bin --documents 2 --tokenizer tokenizer
     """
-    from bpejit.tokenfiles.opening import read_tokens
+    from bpejit.tokenfiles.opening import open_tokens, read_tokens
 
     tokenizer = None
     if tokenizer_path is not None:
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-    file = read_tokens(
-        path,
-        dtype=dtype,
-        format=token_format,
-        tokenizer_sha256=None if tokenizer is None else tokenizer.sha256,
-        vocab_size=None if tokenizer is None else tokenizer.vocab_size,
-    )
+    expected: dict[str, Any] = {"dtype": dtype, "format": token_format}
+    if tokenizer is not None:
+        expected |= {"tokenizer_sha256": tokenizer.sha256, "vocab_size": tokenizer.vocab_size}
+    if documents is not None:
+        _show_documents(open_tokens(path, **expected), documents, tokenizer)
+        return
+    file = read_tokens(path, **expected)
     ids = [number for block in islice(file.blocks(count), 1) for number in block.tolist()]
     texts = None if tokenizer is None else _decode_each(tokenizer, ids)
     if wants_json():
@@ -151,9 +187,111 @@ def verify(
         click.echo(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
 
 
+@command()
+@tokens_argument
+@out_option("Token file to write, or - for standard output.", required=True)
+@overwrite_option
+@token_format_option(None)
+@click.option(
+    "--dtype",
+    type=LazyChoice("dtype", lambda: (AUTO, *dtype_choices())),
+    default=AUTO,
+    show_default=True,
+    metavar="DTYPE",  # its choices would import NumPy
+    help="Data type of the new ids; auto is the smallest that fits the vocabulary.",
+)
+@click.option(
+    "--input-dtype",
+    type=LazyChoice("dtype", dtype_choices),
+    metavar="DTYPE",
+    help="Data type of the old ids, for files that do not state it.",
+)
+@tokenizer_option
+@pattern_options
+@report_options
+def convert(
+    *,
+    path: str,
+    out: str,
+    overwrite: bool,
+    token_format: str,
+    dtype: str,
+    input_dtype: str | None,
+    tokenizer_path: str | None,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
+    unicode: str | None,
+) -> None:
+    """Write a token file in another format, with its documents.
+
+    With --tokenizer, a file without the borders of documents is divided after the end-of-text token.
+
+    \b
+    Example:
+        bpejit tokens convert tokens.bin --out tokens.npy --format npy
+        bpejit tokens convert tokens.npy --out corpus --format megatron --tokenizer tokenizer
+    """
+    check_json_output(out)
+    from bpejit.storage.outputs import is_standard_output
+    from bpejit.tokenfiles.conversion import convert_tokens
+
+    separator = None
+    if tokenizer_path is not None:
+        from bpejit.encoding.encode_job import find_separator
+
+        separator = find_separator(read_tokenizer(tokenizer_path, pattern, special_tokens, unicode).model)
+    done = convert_tokens(
+        path, out, format=token_format, dtype=dtype, input_dtype=input_dtype, separator=separator, overwrite=overwrite
+    )
+    if wants_json():
+        write_json(path=path, out=out, format=token_format, dtype=done.dtype, tokens=done.tokens, documents=done.documents)
+    elif not is_quiet() and not is_standard_output(out):
+        borders = "" if done.documents is None else f", {done.documents:,} documents"
+        click.echo(f"converted `{path}`: {done.tokens:,} tokens{borders}; wrote `{out}` ({token_format}, {done.dtype})")
+
+
+def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:
+    shown = [ids.tolist() for ids in islice(_documents(tokens, tokenizer), count)]
+    texts = None if tokenizer is None else [tokenizer.decode_bytes(ids) for ids in shown]
+    if wants_json():
+        write_json(
+            path=str(tokens.path),
+            dtype=tokens.dtype,
+            tokens=tokens.n_tokens,
+            documents=tokens.n_documents,
+            ids=shown,
+            texts=None if texts is None else [json_text(text) for text in texts],
+        )
+        return
+    for number, ids in enumerate(shown):
+        click.echo(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
+        if texts:
+            click.echo(quoted(texts[number]))
+
+
+def _documents(tokens: TokenReader, tokenizer: Tokenizer | None) -> Iterator[Array]:
+    """Yield the documents of a file, divided after the end-of-text token if their borders are not stored."""
+    from bpejit.encoding.encode_job import find_separator
+
+    separator = None if tokenizer is None else find_separator(tokenizer.model)
+    if tokens.n_documents is not None or separator is None:
+        yield from (tokens.document(number) for number in range(tokens.n_documents or 1))
+        return
+    start = 0
+    while start < len(tokens):
+        end = start
+        while end < len(tokens):
+            found = (tokens[end : end + SEARCHED] == separator).nonzero()[0]
+            end = end + int(found[0]) + 1 if found.size else min(end + SEARCHED, len(tokens))
+            if found.size:
+                break
+        yield tokens[start:end]
+        start = end
+
+
 def _decode_each(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
     return [tokenizer.decode_bytes([number]) for number in ids]
 
 
-for subcommand in (info, head, verify):
+for subcommand in (info, head, verify, convert):
     tokens.add_command(subcommand)

@@ -18,7 +18,7 @@ from bpejit.corpus import registry as input_formats
 from bpejit.engines import AUTO, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
-from bpejit.tokenfiles import DEPRECATED_FORMATS, format_descriptions, format_names
+from bpejit.tokenfiles import DEFAULT_FORMAT, DEPRECATED_FORMATS, TEXT_FORMAT, format_descriptions, format_names
 
 from .count_type import Count
 
@@ -218,8 +218,8 @@ def dtype_option(function: Function) -> Function:
     )(function)
 
 
-def token_format_option(default: str) -> Callable[[Function], Function]:
-    """Return a decorator that adds `--format`, the format of a token file."""
+def token_format_option(default: str | None) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--format`, the format of a token file; it is required if there is no default."""
     names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
     automatic = "auto for the format that recognizes the file, " if default == AUTO else ""
     return click.option(
@@ -227,10 +227,23 @@ def token_format_option(default: str) -> Callable[[Function], Function]:
         "token_format",
         type=FormatChoice("format", lambda: ((AUTO,) if default == AUTO else ()) + format_names()),
         default=default,
+        required=default is None,
         show_default=True,
         metavar="NAME",
         help=f"Format of the token file: {automatic}{names}.",
     )
+
+
+def text_option(what: str) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--text`, which selects the token file format `text`."""
+    return click.option("--text", is_flag=True, help=f"{what} as numbers, one document per line: short for --format text.")
+
+
+def text_format(token_format: str, *, text: bool) -> str:
+    """Return the format that `--format` and `--text` select."""
+    if text and token_format not in (AUTO, DEFAULT_FORMAT, TEXT_FORMAT):
+        raise click.UsageError(f"`--text` selects the format text, and `--format {token_format}` another one: give one of them")
+    return TEXT_FORMAT if text else token_format
 
 
 def dtype_choices() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from bpejit.tokenfiles import AUTO
@@ -28,8 +27,8 @@ def describe_token_file(path: str, dtype: str | None, token_format: str, *, veri
     Returns
     -------
     dict
-        `kind`, `path`, `file_bytes`, `format`, `dtype`, `tokens`, `bytes_read`, `vocab_size`, `tokenizer_sha256`, `ids_sha256`,
-        `verified` and `first_ids`. What is not known is None.
+        `kind`, `path`, `file_bytes`, `format`, `dtype`, `tokens`, `documents`, `bytes_read`, `vocab_size`, `tokenizer_sha256`,
+        `ids_sha256`, `verified` and `first_ids`. What is not known is None.
     """
     from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
@@ -41,16 +40,17 @@ def describe_token_file(path: str, dtype: str | None, token_format: str, *, veri
     return {
         "kind": "tokens",
         "path": path,
-        "file_bytes": Path(path).stat().st_size,
+        "file_bytes": tokens.path.stat().st_size,
         "format": format_of(path, token_format).name if known else None,
         "dtype": tokens.dtype if known else None,
-        "tokens": len(tokens.ids) if known else None,
+        "tokens": len(tokens) if known else None,
+        "documents": tokens.n_documents if known else None,
         "bytes_read": tokens.bytes_read,
         "vocab_size": tokens.vocab_size,
         "tokenizer_sha256": tokens.tokenizer_sha256,
         "ids_sha256": tokens.ids_sha256,
         "verified": verify,
-        "first_ids": tokens.ids[:FIRST_IDS].tolist() if known else None,
+        "first_ids": tokens[:FIRST_IDS].tolist() if known else None,
     }
 
 
@@ -66,8 +66,12 @@ def token_file_lines(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
         yield "tokens", f"{size // 2:,} if they are uint16, {size // 4:,} if they are uint32"
         return
+    yield "format", fields["format"]
     yield "dtype", fields["dtype"]
     yield "tokens", f"{n_tokens:,}"
+    if fields["documents"] is not None:
+        mean = f", {n_tokens / fields['documents']:,.1f} tokens on average" if fields["documents"] else ""
+        yield "documents", f"{fields['documents']:,}{mean}"
     if fields["bytes_read"] is not None:
         ratio = f", {fields['bytes_read'] / n_tokens:.2f} per token" if n_tokens else ""
         yield "text", f"{fields['bytes_read']:,} bytes{ratio}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import without_gz
-from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKENIZER_FILE
+from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKEN_BYTES_FILE, TOKENIZER_FILE
 from bpejit.formats.folder_reading import load_folder
 from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.model import Model
@@ -22,7 +22,7 @@ class FolderFormat(TokenizerFormat):
 
     name = "bpejit"
     expected = "a folder that bpejit wrote"
-    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE)
+    file_names = (OWN_FILE, *PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)
     exclusive = True
     writable = True
     has_tokenizer_json = True

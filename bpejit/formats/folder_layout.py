@@ -34,6 +34,9 @@ vocab_size, token_lengths
     per byte. Null if the ids have large gaps.
 training
     Notes for readers: settings and inputs of the training.
+
+`token_bytes.npy` contains `token_lengths` as a NumPy array, int32 [vocab_size], for training loops that report bits per byte.
+It is not read by bpejit, and is absent if the ids have large gaps.
 """
 
 from __future__ import annotations
@@ -54,5 +57,7 @@ TOKENIZER_FILE = "tokenizer.json"
 
 PRIVATE_FILE = "model.json"
 """The name of `tokenizer.json` if other tools would give other ids; they do not read files of this name."""
+
+TOKEN_BYTES_FILE = "token_bytes.npy"
 
 PUBLIC_FILES = (TOKENIZER_FILE, CONFIG_FILE, OWN_FILE)

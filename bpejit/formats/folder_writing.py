@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bpejit import __version__
 from bpejit.errors import PatternError, TokenizerFormatError, shorten
@@ -18,6 +21,7 @@ from bpejit.formats.folder_layout import (
     PREPARATION_STEPS,
     PRIVATE_FILE,
     PUBLIC_FILES,
+    TOKEN_BYTES_FILE,
     TOKENIZER_FILE,
 )
 from bpejit.formats.huggingface_writing import (
@@ -77,20 +81,20 @@ def save_folder(
         )
     written = tokenizer_json(model, splitting, legacy_merges=legacy_merges)
     name = PRIVATE_FILE if obstacle else TOKENIZER_FILE
-    own = _own_json(model, source, name, written, obstacle)
-    with creating_folder(folder):
-        if obstacle:
-            stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
-            with replacing_all([folder / PRIVATE_FILE, folder / OWN_FILE], remove=stale) as (tokenizer_file, own_file):
-                tokenizer_file.write(written)
-                own_file.write(own)
-        else:
-            targets = [folder / TOKENIZER_FILE, folder / CONFIG_FILE, folder / OWN_FILE]
-            stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
-            with replacing_all(targets, remove=stale) as (tokenizer_file, config_file, own_file):
-                tokenizer_file.write(written)
-                config_file.write(tokenizer_config_json(model))
-                own_file.write(own)
+    contents = {name: written}
+    stale = [folder / TOKENIZER_FILE, folder / CONFIG_FILE]
+    if not obstacle:
+        contents[CONFIG_FILE] = tokenizer_config_json(model)
+        stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
+    lengths = _token_lengths(model)
+    if lengths is None:
+        stale.append(folder / TOKEN_BYTES_FILE)
+    else:
+        contents[TOKEN_BYTES_FILE] = _token_bytes(lengths)
+    contents[OWN_FILE] = _own_json(model, source, name, written, obstacle)  # describes the others, so it is the last
+    with creating_folder(folder), replacing_all([folder / file for file in contents], remove=stale) as files:
+        for file, data in zip(files, contents.values(), strict=True):
+            file.write(data)
     return obstacle
 
 
@@ -111,7 +115,7 @@ def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bo
     """
     check_output_folder(path, PUBLIC_FILES)
     folder = Path(path)
-    targets = [folder / name for name in (*PUBLIC_FILES, PRIVATE_FILE)]
+    targets = [folder / name for name in (*PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)]
     check_outputs(targets, inputs=inputs, overwrite=overwrite, folder=folder)
 
 
@@ -180,6 +184,13 @@ def _plain_value(value: Any) -> Any:
     raise TypeError(
         f"the training notes contain {shorten(value)}, a {type(value).__name__}; expected a value that JSON can represent"
     )
+
+
+def _token_bytes(lengths: list[int]) -> bytes:
+    """Return the content of `token_bytes.npy`."""
+    data = io.BytesIO()
+    np.lib.format.write_array(data, np.array(lengths, dtype="<i4"), version=(1, 0))
+    return data.getvalue()
 
 
 def _token_lengths(model: Model) -> list[int] | None:

@@ -167,7 +167,7 @@ class TokenFileFormat(ABC):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
     ) -> TokenWriter:
@@ -181,8 +181,8 @@ class TokenFileFormat(ABC):
             One of `dtypes`, or `auto` for the first that holds every id (see `choose_dtype`).
         vocab_size : int
             One more than the largest id of the tokenizer.
-        tokenizer_sha256 : str
-            `Model.sha256` of the tokenizer.
+        tokenizer_sha256 : str, optional
+            `Model.sha256` of the tokenizer; None if it is not known.
         overwrite : bool
             Replace existing files. Otherwise they are an error.
         document_index : bool

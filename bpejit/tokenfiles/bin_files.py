@@ -44,7 +44,7 @@ class BinFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
     ) -> BinWriter:
@@ -94,8 +94,8 @@ class BinWriter(IndexedWriter):
         `uint16`, `uint32`, or `auto` for the smaller one that holds every id.
     vocab_size : int
         One more than the largest id of the tokenizer.
-    tokenizer_sha256 : str
-        `Model.sha256` of the tokenizer.
+    tokenizer_sha256 : str, optional
+        `Model.sha256` of the tokenizer; None if it is not known.
     overwrite : bool
         Replace existing files. Otherwise they are an error.
     document_index : bool
@@ -120,7 +120,7 @@ class BinWriter(IndexedWriter):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
     ) -> None:

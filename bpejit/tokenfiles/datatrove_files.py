@@ -50,7 +50,7 @@ class DatatroveFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,  # noqa: ARG002 - the index is always written
     ) -> DatatroveWriter:
@@ -117,7 +117,7 @@ class DatatroveWriter(TokenFileWriter):
             self._others[0].write(ends.astype(_END).data)
 
     def _finish(self) -> None:
-        name = f"bpejit:{self._tokenizer_sha256}|{self.dtype.itemsize}"
+        name = f"bpejit:{self._tokenizer_sha256 or 'unknown'}|{self.dtype.itemsize}"
         self._others[1].write(f"{name}\n{self.n_tokens}\n{_readable(self.n_tokens)}".encode())
 
 

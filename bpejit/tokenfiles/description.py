@@ -17,6 +17,8 @@ bytes_read
     The number of bytes of text that the ids encode.
 tokenizer_sha256, vocab_size
     The hash of the tokenizer (`Model.sha256`), and one more than its largest id.
+
+For ids of unknown origin, `bytes_read` and `tokenizer_sha256` are null, in version 2.
 """
 
 from __future__ import annotations
@@ -57,13 +59,13 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Description:
-    """The fields of a description; `ids_sha256` and `documents` are None if the file lacks them."""
+    """The fields of a description; those that are not known are None."""
 
     dtype: str
     tokens: int
-    bytes_read: int
+    bytes_read: int | None
     vocab_size: int
-    tokenizer_sha256: str
+    tokenizer_sha256: str | None
     ids_sha256: str | None
     documents: int | None = None
     file_format: str = BIN_FORMAT
@@ -87,7 +89,7 @@ def description_path(path: StrPath) -> Path:
 
 def write_description(fields: Description) -> bytes:
     """Return the content of a description."""
-    other = fields.file_format != BIN_FORMAT
+    other = fields.file_format != BIN_FORMAT or fields.tokenizer_sha256 is None
     content = {
         "format": FORMAT,
         "format_version": 2 if other else 1,
@@ -161,6 +163,7 @@ def read_description(path: StrPath) -> Description | None:
             f"`{described}` has format version {version}, and this bpejit reads versions up to {FORMAT_VERSION}; "
             "expected an older one: install a later bpejit (`pip install --upgrade bpejit`)"
         )
+    unknown = version == 2 and "tokenizer_sha256" in fields and fields["tokenizer_sha256"] is None
     for key, valid, expected in (
         ("format_version", type(version) is int and version in (1, 2), "1 or 2"),
         ("file_format", isinstance(fields.get("file_format"), str) == (version == 2), "the name of a format in version 2 only"),
@@ -169,9 +172,13 @@ def read_description(path: StrPath) -> Description | None:
         ("tokens", _is_size(fields.get("tokens")), "a number of tokens"),
         ("documents", "documents" not in fields or _is_size(fields["documents"]), "a number of documents"),
         ("ids_sha256", _is_hash(fields.get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
-        ("bytes_read", _is_size(fields.get("bytes_read")), "a number of bytes"),
+        (
+            "bytes_read",
+            _is_size(fields.get("bytes_read")) or (unknown and fields.get("bytes_read") is None),
+            "a number of bytes",
+        ),
         ("vocab_size", _is_size(fields.get("vocab_size")), "a number of tokens"),
-        ("tokenizer_sha256", isinstance(fields.get("tokenizer_sha256"), str), "a SHA-256"),
+        ("tokenizer_sha256", unknown or isinstance(fields.get("tokenizer_sha256"), str), "a SHA-256"),
     ):
         if not valid:
             raise TokenFileError(

@@ -43,8 +43,8 @@ class TokenFileWriter:
     dtype : np.dtype
     vocab_size : int
         One more than the largest id of the tokenizer.
-    tokenizer_sha256 : str
-        `Model.sha256` of the tokenizer.
+    tokenizer_sha256 : str, optional
+        `Model.sha256` of the tokenizer; None if it is not known.
     overwrite : bool
         Replace existing files. Otherwise they are an error.
     streams : bool
@@ -69,7 +69,7 @@ class TokenFileWriter:
         file_format: str,
         dtype: np.dtype[Any],
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         streams: bool = False,
     ) -> None:
@@ -243,7 +243,7 @@ class TokenFileWriter:
             Description(
                 dtype=self.dtype.name,
                 tokens=self.n_tokens,
-                bytes_read=self.n_bytes,
+                bytes_read=None if self._tokenizer_sha256 is None else self.n_bytes,
                 vocab_size=self._vocab_size,
                 tokenizer_sha256=self._tokenizer_sha256,
                 ids_sha256=self._hash.hexdigest(),

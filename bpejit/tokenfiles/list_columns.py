@@ -300,7 +300,7 @@ class ListColumnFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,  # noqa: ARG002 - rows are documents
     ) -> GroupWriter:

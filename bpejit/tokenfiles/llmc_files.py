@@ -46,7 +46,7 @@ class LlmcFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
     ) -> LlmcWriter:

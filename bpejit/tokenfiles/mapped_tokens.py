@@ -316,7 +316,7 @@ def check_description(
             f"the dtype of `{path}` is {fields.dtype} according to `{described}`, and {dtype} was passed; "
             "expected the same: omit the dtype, or remove that file if it is wrong"
         )
-    if tokenizer_sha256 is not None and fields.tokenizer_sha256 != tokenizer_sha256:
+    if tokenizer_sha256 is not None and fields.tokenizer_sha256 not in (None, tokenizer_sha256):
         raise TokenFileError(
             f"`{path}` was written by another tokenizer: the SHA-256 of that tokenizer is {fields.tokenizer_sha256}; "
             f"expected {tokenizer_sha256}: use the tokenizer that wrote the file, or encode the text again"

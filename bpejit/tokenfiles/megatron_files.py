@@ -72,7 +72,7 @@ class MegatronFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,  # noqa: ARG002 - the index is always written
     ) -> MegatronWriter:

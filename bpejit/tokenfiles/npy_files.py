@@ -34,7 +34,7 @@ class NpyFormat(TokenFileFormat):
         *,
         dtype: str = "auto",
         vocab_size: int,
-        tokenizer_sha256: str,
+        tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,
     ) -> NpyWriter:

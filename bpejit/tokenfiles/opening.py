@@ -79,7 +79,7 @@ def token_writer(
     *,
     dtype: str = "auto",
     vocab_size: int,
-    tokenizer_sha256: str,
+    tokenizer_sha256: str | None,
     overwrite: bool = False,
     document_index: bool = False,
     format: str = DEFAULT_FORMAT,  # noqa: A002

@@ -18,6 +18,9 @@ AUTO = "auto"
 DEFAULT_FORMAT = "bin"
 """The format that is written by default, and read if no format recognizes a file."""
 
+TEXT_FORMAT = "text"
+"""The format that options such as `--text` select."""
+
 DEPRECATED_FORMATS = {"flat": "bin"}
 """Old names of formats and their replacements. Each works for one release, with a warning."""
 
@@ -31,6 +34,7 @@ _formats: Registry[TokenFileFormat] = Registry(
         "llmc": ("bpejit.tokenfiles.llmc_files:LlmcFormat", "ids after the header of llm.c"),
         "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE.ds with index and metadata"),
         "arrow": ("bpejit.tokenfiles.arrow_files:ArrowFormat", "a row per document, mapped into memory"),
+        TEXT_FORMAT: ("bpejit.tokenfiles.text_files:TextFormat", "numbers, a line per document"),
     },
     reserved=AUTO,
     error=TokenFileError,

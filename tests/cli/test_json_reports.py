@@ -34,6 +34,8 @@ RUNS = {
     "tokens info": ["tokens", "info", "tokens.bin"],
     "tokens verify": ["tokens", "verify", "tokens.bin"],
     "tokens head": ["tokens", "head", "tokens.bin"],
+    "tokens head --documents": ["tokens", "head", "tokens.bin", "--documents", "1", "--tokenizer", "tokenizer"],
+    "tokens convert": ["tokens", "convert", "tokens.bin", "--out", "new.npy", "--format", "npy"],
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
     "compare": ["compare", "tokenizer", "tokenizer", "corpus.txt"],
@@ -89,7 +91,7 @@ def documented(name):
 
 def command_of(name):
     """Return the command of a key of `RUNS`."""
-    return name.partition(" of ")[0].removesuffix(" --stats")
+    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --documents")
 
 
 @pytest.mark.slow

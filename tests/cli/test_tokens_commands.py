@@ -10,6 +10,7 @@ from cli_helpers import copy_files, invoke, run
 from conftest import data_text
 
 import bpejit
+import bpejit.tokenfiles
 
 TEXT = data_text("prose.txt")[:3000] + "日本語\n".encode()
 
@@ -118,3 +119,100 @@ def test_other_tokenizers_are_refused(work):
     (work / "tokens.bin.json").unlink()
     assert "--dtype" not in invoke("tokens", "verify", "tokens.bin").stdout
     assert invoke("tokens", "verify", "tokens.bin").exit_code == 1
+
+
+# ---- documents and conversion
+
+
+@pytest.fixture
+def documents(work):
+    """Return texts, and write them as a token file of each kind that has borders."""
+    texts = ["one two\n", "", "three\n"]
+    tokenizer = bpejit.train(work / "corpus.txt", vocab_size=300, special_tokens=["<|endoftext|>"])
+    tokenizer.save(work / "special")
+    (work / "documents.txt").write_text("<|endoftext|>".join(texts))
+    tokenizer.encode_files(work / "documents.txt", work / "plain.bin")
+    return texts
+
+
+def test_convert_through_all_formats(work, documents):
+    names = [name for name in bpejit.tokenfiles.format_names() if name != "bin"]
+    ids = np.fromfile("plain.bin", "<u2").tolist()
+    source = "plain.bin"
+    for name in [*names, "bin"]:
+        result = invoke("tokens", "convert", source, "--out", f"to-{name}", "--format", name)
+        assert result.exit_code == 0, result.stderr
+        assert f"converted `{source}`: {len(ids)} tokens" in result.stdout
+        source = f"to-{name}"
+        found = bpejit.open_tokens(source)
+        found.verify()
+        assert found.ids.tolist() == ids
+        assert found.tokenizer_sha256 == bpejit.load("special").sha256
+        assert found.bytes_read == (work / "documents.txt").stat().st_size
+    fields = json.loads(invoke("tokens", "info", "to-parquet", "--json").stdout)
+    assert (fields["format"], fields["documents"], fields["tokens"]) == ("parquet", 1, len(ids))
+    assert "documents       1, " in invoke("tokens", "info", "to-parquet").stdout
+    refused = invoke("tokens", "convert", "plain.bin", "--out", "to-npy", "--format", "npy")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "already exists" in refused.stderr
+    again = invoke("tokens", "convert", "plain.bin", "--out", "to-npy", "--format", "npy", "--overwrite", "--json")
+    assert json.loads(again.stdout) == {
+        "command": "tokens convert",
+        "path": "plain.bin",
+        "out": "to-npy",
+        "format": "npy",
+        "dtype": "uint16",
+        "tokens": len(ids),
+        "documents": None,
+    }
+
+
+def test_convert_ids_of_unknown_origin(work):
+    np.save("ids.npy", np.array([1, 70000, 2]))
+    assert invoke("tokens", "convert", "ids.npy", "--out", "ids.bin", "--format", "bin").exit_code == 0
+    found = bpejit.open_tokens("ids.bin")
+    assert (found.dtype, found.ids.tolist(), found.vocab_size) == ("uint32", [1, 70000, 2], 70001)
+    assert found.tokenizer_sha256 is found.bytes_read is None
+    found.verify()
+    assert invoke("tokens", "info", "ids.bin").exit_code == 0
+    refused = invoke("tokens", "convert", "ids.npy", "--out", "u2", "--format", "bin", "--dtype", "uint16")
+    assert "uint16 holds ids up to 65535" in refused.stderr
+    np.array([1, 2], "<u2").tofile("bare")
+    assert "`--input-dtype uint16`" in invoke("tokens", "convert", "bare", "--out", "b.npy", "--format", "npy").stderr
+    assert invoke("tokens", "convert", "bare", "--out", "b.npy", "--format", "npy", "--input-dtype", "uint16").exit_code == 0
+    assert np.load("b.npy").tolist() == [1, 2]
+
+
+def test_head_shows_documents(work, documents):
+    """A file without borders is divided after the end-of-text token."""
+    shown = invoke("tokens", "head", "plain.bin", "--documents", "2", "--tokenizer", "special").stdout.splitlines()
+    assert shown[1::2] == ["'one two\\n<|endoftext|>'", "'<|endoftext|>'"]
+    assert shown[2] == "document 1: 1 tokens"
+    found = json.loads(invoke("tokens", "head", "plain.bin", "--documents", "9", "--tokenizer", "special", "--json").stdout)
+    assert found["texts"] == ["one two\n<|endoftext|>", "<|endoftext|>", "three\n"]
+    assert found["documents"] is None
+    assert [number for ids in found["ids"] for number in ids] == np.fromfile("plain.bin", "<u2").tolist()
+    assert invoke("tokens", "convert", "plain.bin", "--out", "t.npy", "--format", "npy").exit_code == 0
+    refused = invoke("tokens", "head", "t.npy", "--documents", "2")
+    assert (refused.exit_code, "does not contain the borders" in refused.stderr) == (1, True)
+    options = ["--format", "npy", "--tokenizer", "special", "--overwrite"]
+    assert "3 documents" in invoke("tokens", "convert", "plain.bin", "--out", "t.npy", *options).stdout
+    lines = invoke("tokens", "head", "t.npy", "--documents", "9").stdout.splitlines()
+    assert [[int(word) for word in line.split()] for line in lines] == found["ids"]
+
+
+def test_text_of_ids(work):
+    ids = np.fromfile("tokens.bin", "<u2").tolist()
+    done = run("encode", "corpus.txt", "--tokenizer", "tokenizer", "--out", "-", "--text", cwd=work)
+    assert [int(word) for word in done.stdout.split()] == ids
+    assert done.stdout.endswith(b"\n")
+    back = run("decode", "-", "--tokenizer", "tokenizer", "--text", input=done.stdout, cwd=work)
+    assert back.stdout == TEXT
+    raw = run("encode", "corpus.txt", "--tokenizer", "tokenizer", "--out", "-", cwd=work)
+    assert np.frombuffer(raw.stdout, "<u2").tolist() == ids
+    assert run("decode", "-", "--tokenizer", "tokenizer", "--dtype", "uint16", input=raw.stdout, cwd=work).stdout == TEXT
+    wrong = run("decode", "-", "--tokenizer", "tokenizer", "--text", input=b"1 2\n3 x\n", cwd=work)
+    assert wrong.returncode == 1
+    assert b"standard input, line 2: 'x' is not a token id" in wrong.stderr
+    both = invoke("encode", "corpus.txt", "--out", "t", "--text", "--format", "npy")
+    assert (both.exit_code, "`--text` selects the format text" in both.stderr) == (2, True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import ROOT, data_text, read_shared, small
 from formats_helpers import TEXT, changed, hugging_face, models
@@ -66,8 +67,21 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, model: Model) -> N
     assert loaded == model
     assert loaded.sha256 == model.sha256
     assert loaded.vocab == model.vocab
-    public = {"tokenizer.json", "tokenizer_config.json", "bpejit.json"}
-    assert {path.name for path in folder.iterdir()} == (public if reason is None else {"model.json", "bpejit.json"})
+    files = {"tokenizer.json", "tokenizer_config.json"} if reason is None else {"model.json"}
+    lengths = {"token_bytes.npy"} if model.vocab_size <= 2 * len(model.vocab) + 65536 else set()  # no large gaps
+    assert {path.name for path in folder.iterdir()} == files | {"bpejit.json"} | lengths
+
+
+def test_bytes_of_each_token(tmp_path: Path) -> None:
+    save_folder(MODEL, tmp_path)
+    lengths = np.load(tmp_path / "token_bytes.npy")
+    assert lengths.dtype == np.int32
+    assert lengths.size == MODEL.vocab_size
+    for number, token in MODEL.vocab.items():
+        assert lengths[number] == (0 if number in MODEL.special_tokens.values() else len(token))
+    gap = Model(tokens=BYTES, merges=[], pattern="gpt2", special_tokens={"<|e|>": 1_000_000})
+    save_folder(gap, tmp_path, overwrite=True)
+    assert not (tmp_path / "token_bytes.npy").exists()
 
 
 def test_saved_files(tmp_path: Path) -> None:
@@ -157,11 +171,13 @@ def test_models_unsupported_by_other_tools_are_saved_privately(tmp_path: Path, m
     obstacle = save_folder(model, tmp_path, overwrite=True)
     assert obstacle is not None
     assert re.search(reason, obstacle)
-    assert set(content(tmp_path)) == {"model.json", "bpejit.json"}, "what was saved before must not be picked up"
+    assert set(content(tmp_path)) == {"model.json", "bpejit.json", "token_bytes.npy"}, (
+        "what was saved before must not be picked up"
+    )
     assert json.loads((tmp_path / "bpejit.json").read_bytes())["not_for_other_tools"] == obstacle
     assert load_folder(tmp_path) == model
     assert save_folder(MODEL, tmp_path, overwrite=True) is None
-    assert set(content(tmp_path)) == {"tokenizer.json", "tokenizer_config.json", "bpejit.json"}
+    assert set(content(tmp_path)) == {"tokenizer.json", "tokenizer_config.json", "bpejit.json", "token_bytes.npy"}
     assert load_folder(tmp_path) == MODEL
 
 

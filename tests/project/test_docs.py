@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import os
 import re
 import subprocess
 import sys
+import types
 
+import numpy as np
 import pytest
 from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, program
 from conftest import DATA, ROOT, data_text
+
+import bpejit
+from bpejit.tokenfiles import format_names
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [path for path in [*ROOT.glob("*.md"), *(ROOT / "tests").rglob("*.md")] if ".venv" not in path.parts]
@@ -231,3 +237,52 @@ def test_files_in_architecture_exist():
     named = set(re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text))
     assert len(named) > 50
     assert [name for name in sorted(named) if not (ROOT / name).exists() and not (ROOT / "bpejit" / name).exists()] == []
+
+
+class StandIn:
+    """What the page on token files uses of PyTorch, for environments without it."""
+
+    class Dataset:
+        pass
+
+    class DataLoader:
+        def __init__(self, dataset, *, batch_size, shuffle):
+            self.dataset, self.batch_size = dataset, batch_size
+            self.order = np.random.default_rng(0).permutation(len(dataset)) if shuffle else np.arange(len(dataset))
+
+        def __iter__(self):
+            for start in range(0, len(self.order), self.batch_size):
+                items = [self.dataset[int(number)] for number in self.order[start : start + self.batch_size]]
+                yield [np.stack(column) for column in zip(*items, strict=True)]
+
+    from_numpy = staticmethod(np.asarray)
+
+
+@pytest.mark.compiled
+def test_token_file_examples(shell, monkeypatch):
+    monkeypatch.chdir(shell.folder)
+    if importlib.util.find_spec("torch") is None:
+        stand_in = types.ModuleType("torch")
+        stand_in.from_numpy = StandIn.from_numpy
+        stand_in.utils = types.SimpleNamespace(data=StandIn)
+        monkeypatch.setitem(sys.modules, "torch", stand_in)
+    tokenizer = bpejit.train("corpus.txt", vocab_size=400)
+    report = tokenizer.encode_files("corpus.txt", "tokens.bin")
+    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
+    reading, loading = blocks(page, "python")
+    names: dict[str, object] = {}
+    exec(compile(reading, "TOKENFILES.md", "exec"), names)
+    assert len(names["tokens"]) == report.tokens
+    exec(compile(loading, "TOKENFILES.md", "exec"), names)
+    inputs, targets = names["inputs"], names["targets"]
+    assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
+    assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
+    assert str(inputs.dtype).endswith("int64")
+    ids = tokenizer.encode_array((shell.folder / "corpus.txt").read_bytes())
+    windows = [ids[start : start + 128].tolist() for start in range(0, ids.size - 128, 128)]
+    assert inputs[0].tolist() in windows
+
+
+def test_token_file_page_lists_every_format():
+    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)`", page, re.MULTILINE) == list(format_names())

@@ -166,14 +166,14 @@ def test_killed_between_public_and_private_files(tmp_path: Path, existing: bool)
         assert found in (first, second)
         save("bpejit")(folder, second, overwrite=True)
         assert load_folder(folder / "made") == second
-        private = {"made/model.json", "made/bpejit.json"}
+        private = {"made/model.json", "made/bpejit.json", "made/token_bytes.npy"}
         assert names(folder) == (private if second is PRIVATE else private - {"made/model.json"} | PUBLIC)
         if not killed:
             return
     pytest.fail("there are more steps than thought")
 
 
-PUBLIC = {"made/tokenizer.json", "made/tokenizer_config.json"}
+PUBLIC = {"made/tokenizer.json", "made/tokenizer_config.json", "made/token_bytes.npy"}
 
 
 @pytest.mark.parametrize("first", [9, 12, 15, 18])

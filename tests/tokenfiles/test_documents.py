@@ -18,7 +18,7 @@ from bpejit.errors import OutputError, TokenFileError
 from bpejit.tokenfiles.document_index import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
-FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow")
+FORMATS = ("bin", "npy", "megatron", "parquet", "llmc", "datatrove", "arrow", "text")
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -53,7 +53,7 @@ class JsonLines:
 
     path: Path
     dtype: str = "uint32"
-    bytes_read = vocab_size = tokenizer_sha256 = ids_sha256 = None
+    bytes_read = vocab_size = tokenizer_sha256 = ids_sha256 = n_documents = None
 
     @property
     def ids(self) -> np.ndarray:
@@ -62,6 +62,12 @@ class JsonLines:
     @property
     def n_tokens(self) -> int:
         return len(self.ids)
+
+    def __len__(self) -> int:
+        return self.n_tokens
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.ids[index]
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[np.ndarray]:
         with self.path.open("rb") as file:

@@ -1,0 +1,110 @@
+"""Convert token files from one format to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bpejit import arguments
+from bpejit.errors import OptionError, TokenFileError
+from bpejit.storage.files import StrPath
+from bpejit.tokenfiles.base import TokenReader
+from bpejit.tokenfiles.opening import check_token_outputs, open_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.registry import AUTO
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Result of `convert_tokens`.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The new token file; None for a stream or a device.
+    tokens : int
+    documents : int, optional
+        None if the borders of documents are not stored.
+    dtype : str
+    """
+
+    path: Path | None
+    tokens: int
+    documents: int | None
+    dtype: str
+
+
+def convert_tokens(
+    path: StrPath,
+    out: StrPath,
+    *,
+    format: str,  # noqa: A002 - the usual word
+    dtype: str = "auto",
+    input_format: str = AUTO,
+    input_dtype: str | None = None,
+    separator: int | None = None,
+    overwrite: bool = False,
+) -> Conversion:
+    """Write the ids and documents of a token file to a new one in another format, block by block.
+
+    Parameters
+    ----------
+    path : path
+        The token file to read.
+    out : path
+        The token file to write. `-` is standard output, for formats that can be written to a stream.
+    format : str
+        The format of the new file.
+    dtype : str
+        The dtype of the new file, or `auto` for the first of its format that holds every id.
+    input_format : str
+        The format of the old file, or `auto` for the one that recognizes it.
+    input_dtype : str, optional
+        The dtype of the old file, if it has no description.
+    separator : int, optional
+        The id after which a document ends, such as that of `<|endoftext|>`, for files without the borders of documents.
+    overwrite : bool
+        Whether to replace existing files.
+
+    Returns
+    -------
+    Conversion
+
+    Raises
+    ------
+    TokenFileError
+        If a format is unknown, the file is broken, or `dtype` cannot hold its ids.
+    OutputError
+        If the new file cannot be written, or exists and `overwrite` is false.
+    """
+    path = arguments.path("path", path, error=TokenFileError)
+    out = arguments.path("out", out, error=OptionError)
+    check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
+    try:
+        tokens = open_tokens(path, dtype=input_dtype, format=input_format)
+    except TokenFileError as error:
+        raise TokenFileError(str(error).replace("`dtype=", "`input_dtype=")) from error
+    has_borders = tokens.n_documents is not None or separator is not None
+    vocab_size = tokens.vocab_size if tokens.vocab_size is not None else _largest_id(tokens) + 1
+    writer = token_writer(
+        out,
+        dtype=dtype,
+        vocab_size=vocab_size,
+        tokenizer_sha256=tokens.tokenizer_sha256,
+        overwrite=overwrite,
+        document_index=has_borders and out != "-",
+        format=format,
+    )
+    with writer:
+        writer.write(tokens[:0], n_bytes=tokens.bytes_read or 0)
+        for ids, ends in tokens.document_blocks():
+            if ends is None and separator is not None:
+                ends = np.flatnonzero(ids == separator) + 1
+            writer.write(ids, ends=ends)
+    written = None if writer.path is None else open_tokens(writer.path)
+    return Conversion(writer.path, writer.n_tokens, None if written is None else written.n_documents, writer.dtype.name)
+
+
+def _largest_id(tokens: TokenReader) -> int:
+    return max((int(block.max()) for block in tokens.blocks()), default=-1)

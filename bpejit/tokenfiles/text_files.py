@@ -1,0 +1,217 @@
+"""Token files as text: decimal numbers separated by spaces, with one document per line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bpejit import arguments
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError, shorten
+from bpejit.storage.files import StrPath, read_error
+from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.file_writer import TokenFileWriter
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, regular_size
+
+_NAME = "text"
+
+_BYTES = 1 << 20
+"""Number of bytes that are read at a time."""
+
+_DTYPE = "uint32"
+
+
+class TextFormat(TokenFileFormat):
+    """The format of numbers as text."""
+
+    name = _NAME
+    suffix = ".ids"
+    dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
+    stores_documents = True
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str | None,
+        overwrite: bool = False,
+        document_index: bool = False,  # noqa: ARG002 - lines are documents
+    ) -> TextWriter:
+        """Return a writer; a stream, a device, a pipe or standard output receives the numbers alone, without a description."""
+        return TextWriter(
+            path,
+            files=[path] if isinstance(path, (str, os.PathLike)) else [],
+            file_format=_NAME,
+            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+            streams=True,
+        )
+
+    def open(
+        self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
+    ) -> MappedTokens:
+        """Open a token file, whose ids are read into memory, checked against its description if there is one."""
+        path = Path(arguments.path("path", path, error=TokenFileError))
+        fields = read_description(path)
+        regular_size(path)
+        if fields is not None:
+            check_description(
+                path, fields, file_format=_NAME, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
+            )
+        ids: list[Array] = [np.empty(0, dtype=DTYPES[_DTYPE])]
+        ends: list[Array] = [np.empty(0, dtype=np.int64)]
+        done = 0
+        try:
+            with path.open("rb") as file:
+                for block, some in _numbers(file, str(path)):
+                    ids.append(block)
+                    ends.append(some + done)
+                    done += block.size
+        except OSError as cause:
+            raise read_error(path, cause, error=TokenFileError, what="token file") from cause
+        joined = np.concatenate(ids)
+        joined.flags.writeable = False
+        return checked_tokens(TextTokens(path, joined, fields, LineEnds(path, np.concatenate(ends))))
+
+    def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
+        """Return the ids of a stream of numbers."""
+        return TextStream(stream)
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the token file and its description."""
+        return [path, description_path(path)]
+
+    def recognizes(self, path: StrPath) -> bool:
+        """Return True if a file is described as one of this format, or has its suffix."""
+        found = described_format(path)
+        return found == _NAME if found is not None else Path(path).suffix == self.suffix and Path(path).is_file()
+
+
+class TextWriter(TokenFileWriter):
+    """Write ids as numbers, with a line for each document."""
+
+    document_count = True
+
+    def _begin(self) -> None:
+        self._is_new_line = True
+        self._position = 0
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        if ids.size:
+            self._hash.update(ids.data)
+        start = 0
+        for end in [] if ends is None else (ends - self._position).tolist():
+            self._write_numbers(ids[start:end])
+            self._data.write(b"\n")
+            self._is_new_line = True
+            start = end
+        self._write_numbers(ids[start:])
+        self._position += int(ids.size)
+
+    def _write_numbers(self, ids: Array) -> None:
+        if ids.size:
+            text = " ".join(map(str, ids.tolist()))
+            self._data.write((text if self._is_new_line else " " + text).encode())
+            self._is_new_line = False
+
+
+class TextTokens(MappedTokens):
+    """Ids that were read from text."""
+
+    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
+        for start in range(0, self.n_tokens, size):
+            yield self.ids[start : start + size].tobytes()
+
+
+@dataclass(frozen=True)
+class LineEnds:
+    """The ends of documents, int64 [documents], in memory."""
+
+    path: Path
+    positions: Array
+
+    def __len__(self) -> int:
+        return int(self.positions.size)
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`."""
+        return self.positions[start:stop]
+
+
+@dataclass(frozen=True)
+class TextStream:
+    """Ids that are read once, in order, as numbers from a stream such as standard input."""
+
+    stream: BinaryIO
+    dtype: str = _DTYPE
+    n_tokens: int | None = field(default=None, init=False)
+
+    def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
+        """Yield all ids in order as new arrays, uint32 [up to `size`].
+
+        Raises
+        ------
+        TokenFileError
+            If the stream cannot be read, or contains anything but ids.
+        """
+        try:
+            for ids, _ in _numbers(self.stream, "standard input"):
+                for start in range(0, ids.size, size):
+                    yield ids[start : start + size].astype(np.uint32)
+        except OSError as cause:
+            raise read_error("-", cause, error=TokenFileError, what="stream of token ids") from cause
+
+
+def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
+    """Yield the ids of a file in blocks, each with the ends of the lines that end in it."""
+    rest = b""
+    line = 1
+    ended = True
+    while data := file.read(_BYTES):
+        data = rest + data
+        cut = max(data.rfind(b" "), data.rfind(b"\n")) + 1
+        rest = data[cut:]
+        if cut:
+            yield _parse(data[:cut], name, line)
+            line += data.count(b"\n", 0, cut)
+            ended = data[cut - 1 : cut] == b"\n"
+    if rest or not ended:
+        yield _parse(rest + b"\n", name, line)
+
+
+def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
+    lines = data.split(b"\n")
+    counts = []
+    numbers: list[bytes] = []
+    for line in lines:
+        words = line.split()
+        numbers += words
+        counts.append(len(words))
+    try:
+        ids = np.array(list(map(int, numbers)), dtype=np.int64)
+        if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < 1 << 32:
+            raise ValueError
+    except (ValueError, OverflowError):
+        number, word = next(
+            (first_line + index, word) for index, line in enumerate(lines) for word in line.split() if not _is_id(word)
+        )
+        raise TokenFileError(
+            f"{name}, line {number}: {shorten(word.decode('utf-8', 'backslashreplace'))} is not a token id; expected numbers "
+            f"from 0 to {2**32 - 1}, separated by spaces: check the input, or name its format with `format=`"
+        ) from None
+    return ids.astype(DTYPES[_DTYPE]), np.cumsum(counts[:-1], dtype=np.int64)
+
+
+def _is_id(word: bytes) -> bool:
+    return word.isdigit() and len(word.lstrip(b"0")) <= 10 and int(word) < 1 << 32
