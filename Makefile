@@ -7,7 +7,7 @@ NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_
   kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
   jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_split_pattern.py splitting/test_sequences.py jit/test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo bench wheel clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo pictures bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -77,6 +77,9 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	cmp demo/texts.txt demo/back.txt
 	@echo "demo/back.txt equals demo/texts.txt byte for byte; sizes in bytes:"
 	@wc -c demo/*.* demo/tokenizer/*
+
+pictures: $(READY) ## make the pictures of the documentation; needs chromium and chromedriver
+	$(BIN)/python .ci/pictures.py pictures
 
 bench: $(READY) ## install other tools, measure everything and write the tables (about an hour on two quiet cores)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'

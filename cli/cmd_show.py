@@ -188,7 +188,8 @@ def _write_merges(merges: list[tuple[bytes, list[MergeStep], list[bytes]]], cons
         from rich.text import Text
 
         for label, tokens in lines:
-            text = Text(f"{label:>8}  ", "dim")
+            text = Text()
+            text.append(f"{label:>8}  ", "dim")
             text.append_text(_colored(tokens, 0))
             console.print(text, soft_wrap=True)
         console.print()

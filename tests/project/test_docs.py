@@ -125,6 +125,29 @@ def test_readme_in_python(shell, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_examples_of_inspection(shell, monkeypatch):
+    pytest.importorskip("matplotlib")
+    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
+    (session,) = blocks(page, "console")
+    shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
+    assert (shell.folder / "report.html").stat().st_size > 50_000
+    monkeypatch.chdir(shell.folder)
+    (example,) = blocks(page, "python")
+    names: dict[str, object] = {}
+    exec(compile(example, "INSPECTION.md", "exec"), names)
+    assert "│" in repr(names["shown"])
+    assert (shell.folder / "compression.svg").exists()
+
+
+def test_pictures_are_used():
+    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
+    pictures = {f"pictures/{path.name}" for path in (ROOT / "pictures").iterdir()}
+    assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page))
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_examples_of_the_help(shell, name):
     command = COMMANDS[name] if name else program
