@@ -16,6 +16,7 @@ from .options import (
     complete_path,
     dtype_choices,
     dtype_option,
+    input_options,
     out_option,
     overwrite_option,
     pattern_options,
@@ -152,13 +153,23 @@ def head(
 
 @command()
 @tokens_argument
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="INPUT",
+    shell_complete=complete_path,
+    help="Decode the file with --tokenizer and compare it with this input; repeat it for several inputs, in order.",
+)
 @tokenizer_option
 @pattern_options
 @token_format_option(AUTO)
+@input_options
 @report_options
 def verify(
     *,
     path: str,
+    corpus: tuple[str, ...],
+    reading: dict[str, Any],
     tokenizer_path: str | None,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
@@ -168,22 +179,37 @@ def verify(
     """Read all ids of a token file, and compare them with the SHA-256 in its description.
 
     With --tokenizer, the description has to name that tokenizer as well.
+    With --corpus, the file has to decode to that text, apart from special tokens that were added to the documents.
     The exit code is 0 if everything matches, and 1 otherwise.
 
     \b
     Example:
         bpejit tokens verify tokens.bin
         bpejit tokens verify tokens.bin --tokenizer tokenizer
+        bpejit tokens verify tokens.bin --tokenizer tokenizer --corpus corpus.txt
     """
+    from bpejit.corpus.contents import Contents
     from bpejit.tokenfiles.opening import open_tokens
+    from bpejit.verification.corpus_check import check_corpus
+
+    if corpus and tokenizer_path is None:
+        raise click.UsageError("`--corpus` needs the tokenizer that the file was encoded with: give `--tokenizer`")
 
     if tokenizer_path is not None:
         tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-        open_tokens(path, format=token_format, tokenizer_sha256=tokenizer.sha256, vocab_size=tokenizer.vocab_size)
-    fields = describe_token_file(path, None, token_format, verify=True)
+        file = open_tokens(path, format=token_format, tokenizer_sha256=tokenizer.sha256, vocab_size=tokenizer.vocab_size)
+        if corpus:
+            checked = check_corpus(tokenizer, file, corpus, Contents(**reading))
+    has_hash = not corpus or file.ids_sha256 is not None
+    fields = describe_token_file(path, None, token_format, verify=has_hash)
     if wants_json():
         write_json(**fields)
     elif not is_quiet():
+        if corpus:
+            added = f", and {checked.added:,} special tokens were added" if checked.added else ""
+            click.echo(f"`{path}` decodes to the corpus of {checked.bytes:,} bytes{added}")
+        if not has_hash:
+            return
         click.echo(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
 
 

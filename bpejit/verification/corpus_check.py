@@ -1,0 +1,158 @@
+"""Check that a token file decodes to its corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import TokenFileError, UnsupportedError, shorten
+from bpejit.model import special_bytes
+from bpejit.splitting.splitter import Splitter
+from bpejit.tokenfiles.base import TokenReader
+from bpejit.tokenizer import Tokenizer
+
+_BLOCK = 1 << 16
+
+_SHOWN = 40
+"""Number of bytes that a message shows."""
+
+
+@dataclass(frozen=True)
+class CorpusCheck:
+    """Result of `check_corpus`.
+
+    Parameters
+    ----------
+    tokens, bytes : int
+        Ids of the token file, and bytes of the corpus.
+    added : int
+        Special tokens that are not in the corpus, such as those that `append_token` adds.
+    """
+
+    tokens: int
+    bytes: int
+    added: int
+
+
+def check_corpus(
+    tokenizer: Tokenizer, tokens: TokenReader, inputs: Inputs, contents: Contents, *, progress: Progress | None = None
+) -> CorpusCheck:
+    """Decode a token file, and compare it with its corpus. Memory does not grow with either.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+    tokens : TokenReader
+    inputs : paths
+        The corpus, in the order in which it was encoded.
+    contents : Contents
+        How it was read.
+    progress : callable, optional
+
+    Raises
+    ------
+    TokenFileError
+        If the text differs, with the position of the first difference. Special tokens that the corpus does not contain are
+        ignored.
+    UnsupportedError
+        If the tokenizer normalizes text.
+    """
+    model = tokenizer.model
+    pipeline = model.pipeline
+    if pipeline is not None and pipeline.normalizer != "null":
+        raise UnsupportedError(
+            "the tokenizer normalizes text, so its ids do not decode to the corpus; expected a tokenizer that does not: leave "
+            "out the corpus"
+        )
+    report = progress or no_progress
+    corpus = _Corpus(tokenizer, inputs, contents)
+    specials = {number: special_bytes(text) for text, number in model.special_tokens.items()}
+    special_ids = np.array(sorted(specials), dtype=np.int64)
+    done = added = 0
+    report("verify", 0, tokens.n_tokens, "tokens")
+    for ids in tokens.blocks(_BLOCK):
+        for run, special in _runs(ids, special_ids):
+            if run.size:
+                corpus.expect(tokenizer.decode_bytes(run), tokens, done)
+                done += int(run.size)
+            if special is not None:
+                added += not corpus.take(specials[special])
+                done += 1
+        report("verify", done, tokens.n_tokens, "tokens")
+    rest = corpus.peek(_SHOWN)
+    if rest:
+        raise TokenFileError(
+            f"`{tokens.path}` does not decode to the corpus: it ends after {corpus.position} bytes, and the corpus goes on "
+            f"with {shorten(rest)}; expected the same text: encode it again, or name the inputs that were encoded"
+        )
+    return CorpusCheck(done, corpus.position, added)
+
+
+def _runs(ids: Array, special_ids: Array) -> Iterator[tuple[Array, int | None]]:
+    """Yield runs of ids without special tokens, each with the special token after it."""
+    cuts = np.flatnonzero(np.isin(ids, special_ids)).tolist()
+    for before, at in pairwise([-1, *cuts]):
+        yield ids[before + 1 : at], int(ids[at])
+    yield ids[cuts[-1] + 1 if cuts else 0 :], None
+
+
+class _Corpus:
+    """The text of a corpus, compared piece by piece."""
+
+    def __init__(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> None:
+        self.position = 0
+        self._specials = True
+        self._rest = memoryview(b"")
+        self._blocks = self._read(tokenizer, inputs, contents)
+
+    def _read(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> Iterator[tuple[bytes, bool]]:
+        model = tokenizer.model
+        splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
+        reader = ChunkReader()
+        for chunk in Chunker(splitter).chunks(find_sources(inputs, contents)):
+            block = reader.read(chunk)
+            yield block.text[: block.cut].tobytes(), block.specials
+
+    def peek(self, size: int) -> bytes:
+        """Return the next bytes, fewer at the end."""
+        while len(self._rest) < size:
+            try:
+                data, self._specials = next(self._blocks)
+            except StopIteration:
+                break
+            self._rest = memoryview(bytes(self._rest) + data)
+        return bytes(self._rest[:size])
+
+    def take(self, text: bytes) -> bool:
+        """Skip the text of a special token, if the corpus goes on with it."""
+        found = self.peek(len(text)) == text and self._specials
+        if found:
+            self._skip(len(text))
+        return found
+
+    def expect(self, text: bytes, tokens: TokenReader, n_tokens: int) -> None:
+        """Skip decoded text, or raise TokenFileError if the corpus goes on with another one."""
+        found = self.peek(len(text))
+        if found != text:
+            least = min(len(found), len(text))
+            same = np.frombuffer(found, np.uint8, least) == np.frombuffer(text, np.uint8, least)
+            at = least if same.all() else int(np.argmin(same))
+            raise TokenFileError(
+                f"`{tokens.path}` does not decode to the corpus: at byte {self.position + at} its text is "
+                f"{shorten(text[at : at + _SHOWN])} (in the ids from {n_tokens} on); expected "
+                f"{shorten(found[at : at + _SHOWN])}: encode the text again, or name the inputs that were encoded"
+            )
+        self._skip(len(text))
+
+    def _skip(self, size: int) -> None:
+        self._rest = self._rest[size:]
+        self.position += size
