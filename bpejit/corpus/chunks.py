@@ -167,7 +167,8 @@ class Chunker:
         if group:
             starts = tuple(source.start for source in group)
             stops = tuple(source.size or 0 for source in group)
-            yield FilesChunk(tuple(source.path for source in group), starts, stops, separated)
+            kept = tuple(source.kept for source in group)
+            yield FilesChunk(tuple(source.path for source in group), starts, stops, kept, separated)
 
     def _source_chunks(self, source: Source) -> Iterator[AnyChunk]:
         options = source.options

@@ -120,8 +120,18 @@ COMPRESSIONS = {"gzip": (b"\x1f\x8b\x08", ".gz"), "zstd": (b"\x28\xb5\x2f\xfd", 
 """The first bytes, and the usual end of the name, of compressed inputs that are read."""
 
 
+_FIRST_COMPRESSED = {bytes([byte]) for byte in (0x1F, 0x28, *range(0x50, 0x60))}
+
+KEPT_BYTES = 1 << 25
+"""Total size of the small files whose contents are kept in memory when they are examined, since opening 10,000 files a second
+time takes as long as encoding them.
+"""
+
+
 def find_compression(head: bytes) -> str | None:
     """Return how an input is compressed, a key of `COMPRESSIONS`, or None."""
+    if head[:1] not in _FIRST_COMPRESSED:
+        return None
     for name, (magic, _) in COMPRESSIONS.items():
         if head.startswith(magic):
             return name
@@ -158,7 +168,13 @@ class Contents:
         self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
         self.plain_only = plain_only
         self.marked: list[str] = []
+        self._n_kept = 0
         self._formats = {} if plain_only else {name: load_format(name) for name in input_format_names() if name != TEXT}
+
+    def keep(self, data: bytes) -> bytes | None:
+        """Return the content of a small file if there is memory left for it."""
+        self._n_kept += len(data)
+        return data if self._n_kept <= KEPT_BYTES else None
 
     def compression(self, head: bytes) -> str | None:
         """Return how an input is compressed, if it is to be decompressed."""

@@ -21,6 +21,8 @@ class FilesChunk:
     ----------
     paths : tuple of str
     starts, stops : tuple of int
+    kept : tuple of (bytes or None)
+        The contents of the files that were kept in memory.
     separated : bool
         Whether the separator also ends documents.
     """
@@ -28,6 +30,7 @@ class FilesChunk:
     paths: tuple[str, ...]
     starts: tuple[int, ...]
     stops: tuple[int, ...]
+    kept: tuple[bytes | None, ...]
     separated: bool
 
     @property
@@ -41,8 +44,11 @@ class FilesChunk:
         text = reader.buffer(size)
         view = memoryview(text)  # type: ignore[arg-type]
         position = 0
-        for path, start, stop in zip(self.paths, self.starts, self.stops, strict=True):
-            _read_file(path, start, view[position : position + stop - start])
+        for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
+            if data is not None:
+                view[position : position + stop - start] = data[start:stop]
+            else:
+                _read_file(path, start, view[position : position + stop - start])
             position += stop - start
         if reader.normalize_newlines:
             data, ends = normalize_documents(text[:size].tobytes(), ends)

@@ -32,6 +32,9 @@ def fingerprint(source: Source) -> str | None:
             file_system, name = remote_file_system(source.path)
             digest.update(str(file_system.ukey(name)).encode())
         return digest.hexdigest()
+    if source.kept is not None:
+        digest.update(source.kept)
+        return digest.hexdigest()
     try:
         # Not through Path: there may be 10,000 small files, whose head is all that they contain.
         number = os.open(source.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -42,7 +45,6 @@ def fingerprint(source: Source) -> str | None:
                 data = os.read(number, SAMPLE_BYTES)
                 digest.update(data)
                 if start == 0 and len(data) == source.size:
-                    digest.update(data)
                     break
         finally:
             os.close(number)

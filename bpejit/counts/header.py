@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from bpejit.errors import CountsError, shorten
@@ -71,7 +73,10 @@ class CountsHeader:
     n_pretokens: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", tuple(sorted((dict(entry) for entry in self.inputs), key=_input_order)))
+        inputs = sorted(map(dict, self.inputs), key=itemgetter("path"))
+        if any(one["path"] == other["path"] for one, other in pairwise(inputs)):
+            inputs.sort(key=_input_order)  # which takes a tenth of a second for 10,000 inputs
+        object.__setattr__(self, "inputs", tuple(inputs))
 
     def to_json(self) -> bytes:
         """Return the header as one line of JSON."""
