@@ -16,17 +16,18 @@ from .count_options import (
     memory_options,
     skipped_records,
 )
-from .options import complete_path, engine_options, input_argument, input_options, out_option, overwrite_option
+from .options import complete_path, engine_options, input_options, out_option, overwrite_option, sampling_options
 from .progress import format_seconds, watch
 from .reporting import report_options, wrote
 
 
 @command()
-@input_argument
+@click.argument("inputs", metavar="INPUT...", nargs=-1, shell_complete=complete_path)
 @out_option("File to write the counts to.", required=True)
 @overwrite_option
 @count_setting_options
 @input_options
+@sampling_options
 @memory_options
 @engine_options
 @report_options
@@ -41,6 +42,9 @@ def count(
     normalize_newlines: bool,
     unicode: str | None,
     reading: dict[str, Any],
+    sources: dict[str, int] | None,
+    max_bytes: int | None,
+    seed: int,
     max_memory: int | None,
     temporary_folder: str | None,
     workers: int | None,
@@ -56,7 +60,10 @@ def count(
     Example:
         bpejit count corpus.txt --out corpus.counts
         bpejit count corpus.txt --pattern cl100k --max-memory 2G --out all.counts
+        bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
     """
+    if not inputs and not sources:
+        raise click.UsageError("Missing argument 'INPUT...': give files, or `--source`")
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     import bpejit
     from bpejit.corpus.blocks import skipped_note
@@ -70,6 +77,9 @@ def count(
             normalize_newlines=normalize_newlines,
             unicode=unicode,
             **reading,
+            sources=sources,
+            max_bytes=max_bytes,
+            seed=seed,
             max_memory=max_memory,
             temporary_folder=temporary_folder,
             overwrite=overwrite,

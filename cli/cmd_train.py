@@ -14,7 +14,7 @@ from .command_types import command
 from .count_options import DEFAULT_PATTERN, chosen_special_tokens, count_setting_options, memory_options
 from .count_type import Count
 from .option_names import with_option_names
-from .options import LazyChoice, complete_path, engine_options, input_options, out_option, overwrite_option
+from .options import LazyChoice, complete_path, engine_options, input_options, out_option, overwrite_option, sampling_options
 from .progress import format_bytes, format_seconds, watch
 from .reporting import is_quiet, report_options, wants_json, wrote
 
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     help="Jinja template that formats a conversation, for transformers.",
 )
 @input_options
+@sampling_options
 @click.option(
     "--counts",
     "counts_paths",
@@ -106,6 +107,9 @@ def train(
     model_max_length: int | None,
     chat_template: TextIO | None,
     reading: dict[str, Any],
+    sources: dict[str, int] | None,
+    max_bytes: int | None,
+    seed: int,
     counts_paths: tuple[str, ...],
     also: tuple[int, ...],
     resume: bool,
@@ -126,10 +130,10 @@ def train(
         bpejit train corpus.txt --vocab-size 32k
         bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
     """
-    _check_inputs(inputs, counts_paths)
+    _check_inputs(inputs or tuple(sources or ()), counts_paths)
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
+    from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counts.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.shrinking import first_merges
@@ -144,7 +148,7 @@ def train(
     _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
     for folder in (out, *folders.values()):
         check_folder(folder, overwrite=overwrite)  # before hours of training
-    paths = list(counts_paths) or [source.path for source in find_sources(inputs, Contents(**reading))]
+    paths = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, sources, Contents(**reading))]
     for folder in (out, *folders.values()):
         check_folder(folder, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
     template = None if chat_template is None else _read_template(chat_template)
@@ -182,6 +186,9 @@ def train(
                 normalize_newlines=normalize_newlines,
                 unicode=unicode,
                 **reading,
+                sources=sources,
+                max_bytes=max_bytes,
+                seed=seed,
                 max_memory=max_memory,
                 temporary_folder=temporary_folder or existing_parent(out),
                 counts_file=counts_file,
@@ -261,6 +268,9 @@ _OF_COUNTS = (
     "text_column",
     "allow_special",
     "strict",
+    "sources",
+    "max_bytes",
+    "seed",
     "max_memory",
     "temporary_folder",
 )

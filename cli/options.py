@@ -116,6 +116,39 @@ def input_options(function: Function) -> Function:
     return found
 
 
+def sampling_options(function: Function) -> Function:
+    """Add `--source`, `--max-bytes` and `--seed`."""
+    for option in (
+        click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Selects the sample of --max-bytes."),
+        click.option(
+            "--max-bytes",
+            type=Count(1, is_size=True),
+            metavar="SIZE",
+            help="Use an even sample of this size, from all inputs, if they are larger.",
+        ),
+        click.option(
+            "--source",
+            "sources",
+            multiple=True,
+            metavar="PATH=WEIGHT",
+            callback=_parse_weights,
+            help="Further input, whose counts are multiplied by a whole number; may be repeated.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _parse_weights(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
+    weights: dict[str, int] = {}
+    for value in values:
+        path, _, number = value.rpartition("=")
+        if not path or not (number.isascii() and number.isdigit() and 0 < len(number) <= 10):
+            raise click.BadParameter(f"{shorten(value)}; expected a path, `=`, and a whole number, such as code/=3")
+        weights[path] = int(number)
+    return weights or None
+
+
 def input_format_option(function: Function) -> Function:
     """Add `--input-format`."""
     return click.option(

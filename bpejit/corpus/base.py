@@ -64,6 +64,10 @@ class InputFormat:
         """
         raise NotImplementedError
 
+    def text_size(self, source: Source) -> int:
+        """Return an estimate of the size of the texts of a file in bytes."""
+        return source.length or 0
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of records.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -103,6 +103,7 @@ class Chunker:
     Attributes
     ----------
     splitter : Splitter or TextPipeline
+    normalize_newlines, group_files : bool
     ahead : int
         Number of bytes after a cut that a chunk contains: one character, and enough to see that no special token begins there.
     """
@@ -119,8 +120,8 @@ class Chunker:
             raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self.splitter = splitter
         self._chunk_bytes = chunk_bytes
-        self._normalize_newlines = normalize_newlines
-        self._group_files = group_files
+        self.normalize_newlines = normalize_newlines
+        self.group_files = group_files
         self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)
         self.ahead = max(4, self._longest_special)
 
@@ -148,7 +149,7 @@ class Chunker:
         """Return True if a file is to be read together with others."""
         size = source.size
         return (
-            self._group_files
+            self.group_files
             and size is not None
             and size <= SMALL_FILE
             and source.input_format == TEXT
@@ -198,21 +199,31 @@ class Chunker:
         with source.open() as file:
             start = source.start
             while start < end:
-                cut = end
-                target = start + self._chunk_bytes
-                window = CUT_WINDOW
-                while target < end:
-                    before = min(self._longest_special + 4, target - start)
-                    file.seek(target - before)
-                    data = file.read(before + window + self.ahead)
-                    found = self.find_cut(data, before, min(before + window, len(data)))
-                    if found >= 0:
-                        cut = min(target - before + found, end)
-                        break
-                    target += window
-                    window *= 2
+                cut = self.next_cut(file, start, start + self._chunk_bytes, end)
                 yield Chunk(source.path, start, cut, min(cut + self.ahead, size), cut == size, None, separated)
                 start = cut
+
+    def next_cut(self, file: BinaryIO, start: int, position: int, end: int) -> int:
+        """Return the first position from `position` on where a file may be cut, or `end`.
+
+        Parameters
+        ----------
+        file : binary file
+        start : int
+            Start of the text, or a cut before `position`.
+        position, end : int
+        """
+        window = CUT_WINDOW
+        while position < end:
+            before = min(self._longest_special + 4, position - start)
+            file.seek(position - before)
+            data = file.read(before + window + self.ahead)
+            found = self.find_cut(data, before, min(before + window, len(data)))
+            if found >= 0:
+                return min(position - before + found, end)
+            position += window
+            window *= 2
+        return end
 
     def _stream_chunks(self, stream: InputStream, options: InputOptions) -> Iterator[AnyChunk]:
         separated = options.documents == "separator"
@@ -251,7 +262,7 @@ class Chunker:
         text, stop = padded_text(data)
         while low < high:
             cut = self.splitter.find_cut(text, low, high, stop)
-            if cut < 0 or not self._normalize_newlines:
+            if cut < 0 or not self.normalize_newlines:
                 return cut
             if text[cut - 1] != 0x0D and text[cut] != 0x0D:
                 return cut

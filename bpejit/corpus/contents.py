@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from bpejit import arguments
 from bpejit.corpus.input_options import AUTO, InputOptions
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError
@@ -162,14 +163,23 @@ class Contents:
     options : InputOptions
     marked : list of str
         The inputs opened so far that begin with a byte-order mark.
+    sample : tuple of (int, int), optional
+        The size in bytes and the seed of the sample of the corpus that is used.
     """
 
     def __init__(self, input_format: str = AUTO, *, strip_bom: bool = False, plain_only: bool = False, **others: Any) -> None:
         self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
         self.plain_only = plain_only
         self.marked: list[str] = []
+        self.sample: tuple[int, int] | None = None
         self._n_kept = 0
         self._formats = {} if plain_only else {name: load_format(name) for name in input_format_names() if name != TEXT}
+
+    def choose_sample(self, max_bytes: int | None, seed: int) -> None:
+        """Set `sample` to the size and the seed of a sample of the corpus, unless `max_bytes` is None."""
+        seed = arguments.whole_number("seed", seed)
+        if max_bytes is not None:
+            self.sample = arguments.whole_number("max_bytes", max_bytes, least=1), seed
 
     def keep(self, data: bytes) -> bytes | None:
         """Return the content of a small file if there is memory left for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat, join_documents
@@ -57,17 +57,20 @@ def line_ranges(source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int
     start = source.start
     with source.open() as file:
         while start < size:
-            stop = min(start + unit_bytes, size)
-            file.seek(stop - 1)
-            while stop < size and (data := file.read(1 << 14)):
-                end = data.find(b"\n")
-                if end >= 0:
-                    stop += end
-                    break
-                stop += len(data)
-            stop = min(stop, size)
+            stop = find_line(file, min(start + unit_bytes, size), size)
             yield start, stop, stop - start
             start = stop
+
+
+def find_line(file: BinaryIO, position: int, size: int) -> int:
+    """Return the first position from `position` on where a line of a file starts, or its size."""
+    file.seek(position - 1)
+    while position < size and (data := file.read(1 << 14)):
+        end = data.find(b"\n")
+        if end >= 0:
+            return position + end
+        position += len(data)
+    return size
 
 
 def _import_orjson(path: str) -> Any:

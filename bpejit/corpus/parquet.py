@@ -77,6 +77,11 @@ class Parquet(InputFormat):
             "write it to one first"
         )
 
+    def text_size(self, source: Source) -> int:
+        """Return the size of the column, which is too small if it has a dictionary."""
+        with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
+            return sum(group.n_bytes for group in _measure_groups(file, source.options))
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of row groups."""
         with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:

@@ -6,8 +6,8 @@ import errno
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +19,8 @@ from bpejit.corpus.registry import TEXT, load_format
 from bpejit.errors import CorpusError, shorten
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+LARGEST_WEIGHT = 1_000_000
 
 TEXTS = "texts"
 """The format of an iterator of texts, and its name in messages."""
@@ -189,6 +191,36 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     if not sources:
         raise CorpusError("no input was given; expected at least one file, folder, glob, or `-` for standard input")
     return sources
+
+
+def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, contents: Contents) -> list[Source]:
+    """Return the sources of inputs, and of further inputs with weights.
+
+    Parameters
+    ----------
+    inputs : paths, or an iterator
+        May be empty if there are weights.
+    weights : dict of path to int, optional
+        Further inputs, and how often the counts of each count.
+    contents : Contents
+
+    Raises
+    ------
+    ArgumentTypeError, CorpusError, OptionError
+    """
+    if weights is None:
+        return find_sources(inputs, contents)
+    if not isinstance(weights, Mapping):
+        raise arguments.wrong_type("sources", weights, "a dict of paths to whole numbers", "give one")
+    empty = not isinstance(inputs, (str, os.PathLike, Iterator)) and arguments.is_iterable(inputs) and not list(inputs)
+    found = [] if empty and weights else find_sources(inputs, contents)
+    for path, weight in weights.items():
+        number = arguments.whole_number(f"sources[{path!r}]", weight, least=1, most=LARGEST_WEIGHT)
+        some = find_sources([path], contents)
+        if path == STANDARD_INPUT and any(source.path == STANDARD_INPUT for source in found):
+            raise CorpusError("standard input (`-`) is listed twice, but can be read only once; expected it once: remove one")
+        found += [replace(source, weight=number) for source in some]
+    return found
 
 
 def text_source(texts: Iterable[Any], contents: Contents) -> Source:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -18,7 +18,8 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import fingerprint
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.registry import TEXT
-from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.corpus.sampling import sample_chunks
+from bpejit.corpus.sources import Inputs, Source, find_weighted_sources, total_bytes
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings, CountsHeader
@@ -56,6 +57,9 @@ def count(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_bytes: int | None = None,
+    seed: int = 0,
+    sources: Mapping[str, int] | None = None,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -75,6 +79,8 @@ def count(
     pattern, special_tokens, normalize_newlines, unicode
         As for `bpejit.train`. Tokenizers that are trained from the counts have these settings.
     input_format, documents, text_field, text_column, allow_special, strict
+        As for `bpejit.train`.
+    max_bytes, seed, sources
         As for `bpejit.train`.
     max_memory : int, optional
         Maximum memory in bytes, of all workers together. Tables that would exceed it are written to disk, sorted, and merged at
@@ -112,14 +118,15 @@ def count(
         allow_special=allow_special,
         strict=strict,
     )
-    sources = find_sources(inputs, contents)
+    contents.choose_sample(max_bytes, seed)
+    found = find_weighted_sources(inputs, sources, contents)
     if out is not None:
         out = arguments.path("out", out, error=OutputError)
-        paths = [source.path for source in sources]
+        paths = [source.path for source in found]
         check_outputs([out], inputs=paths, overwrite=arguments.flag("overwrite", overwrite))
     with count_corpus(
         settings,
-        sources,
+        found,
         contents,
         max_memory=max_memory,
         temporary_folder=temporary_folder if temporary_folder is not None or out is None else Path(out).absolute().parent,
@@ -167,6 +174,8 @@ def count_corpus(
         settings.unicode,
     )
     total = total_bytes(sources)
+    if contents.sample is not None:
+        total = contents.sample[0] if total is None else min(total, contents.sample[0])
     compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
@@ -175,7 +184,7 @@ def count_corpus(
 
     def advance(chunk: CountedChunk) -> None:
         nonlocal done, n_bytes
-        done += chunk.n_read
+        done += chunk.n_read if contents.sample is None else chunk.n_bytes
         n_bytes += chunk.n_bytes
         if chunk.skipped:
             path = chunk.skipped.first[0].path
@@ -188,13 +197,24 @@ def count_corpus(
             job = replace(job, spill=spill_settings(folder, max_memory, spread.workers))
         trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
         # There is no report before the workers run: a progress bar may start a thread, and then workers could not be forked.
-        results = spread.fold_chunks(job, chunker.chunks(sources), advance)
+        results = []
+        for weight in sorted({source.weight for source in sources}):
+            chunks = (
+                chunker.chunks([source for source in sources if source.weight == weight])
+                if contents.sample is None
+                else sample_chunks(chunker, sources, *contents.sample, weight)
+            )
+            results += spread.fold_chunks(replace(job, weight=weight), chunks, advance)
         if folder is None:
             # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
             table = merge_tables(results, in_order=False)
             del results
             _check_texts(len(table), skipped)
-            yield Counts(_header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum())), table, in_order=False)
+            yield Counts(
+                _header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum())),
+                table,
+                in_order=False,
+            )
             return
         runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
         _check_texts(runs.n_pretokens, skipped)
@@ -245,5 +265,7 @@ def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str,
             entry["read_as"] = {"format": source.input_format, **options}
         if source.weight != 1:
             entry["weight"] = source.weight
+        if contents.sample is not None:
+            entry["max_bytes"], entry["seed"] = contents.sample
         inputs.append(entry)
     return inputs

@@ -29,6 +29,8 @@ class CountJob:
         The version of Unicode (see `bpejit.splitting.compile_pattern`).
     spill : SpillSettings, optional
         Bounds the memory of a worker, which then writes its table to sorted runs on disk.
+    weight : int
+        The counts are multiplied by it.
     """
 
     pattern: Pattern
@@ -36,6 +38,7 @@ class CountJob:
     normalize_newlines: bool = False
     unicode: str | None = None
     spill: SpillSettings | None = None
+    weight: int = 1
 
     def splitter(self) -> Splitter:
         """Return a splitter with the settings of the job."""
@@ -75,6 +78,7 @@ class CountWorker:
             self._plain_splitter = Splitter(self._splitter.pattern)
         self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
         self._counter = PretokenCounter() if job.spill is None else SpillingCounter(job.spill)
+        self._counter.weight = job.weight
 
     def run(self, chunk: AnyChunk) -> CountedChunk:
         """Count one chunk."""

@@ -27,12 +27,18 @@ class PretokenCounter:
         Initial number of slots; a power of two.
     arena_bytes : int
         Initial capacity for the bytes of pre-tokens of more than 15 bytes.
+
+    Attributes
+    ----------
+    weight : int
+        The counts that are returned are multiplied by it.
     """
 
     def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
         if slots < 2 * keys.BATCH or slots & (slots - 1):
             raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
         self._initial = slots, arena_bytes
+        self.weight = 1
         # NumPy requests huge pages for large arrays.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
@@ -138,6 +144,8 @@ class PretokenCounter:
         starts = np.zeros(n + 1, dtype=np.int64)
         counts = np.zeros(n, dtype=np.int64)
         interning.unpack_table(self._table, self._arena, pool, starts, counts)
+        if self.weight != 1:
+            counts *= self.weight
         return pool, starts, counts
 
 

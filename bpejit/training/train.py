@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents, named_inputs
-from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.corpus.sources import Inputs, find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
@@ -54,6 +54,9 @@ def train(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_bytes: int | None = None,
+    seed: int = 0,
+    sources: Mapping[str, int] | None = None,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -110,6 +113,12 @@ def train(
         Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
     strict : bool, default False
         Whether a record without a text is an error. By default it is skipped, with a warning at the end.
+    max_bytes : int, optional
+        Train on an even sample of about this many bytes of text, from all inputs together, if they are larger.
+    seed : int, default 0
+        Selects the sample.
+    sources : dict of path to int, optional
+        Further inputs, each with the number of times that its counts count. `inputs` may then be an empty list.
     workers : int, optional
         Number of threads or processes that count pre-tokens, and afterwards of threads that learn merges: passes over all
         cells run in parallel, and the merges themselves in one thread. The default is the number of processors. Does not
@@ -162,6 +171,9 @@ def train(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_bytes=max_bytes,
+        seed=seed,
+        sources=sources,
         workers=workers,
         engine=engine,
         chunk_bytes=chunk_bytes,
@@ -224,6 +236,9 @@ def train_model(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_bytes: int | None = None,
+    seed: int = 0,
+    sources: Mapping[str, int] | None = None,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -280,14 +295,15 @@ def train_model(
         allow_special=allow_special,
         strict=strict,
     )
-    sources = find_sources(inputs, contents)
+    contents.choose_sample(max_bytes, seed)
+    found = find_weighted_sources(inputs, sources, contents)
     threads = thread_count(workers, engine)
     if counts_file is not None and counts_file.resumes:
-        counts = counts_file.load(count_settings, sources, contents)
+        counts = counts_file.load(count_settings, found, contents)
         return _learn(counts, settings, inspect_counts, threads=threads, report=report)
     with count_corpus(
         count_settings,
-        sources,
+        found,
         contents,
         max_memory=max_memory,
         temporary_folder=temporary_folder,

@@ -1,0 +1,230 @@
+"""Tests of records without text, columns and fields that do not exist, damaged and remote inputs, and missing packages."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import zstandard
+from cli_helpers import invoke
+from input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
+
+import bpejit
+from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
+
+BAD_LINES = [
+    b'{"text": "good"}',
+    b'{"text": "cut off',
+    b"",
+    b'{"other": "x"}',
+    b'{"text": null}',
+    b'{"text": ["list"]}',
+    b"[1, 2]",
+    b'{"text": 5}',
+    b'{"text": "\xff"}',
+    b'  {"text": "\\ud83d\\ude00 half \\ud83d"}  ',
+    b'{"text": NaN, "x": NaN}',
+]
+REASONS = [
+    "line 2: it is not a JSON object",
+    "line 4: it has no field `text`; the fields are `other`",
+    "line 5: its field `text` is null; expected a string",
+    "line 6: its field `text` is an array; expected a string",
+    "line 7: it is not a JSON object",
+]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("chunk_bytes", [10, 1 << 20])
+def test_bad_lines_are_skipped_and_counted(chunk_bytes: int, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"bad.jsonl{ending}"
+    data = b"\n".join(BAD_LINES)
+    path.write_bytes(gzip.compress(data) if ending else data)
+    with pytest.warns(BpejitWarning, match="skipped 8 records that have no text") as caught:
+        tokenizer = bpejit.train(path, vocab_size=257, chunk_bytes=chunk_bytes)
+    assert all(f"`{path}`, {reason}" in str(caught[0].message) for reason in REASONS[:3])
+    (lost,) = tokenizer.model.training["skipped_records"]
+    assert lost["count"] == 8
+    assert lost["first"] == [f"`{path}`, {reason}" for reason in REASONS]
+    counts = bpejit.count(path, pattern=r"\w+|\W", chunk_bytes=chunk_bytes).table.to_counts()
+    assert set(counts) == {b"good", "😀".encode(), b" ", b"half", "\ufffd".encode()}
+    report = tokenizer.encode_files(path, tmp_path / "out.bin", chunk_bytes=chunk_bytes)
+    assert (report.skipped.count, report.documents) == (8, 2)
+
+
+@pytest.mark.parametrize("chunk_bytes", [10, 1 << 20])
+def test_strict(chunk_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b"\n".join([BAD_LINES[0]] * 7 + BAD_LINES))
+    for engine in ("serial", "threads", "processes"):
+        with pytest.raises(CorpusError, match="`, line 9: it is not a JSON object; expected a text in each"):
+            bpejit.train(path, vocab_size=257, strict=True, chunk_bytes=chunk_bytes, engine=engine, workers=1)
+
+
+def test_no_record_has_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["one", "two"], "content"))
+    with pytest.raises(
+        CorpusError, match=r"none of the 2 records has a text; .*line 1: it has no field `text`; the fields are `id`, `content`"
+    ):
+        bpejit.train(tmp_path / "a.jsonl", vocab_size=257)
+    assert bpejit.train(tmp_path / "a.jsonl", vocab_size=257, text_field="content").vocab_size == 257
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_nulls_are_skipped(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write = write_parquet if name.endswith("parquet") else write_arrow
+    write(path, ["one", None, "", "two", None])  # type: ignore[list-item]
+    with pytest.warns(BpejitWarning, match="skipped 2 records that have no text: .*row 2: its text is null; .*row 5: its"):
+        bpejit.train(path, vocab_size=257)
+    with pytest.raises(CorpusError, match="row 2: its text is null"):
+        bpejit.train(path, vocab_size=257, strict=True)
+    tokenizer = bpejit.train(iter(["one two"]), vocab_size=257)
+    report = tokenizer.encode_files(path, tmp_path / "out.bin")
+    assert (report.documents, report.skipped.count) == (3, 2)
+
+
+def test_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, ["one"])
+    with pytest.raises(CorpusError, match=r"has no column `body`; .*its columns of strings are `text`"):
+        bpejit.train(path, vocab_size=257, text_column="body")
+    with pytest.raises(CorpusError, match=r"the column `id` .* contains int64; expected strings"):
+        bpejit.train(path, vocab_size=257, text_column="id")
+    nested = pa.table({"a": pa.array([{"b": "one two"}, {"b": "three"}])})
+    pyarrow.parquet.write_table(nested, tmp_path / "nested.parquet")
+    expected = bpejit.count(iter(["one two", "three"])).table
+    assert bpejit.count(tmp_path / "nested.parquet", text_column="a.b").table == expected
+
+
+def test_large_row_groups_are_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [f"text number {number} " * (number % 50) for number in range(2000)]
+    write_parquet(tmp_path / "a.parquet", documents)
+    expected = bpejit.count(iter(documents)).table
+    monkeypatch.setattr("bpejit.corpus.parquet.GROUP_BYTES", 1000)
+    assert bpejit.count(tmp_path / "a.parquet", chunk_bytes=10_000).table == expected
+
+
+def test_special_tokens_in_records_are_text(tmp_path: Path) -> None:
+    texts = [f"one {SEPARATOR} two", SEPARATOR]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(texts))
+    write_parquet(tmp_path / "a.parquet", texts)
+    tokenizer = bpejit.train(iter(["some text " * 9]), vocab_size=280)
+    for path in (tmp_path / "a.jsonl", tmp_path / "a.parquet"):
+        tokenizer.encode_files(path, tmp_path / "out.bin", overwrite=True)
+        expected = [token for text in texts for token in tokenizer.encode_ordinary(text)]
+        assert bpejit.open_tokens(tmp_path / "out.bin").ids.tolist() == expected
+        report = tokenizer.encode_files(path, tmp_path / "out.bin", overwrite=True, allow_special=True)
+        assert bpejit.open_tokens(tmp_path / "out.bin").ids.tolist() == [
+            token for text in texts for token in tokenizer.encode(text)
+        ]
+        assert report.documents == 2
+        assert b"<|" in bpejit.count(path).table.to_counts()
+        assert b"<|" not in bpejit.count(path, allow_special=True).table.to_counts()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt.gz", gzip.compress(b"text " * 9999)[:-9], "is not valid gzip data: it ends before the end"),
+        ("a.txt.gz", gzip.compress(b"text " * 9999)[:40] + b"damaged" * 9, "is not valid gzip data"),
+        ("a.txt.zst", zstandard.compress(b"text " * 9999)[:-9], "is not valid zstd data: it ends before the end"),
+        ("a.parquet", b"PAR1" + bytes(50), "cannot read the input .* expected a complete Parquet file"),
+        ("a.parquet", b"plain text", "expected a complete Parquet file"),
+        ("a.arrow", b"ARROW1\0\0" + bytes(50), "expected a complete Arrow file"),
+        ("a.parquet.gz", gzip.compress(b"PAR1" + bytes(50)), "is a Parquet file compressed with gzip, which cannot be read"),
+    ],
+)
+def test_damaged_inputs(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(CorpusError, match=message):
+        bpejit.train(tmp_path / name, vocab_size=257)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("a.jsonl", "orjson"), ("text.txt.zst", "zstandard"), ("one group.parquet", "pyarrow.parquet"), ("file.arrow", "pyarrow")],
+)
+def test_missing_packages_are_named(name: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = write_form(tmp_path, name, ["one"]) if name != "a.jsonl" else (tmp_path / name, {})
+    if name == "a.jsonl":
+        path.write_bytes(json_lines(["one"]))
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        CorpusError, match=rf"`{module.partition('.')[0]}`, which is not installed .* pip install 'bpejit\[data\]'"
+    ):
+        bpejit.train(path, vocab_size=257)
+
+
+def test_remote_inputs(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    documents = ["one two", "three", "four five " * 50]
+    expected = bpejit.count(iter(documents)).table
+    for name in ("text.txt", "text.txt.gz", "a.jsonl", "a.jsonl.gz", "one group.parquet", "small groups.parquet", "file.arrow"):
+        path, options = write_form(tmp_path, name, documents)
+        memory.pipe(f"/corpus/{name}", path.read_bytes())
+        for address in (f"memory://corpus/{name}", f"file://{path}"):
+            assert bpejit.count(address, **options).table == expected, name
+    memory.pipe("/folder/a/one.txt", b"one two")
+    memory.pipe("/folder/b.txt", b"three")
+    memory.pipe("/folder/c.jsonl", json_lines(documents[2:]))
+    assert bpejit.count("memory://folder").table == expected
+    assert bpejit.count("memory://folder/*.txt").table == bpejit.count(iter(["three"])).table
+    for missing in ("memory://folder/missing.txt", "memory://nothing/*.txt", "unknown://x"):
+        with pytest.raises(CorpusError, match=r"memory://|unknown://"):
+            bpejit.count(missing)
+
+
+def test_wrong_texts() -> None:
+    for texts, message in (
+        ([1], r"texts\[0\] is 1, an int"),
+        ([["a", None]], r"texts\[0\]\[1\] is None"),
+        ("text", "texts is 'text'"),
+    ):
+        with pytest.raises(ArgumentTypeError, match=message):
+            bpejit.train_from_iterator(texts, vocab_size=257)  # type: ignore[arg-type]
+    column: Any = table(["one", None, "two"])["text"]
+    with pytest.warns(BpejitWarning, match="skipped 1 record that has no text: `texts`, row 2"):
+        bpejit.train_from_iterator(column, vocab_size=257)
+
+
+def test_folders_skip_hidden_files(tmp_path: Path) -> None:
+    for name in ("b/2.txt", "a/1.txt", ".git/x.txt", "b/.x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    from bpejit.corpus.sources import find_sources
+
+    assert [Path(source.path).name for source in find_sources(tmp_path)] == ["1.txt", "2.txt"]
+
+
+def test_json_files_that_are_no_lines_are_text(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text(json.dumps({"text": "a", "b": [1]}, indent=2))
+    counts = bpejit.count(tmp_path / "package.json", pattern=r"\w+|\W").table.to_counts()
+    assert counts[b"text"] == 1
+
+
+def test_commands_read_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.jsonl").write_bytes(b"\n".join(BAD_LINES))
+    result = invoke("train", "bad.jsonl", "--vocab-size", "257", "--out", "t")
+    assert result.exit_code == 0, result.stderr
+    assert "note: skipped 8 records that have no text: `bad.jsonl`, line 2: it is not a JSON object" in result.stderr
+    result = invoke("train", "bad.jsonl", "--vocab-size", "257", "--out", "u", "--strict")
+    assert result.exit_code == 1
+    assert "`--strict`" in result.stderr
+    result = invoke("count", "bad.jsonl", "--out", "c", "--text-field", "other")
+    assert result.exit_code == 0, result.stderr
+    assert "skipped 9 records" in result.stderr
+    result = invoke("count", "--source", "bad.jsonl=3", "--out", "d", "--max-bytes", "1M", "--seed", "3")
+    assert result.exit_code == 0, result.stderr
+    assert bpejit.Counts.load("d").header.inputs[0]["weight"] == 3
+    result = invoke("count", "--source", "bad.jsonl", "--out", "e")
+    assert "`--source`" in result.stderr.replace("'", "`")
