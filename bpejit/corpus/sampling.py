@@ -88,7 +88,9 @@ def _sampled(
         if not ranges or source.weight != weight:
             continue
         if source.is_stream or (source.input_format not in (TEXT, "jsonl")):
-            yield from _sampled_chunks(small.chunks([source]), source.size or 0, ranges)
+            # What has been read of a compressed file is not known precisely enough.
+            total = size if source.compression is not None else source.size or 0
+            yield from _sampled_chunks(small.chunks([source]), total, ranges, of_text=source.compression is not None)
         else:
             yield from small.chunks(_sampled_ranges(chunker, source, ranges))
 
@@ -126,12 +128,25 @@ def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterato
                 done = stop
 
 
-def _sampled_chunks(chunks: Iterator[Any], size: int, ranges: Ranges) -> Iterator[AnyChunk]:
-    """Yield the chunks, or the parts of them, that are in some of the ranges."""
+def _sampled_chunks(chunks: Iterator[Any], size: int, ranges: Ranges, *, of_text: bool) -> Iterator[AnyChunk]:
+    """Yield the chunks, or the parts of them, that are in some of the ranges.
+
+    Parameters
+    ----------
+    chunks : iterator of AnyChunk
+    size : int
+        Of the text, or of the file.
+    ranges : list of (float, float)
+    of_text : bool
+        Whether the size is that of the text.
+    """
     read = 0
     for chunk in chunks:
         low = read / max(size, 1)
-        read += chunk.n_read if chunk.n_read is not None else chunk.cut - chunk.start
+        if isinstance(chunk, Chunk):
+            read += chunk.cut - chunk.start
+        else:
+            read += len(chunk.data) if of_text else chunk.n_read
         high = read / max(size, 1)
         while ranges and ranges[0][1] <= low:
             ranges = ranges[1:]

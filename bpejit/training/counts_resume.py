@@ -15,6 +15,9 @@ from bpejit.counts.header import CountSettings
 from bpejit.errors import CountsError, shorten
 from bpejit.training.count_corpus import describe_inputs
 
+_COMPARED = ("bytes", "sha256", "read_as", "weight", "max_bytes", "seed")
+"""What must be equal in the descriptions of an input (see `describe_inputs`)."""
+
 
 @dataclass(frozen=True)
 class CountsFile:
@@ -73,7 +76,7 @@ class CountsFile:
                 raise self._different(f"that run does not have the input `{path}`", "the same inputs")
             if now[path]["bytes"] is None:
                 raise self._different(f"the input `{path}` is a pipe, which can be read only once", "files")
-            if any(before[path].get(key) != now[path].get(key) for key in ("bytes", "sha256", "read_as", "weight")):
+            if any(before[path].get(key) != now[path].get(key) for key in _COMPARED):
                 raise self._different(f"the input `{path}` has changed since, or is read in another way", "the same input")
         if len(counts.inputs) != len(sources):
             raise self._different(f"that run has {len(counts.inputs)} inputs", f"{len(sources)} inputs")

@@ -157,7 +157,7 @@ def test_missing_packages_are_named(name: str, module: str, tmp_path: Path, monk
         path.write_bytes(json_lines(["one"]))
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(
-        CorpusError, match=rf"`{module.partition('.')[0]}`, which is not installed .* pip install 'bpejit\[data\]'"
+        CorpusError, match=rf"`{module.partition('.')[0]}`, which is not installed .*pip install 'bpejit\[data\]'"
     ):
         bpejit.train(path, vocab_size=257)
 

@@ -35,7 +35,7 @@ def words(counts: bpejit.Counts) -> dict[int, int]:
         "text.txt.gz",
         "lines.txt",
         "lines.txt.gz",
-        "folder",
+        pytest.param("folder", marks=pytest.mark.slow),
         "a.jsonl",
         "a.jsonl.gz",
         "small groups.parquet",
@@ -52,7 +52,8 @@ def test_a_sample_is_even_and_depends_on_the_seed_alone(name: str, tmp_path: Pat
         return bpejit.count(path, max_bytes=wanted, seed=seed, pattern=r"\w+|\W", **options, **others)
 
     found = sample(1, engine="serial")
-    assert 0.6 * wanted < found.n_bytes < 1.4 * wanted
+    # The sizes in a Parquet file with groups of two rows are mostly headers.
+    assert (0.3 if name == "small groups.parquet" else 0.6) * wanted < found.n_bytes < 1.4 * wanted
     numbers = np.array(sorted(words(found)))
     quarters = np.histogram(numbers, bins=4, range=(0, N_DOCUMENTS))[0]
     assert quarters.min() > 0.5 * quarters.max(), "not a prefix"
@@ -74,7 +75,7 @@ def test_what_cannot_be_sampled(tmp_path: Path) -> None:
         bpejit.count(path, max_bytes=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"max_memory": 1 << 20}, {"workers": 2, "engine": "processes"}])
+@pytest.mark.parametrize("options", [{}, {"max_memory": 200 << 20}, {"workers": 2, "engine": "processes"}])
 def test_weights_multiply_counts(options: dict[str, Any], tmp_path: Path) -> None:
     for name, text in (("a", "one two two"), ("b", "two three"), ("c", "four")):
         (tmp_path / name).write_text(text)
