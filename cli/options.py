@@ -119,7 +119,9 @@ def input_options(function: Function) -> Function:
 def sampling_options(function: Function) -> Function:
     """Add `--source`, `--max-bytes` and `--seed`."""
     for option in (
-        click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Selects the sample of --max-bytes."),
+        click.option(
+            "--seed", type=Count(0), default=0, show_default=True, metavar="N", help="Selects the sample of --max-bytes."
+        ),
         click.option(
             "--max-bytes",
             type=Count(1, is_size=True),
