@@ -80,6 +80,10 @@ def convert_tokens(
     """
     path = arguments.path("path", path, error=TokenFileError)
     out = arguments.path("out", out, error=OptionError)
+    separator = arguments.optional_whole_number("separator", separator, least=0)
+    dtype = arguments.string("dtype", dtype)
+    input_dtype = arguments.optional_string("input_dtype", input_dtype)
+    overwrite = arguments.flag("overwrite", overwrite)
     check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
     try:
         tokens = open_tokens(path, dtype=input_dtype, format=input_format)

@@ -97,7 +97,7 @@ def load_format(name: str) -> TokenFileFormat:
     TokenFileError
         If there is no format with this name.
     """
-    if name in DEPRECATED_FORMATS and name not in format_names():
+    if isinstance(name, str) and name in DEPRECATED_FORMATS and name not in format_names():
         new = DEPRECATED_FORMATS[name]
         warnings.warn(
             f"the token file format {name!r} is deprecated and will be removed in the next release: use {new!r}",

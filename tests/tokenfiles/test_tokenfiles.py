@@ -23,7 +23,8 @@ from bpejit.storage.files import OutputFile
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.bin_files import BinWriter
 from bpejit.tokenfiles.description import DTYPES, description_path
-from bpejit.tokenfiles.opening import open_tokens
+from bpejit.tokenfiles.opening import open_tokens, token_writer
+from bpejit.tokenfiles.registry import format_names
 
 HASH = "a" * 64
 
@@ -212,13 +213,15 @@ import resource, sys
 import numpy as np
 from bpejit.errors import OutputError
 from bpejit.storage.files import OutputFile
-from bpejit.tokenfiles.bin_files import BinWriter
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+from bpejit.tokenfiles.opening import token_writer
+options = {"format": sys.argv[2], "vocab_size": 1000, "tokenizer_sha256": "b" * 64, "overwrite": True}
 written = 0
+numbers = np.random.default_rng(0)
 try:
-    with BinWriter(sys.argv[1], vocab_size=10, tokenizer_sha256="b" * 64, overwrite=True) as writer:
+    with token_writer(sys.argv[1], **options) as writer:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         for _ in range(1000):
-            writer.write(np.zeros(1000, dtype=np.uint32))
+            writer.write(numbers.integers(0, 1000, 1000), ends=np.array([500, 1000]))
             written += 1
 except OutputError as error:
     print(written, error)
@@ -226,17 +229,21 @@ except OutputError as error:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
-def test_full_disk(tmp_path: Path) -> None:
-    write(tmp_path / "t", [1, 2])
+@pytest.mark.parametrize(
+    "name", ["bin", *(pytest.param(name, marks=pytest.mark.slow) for name in format_names() if name != "bin")]
+)
+def test_full_disk(tmp_path: Path, name: str) -> None:
+    with token_writer(tmp_path / "t", format=name, vocab_size=1000, tokenizer_sha256=HASH) as writer:
+        writer.write(np.array([1, 2]))
     before = content(tmp_path)
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path / "t")],
+        [sys.executable, "-c", LIMITED, str(tmp_path / "t"), name],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": str(Path(bpejit.tokenfiles.__file__).parents[2])},
     )
-    assert re.match(r"[45]\d cannot write `.*t`: a limit on the size of files", run.stdout)
+    assert re.match(r"\d+ cannot write `.*`: a limit on the size of files", run.stdout), run.stderr
     assert content(tmp_path) == before
 
 
