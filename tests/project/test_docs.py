@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -85,6 +86,26 @@ def test_large_corpora_in_the_readme(shell):
         found.append({path.name: path.read_bytes() for path in shell.folder.glob("train-0*.bin")})
         shell("rm -r tokenizer *.counts train*")
     assert [*found[0]] == [*found[1]] == ["train-00000.bin"]
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_page_of_corpora(shell, monkeypatch):
+    documents = (shell.folder / "corpus.txt").read_text(encoding="utf-8").split("<|endoftext|>")
+    (shell.folder / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    (shell.folder / "lines.txt.gz").write_bytes(gzip.compress("\n".join(documents).encode()))
+    page = (ROOT / "CORPORA.md").read_text(encoding="utf-8")
+    for session in blocks(page, "console"):
+        assert all(line.startswith("$ bpejit ") for line in session.splitlines())
+        shell(session.replace("$ bpejit", "bpejit"))
+    assert (shell.folder / "tokens.bin").stat().st_size > (shell.folder / "remote.bin").stat().st_size
+    monkeypatch.chdir(shell.folder)
+    (example,) = blocks(page, "python")
+    names: dict[str, object] = {}
+    exec(compile(example, "CORPORA.md", "exec"), names)
+    assert names["report"].documents == 200
+    assert names["tokenizer"].vocab == names["same"].vocab
 
 
 @pytest.mark.slow
