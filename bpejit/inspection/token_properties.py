@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,9 @@ class TokenProperties(NamedTuple):
     special: Array
 
 
+@lru_cache(maxsize=4)
 def token_properties(model: Model) -> TokenProperties:
-    """Return the properties of all tokens of a model."""
+    """Return the properties of all tokens of a model. The arrays are shared: callers do not change them."""
     size = model.vocab_size
     lengths, characters = (np.zeros(size, dtype=np.int64) for _ in range(2))
     partial, special = (np.zeros(size, dtype=np.bool_) for _ in range(2))
