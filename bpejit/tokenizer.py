@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.corpus.chunks import CHUNK_BYTES
-from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs
+from bpejit.corpus.sizes import CHUNK_BYTES, UNIT_BYTES
 from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import join_pieces
-from bpejit.encoding.file_encoding import EncodeReport, decode_file, encode_files
 from bpejit.encoding.offsets import TokenOffsets
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
@@ -25,13 +22,10 @@ from bpejit.engines import check_engine_options
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
-from bpejit.jobs.job_options import UNIT_BYTES, check_job_options
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused
-from bpejit.shrinking import shrink_model
 from bpejit.splitting import Pattern
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
-from bpejit.tokenfiles.opening import format_of
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -39,6 +33,8 @@ if TYPE_CHECKING:
 
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
+    from bpejit.corpus.sources import Inputs
+    from bpejit.encoding.file_encoding import EncodeReport
     from bpejit.inspection.shown_text import ShownText
     from bpejit.inspection.token_counts import InputCounts
 
@@ -269,6 +265,7 @@ class Tokenizer:
         return plot_compression({"": self.model}, {"": total.dense(self.vocab_size)}, total.measures.bytes, ax)
 
     def _count(self, inputs: Inputs) -> InputCounts:
+        from bpejit.corpus.contents import Contents
         from bpejit.corpus.sources import find_sources
         from bpejit.inspection.token_counts import count_inputs
 
@@ -410,6 +407,8 @@ class Tokenizer:
         TokenizerFormatError
             If the size is out of range, or merges do not make all tokens.
         """
+        from bpejit.shrinking import shrink_model
+
         return Tokenizer.from_model(shrink_model(self._codec.model, vocab_size))
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
@@ -633,6 +632,10 @@ class Tokenizer:
         ------
         CorpusError, TokenFileError, OutputError, EngineError, OptionError, SpecialTokenError
         """
+        from bpejit.corpus.contents import Contents
+        from bpejit.encoding.file_encoding import encode_files
+        from bpejit.jobs.job_options import check_job_options
+
         workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
         options = check_job_options(
             self.special_tokens,
@@ -782,6 +785,9 @@ class Tokenizer:
         TokenIdError
             If the file contains an id that is not in the vocabulary.
         """
+        from bpejit.encoding.file_encoding import decode_file
+        from bpejit.tokenfiles.opening import format_of
+
         path = arguments.path("path", path, error=TokenFileError)
         if not hasattr(out, "write"):
             out = arguments.path("out", out, error=OutputError)

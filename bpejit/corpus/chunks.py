@@ -16,12 +16,13 @@ import numpy as np
 from bpejit.arrays import padded_text
 from bpejit.corpus.base import DocumentsChunk, normalize_newlines
 from bpejit.corpus.blocks import Block
-from bpejit.corpus.chunk_reader import CHUNK_BYTES, CUT_WINDOW, AnyChunk, ChunkReader
+from bpejit.corpus.chunk_reader import CUT_WINDOW, AnyChunk, ChunkReader
 from bpejit.corpus.file_groups import FilesChunk
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.lines import file_lines, parse_plain_lines, stream_lines
 from bpejit.corpus.registry import TEXT, load_format
+from bpejit.corpus.sizes import CHUNK_BYTES
 from bpejit.corpus.sources import Source
 from bpejit.corpus.texts import text_chunks
 from bpejit.splitting import Splitter

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from bpejit.corpus.chunk_reader import AnyChunk
+if TYPE_CHECKING:
+    from bpejit.corpus.chunk_reader import AnyChunk
 
 Progress = Callable[[str, int, "int | None", str], None]
 """Called as `progress(stage, done, total, unit)`; `unit` is `bytes`, `merges` or `tokens`, and `total` is None if

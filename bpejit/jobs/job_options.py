@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpejit import arguments
+from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.errors import OptionError, SpecialTokenError, shorten
-
-UNIT_BYTES = 1 << 26
-"""Target size of a unit in bytes of input: what a killed run loses at most, and the granularity of a division into parts."""
 
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 

@@ -17,9 +17,7 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
-import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -46,14 +44,20 @@ _NO_BOOT = "0" * 12
 def boot_name() -> str:
     """Return 12 hexadecimal digits that identify the machine and its boot, or zeros if they are unknown."""
     try:
-        if sys.platform == "darwin":
-            sysctl = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-            identity = subprocess.run(sysctl, capture_output=True, check=True, timeout=10).stdout
-        else:
-            identity = Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    except (OSError, subprocess.SubprocessError):
+        identity = _sysctl_boot() if sys.platform == "darwin" else Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:
         return _NO_BOOT
     return hashlib.sha256(identity.strip()).hexdigest()[:12] if identity.strip() else _NO_BOOT
+
+
+def _sysctl_boot() -> bytes:
+    import subprocess  # takes 5 ms, and only macOS needs it
+
+    sysctl = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
+    try:
+        return subprocess.run(sysctl, capture_output=True, check=True, timeout=10).stdout
+    except subprocess.SubprocessError as cause:
+        raise OSError(str(cause)) from cause
 
 
 def is_this_boot(name: str) -> bool:
@@ -63,7 +67,7 @@ def is_this_boot(name: str) -> bool:
 
 def hidden(target: Path, kind: str) -> Path:
     """Return an unused hidden path in the folder of `target`, with a bounded length."""
-    return target.with_name(f".{target.name[:40]}.bpejit-{boot_name()}-{secrets.token_hex(6)}.{kind}")
+    return target.with_name(f".{target.name[:40]}.bpejit-{boot_name()}-{os.urandom(6).hex()}.{kind}")
 
 
 def lock(descriptor: int) -> None:
