@@ -169,6 +169,27 @@ def test_pictures_are_used():
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_examples_of_counts(shell, monkeypatch):
+    page = (ROOT / "COUNTS.md").read_text(encoding="utf-8")
+    text = (shell.folder / "corpus.txt").read_bytes()
+    for name, part in (("one.txt", text[: len(text) // 2]), ("two.txt", text[len(text) // 2 :])):
+        (shell.folder / name).write_bytes(part)
+    for session in blocks(page, "console"):
+        shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
+    monkeypatch.chdir(shell.folder)
+    names: dict[str, object] = {}
+    for example in blocks(page, "python"):
+        exec(compile(example, "COUNTS.md", "exec"), names)
+    assert len(names["new"]) == 4500 - 4000
+    counts = names["bpejit"].Counts
+    assert counts.load("again.counts").table == counts.load("all.counts").table == counts.load("merged.counts").table
+    sizes = {"tok": 4000, "tok-2000": 2000, "tok-1000": 1000, "tok-500": 500, "tok-extended": 4500}
+    assert {name: names["bpejit"].load(name).model.vocab_size for name in sizes} == sizes
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_examples_of_the_help(shell, name):
     command = COMMANDS[name] if name else program
