@@ -232,6 +232,12 @@ def verify(
     metavar="DTYPE",
     help="Data type of the old ids, for files that do not state it.",
 )
+@click.option(
+    "--pack",
+    type=Count(1),
+    metavar="N",
+    help="Divide all ids into rows of N, with the lengths of the documents in each row; for parquet and arrow.",
+)
 @tokenizer_option
 @pattern_options
 @report_options
@@ -243,6 +249,7 @@ def convert(
     token_format: str,
     dtype: str,
     input_dtype: str | None,
+    pack: int | None,
     tokenizer_path: str | None,
     pattern: str | None,
     special_tokens: dict[str, int] | None,
@@ -267,12 +274,28 @@ def convert(
 
         separator = find_separator(read_tokenizer(tokenizer_path, pattern, special_tokens, unicode).model)
     done = convert_tokens(
-        path, out, format=token_format, dtype=dtype, input_dtype=input_dtype, separator=separator, overwrite=overwrite
+        path,
+        out,
+        format=token_format,
+        dtype=dtype,
+        input_dtype=input_dtype,
+        separator=separator,
+        pack=pack,
+        overwrite=overwrite,
     )
     if wants_json():
-        write_json(path=path, out=out, format=token_format, dtype=done.dtype, tokens=done.tokens, documents=done.documents)
+        write_json(
+            path=path,
+            out=out,
+            format=token_format,
+            dtype=done.dtype,
+            tokens=done.tokens,
+            documents=done.documents,
+            left_out=done.left_out,
+        )
     elif not is_quiet() and not is_standard_output(out):
-        borders = "" if done.documents is None else f", {done.documents:,} documents"
+        rows = "documents" if pack is None else f"rows of {pack:,} ({done.left_out:,} ids at the end left out)"
+        borders = "" if done.documents is None else f", {done.documents:,} {rows}"
         click.echo(f"converted `{path}`: {done.tokens:,} tokens{borders}; wrote `{out}` ({token_format}, {done.dtype})")
 
 

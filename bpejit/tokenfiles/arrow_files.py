@@ -6,10 +6,10 @@ The file is not compressed, so that it is mapped into memory.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from bpejit.arrays import Array
 from bpejit.tokenfiles.list_columns import (
-    COLUMN,
     GroupWriter,
     ListColumnFormat,
     ListColumnTokens,
@@ -28,15 +28,12 @@ class ArrowTokenWriter(GroupWriter):
 
     def _begin(self) -> None:
         super()._begin()
-        arrow = self._arrow = arrow_module("pyarrow", f"an {_KIND}")
+        self._schema = self._schema_of_rows()
         self._sink = Sink(self._data)
-        item = arrow.field("item", arrow.from_numpy_dtype(self.dtype), nullable=False)
-        self._schema = arrow.schema([arrow.field(COLUMN, arrow.list_(item), nullable=False)])
-        self._batches = arrow.ipc.new_file(self._sink, self._schema)
+        self._batches = self._arrow.ipc.new_file(self._sink, self._schema)
 
-    def _write_group(self, ids: Array, offsets: Array) -> None:
-        lists = self._arrow.ListArray.from_arrays(offsets, self._arrow.array(ids), type=self._schema.field(0).type)
-        self._batches.write_batch(self._arrow.RecordBatch.from_arrays([lists], schema=self._schema))
+    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:  # noqa: ARG002 - readers count the ids
+        self._batches.write_batch(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _finish(self) -> None:
         super()._finish()

@@ -11,7 +11,7 @@ from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
-from bpejit.tokenfiles.opening import check_token_outputs, open_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.registry import AUTO
 
 
@@ -26,13 +26,17 @@ class Conversion:
     tokens : int
     documents : int, optional
         None if the borders of documents are not stored.
+        With `pack`, the number of rows.
     dtype : str
+    left_out : int
+        Ids that do not fill a row.
     """
 
     path: Path | None
     tokens: int
     documents: int | None
     dtype: str
+    left_out: int = 0
 
 
 def convert_tokens(
@@ -44,6 +48,7 @@ def convert_tokens(
     input_format: str = AUTO,
     input_dtype: str | None = None,
     separator: int | None = None,
+    pack: int | None = None,
     overwrite: bool = False,
 ) -> Conversion:
     """Write the ids and documents of a token file to a new one in another format, block by block.
@@ -64,6 +69,10 @@ def convert_tokens(
         The dtype of the old file, if it has no description.
     separator : int, optional
         The id after which a document ends, such as that of `<|endoftext|>`, for files without the borders of documents.
+    pack : int, optional
+        The number of ids of each row, for Parquet and Arrow: all ids in order, divided into rows, whatever documents they
+        belong to. The column `document_lengths` has the lengths of the documents, or parts of documents, in each row. Ids at
+        the end that do not fill a row are left out.
     overwrite : bool
         Whether to replace existing files.
 
@@ -83,7 +92,9 @@ def convert_tokens(
     separator = arguments.optional_whole_number("separator", separator, least=0)
     dtype = arguments.string("dtype", dtype)
     input_dtype = arguments.optional_string("input_dtype", input_dtype)
+    pack = arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1)
     overwrite = arguments.flag("overwrite", overwrite)
+    check_packing(format, pack)
     check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
     try:
         tokens = open_tokens(path, dtype=input_dtype, format=input_format)
@@ -98,6 +109,7 @@ def convert_tokens(
         tokenizer_sha256=tokens.tokenizer_sha256,
         overwrite=overwrite,
         document_index=has_borders and out != "-",
+        pack=pack,
         format=format,
     )
     with writer:
@@ -106,8 +118,8 @@ def convert_tokens(
             if ends is None and separator is not None:
                 ends = np.flatnonzero(ids == separator) + 1
             writer.write(ids, ends=ends)
-    written = None if writer.path is None else open_tokens(writer.path)
-    return Conversion(writer.path, writer.n_tokens, None if written is None else written.n_documents, writer.dtype.name)
+    documents = None if writer.path is None else open_tokens(writer.path).n_documents
+    return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0))
 
 
 def _largest_id(tokens: TokenReader) -> int:

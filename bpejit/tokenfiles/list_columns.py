@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bpejit import arguments
-from bpejit.arrays import Array
+from bpejit.arrays import Array, distinct
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.storage.files import OutputFile, StrPath, read_error
@@ -38,6 +38,9 @@ from bpejit.tokenfiles.mapped_tokens import (
 COLUMN = "input_ids"
 """The name of the column, as in Hugging Face's datasets."""
 
+LENGTHS_COLUMN = "document_lengths"
+"""The name of the column with the lengths of the documents, or parts of documents, in each packed row."""
+
 LIST_DTYPES = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "uint32", "int64")}
 """The dtypes of the ids in lists; int32 before uint32, which fewer tools read."""
 
@@ -53,28 +56,42 @@ class GroupWriter(TokenFileWriter):
 
     document_count = True
 
+    def __init__(self, path: StrPath | BinaryIO, *, pack: int | None = None, **options: Any) -> None:
+        self.left_out = 0
+        self._pack = pack
+        super().__init__(path, **options)
+
     def _begin(self) -> None:
         self._parts: list[Array] = []
         self._ends: list[Array] = []
         self._start = 0
+        self._n_rows = self._n_ends = 0
 
     def _append(self, ids: Array, ends: Array | None) -> None:
-        hashed = self._add_to_hash(ids.data) if ids.size else None
         if ids.size:
             self._parts.append(ids.copy())  # the caller may reuse its array
         if ends is not None:
             self._ends.append(ends)
-            if int(ends[-1]) - self._start >= GROUP_TOKENS or sum(map(len, self._ends)) >= GROUP_ROWS:
-                self._write_groups(final=False)
-        if hashed is not None:
-            hashed.result()
+        last = self._last_end if self._pack is None else self.n_tokens
+        if last - self._start >= GROUP_TOKENS or sum(map(len, self._ends)) >= GROUP_ROWS:
+            self._write_groups(final=False)
 
     def _finish(self) -> None:
         self._write_groups(final=True)
+        self.left_out = self.n_tokens - self._start
+        self.n_tokens = self._start
+        self.n_documents = self._n_rows
 
     def _write_groups(self, *, final: bool) -> None:
         ids = np.concatenate([np.empty(0, dtype=self.dtype), *self._parts])
         ends = np.concatenate([np.empty(0, dtype=np.int64), *self._ends])
+        begin = self._start
+        (self._write_documents if self._pack is None else self._write_packed)(ids, ends, final=final)
+        self._parts = [ids[self._start - begin :]]
+        self._ends = [ends[self._n_rows - self._n_ends :] if self._pack is None else ends[ends > self._start]]
+        self._n_ends = self._n_rows
+
+    def _write_documents(self, ids: Array, ends: Array, *, final: bool) -> None:
         begin, first = self._start, 0
         while first < ends.size:
             n_rows = 1 + int(np.searchsorted(ends[first:], self._start + GROUP_TOKENS, side="left"))
@@ -88,14 +105,56 @@ class GroupWriter(TokenFileWriter):
                     f"a document of `{self._name}` has {int(np.diff(offsets).max())} ids, and the lists of the format "
                     f"{self._format} have at most {_LONGEST}: divide the document, or choose another format"
                 )
-            self._write_group(ids[self._start - begin : int(ends[stop - 1]) - begin], offsets.astype(np.int32))
+            self._write_rows(ids[self._start - begin : int(ends[stop - 1]) - begin], {COLUMN: offsets})
             self._start = int(ends[stop - 1])
             first = stop
-        self._parts = [ids[self._start - begin :]]
-        self._ends = [ends[first:]]
 
-    def _write_group(self, ids: Array, offsets: Array) -> None:
-        """Write documents: `ids` of `dtype`, and `offsets` int32 [documents + 1] in it."""
+    def _write_packed(self, ids: Array, ends: Array, *, final: bool) -> None:
+        """Write rows of `pack` ids, whatever documents these belong to, with the lengths of the documents in each row."""
+        assert self._pack is not None
+        begin = self._start
+        rows_of_group = max(GROUP_TOKENS // self._pack, 1)
+        while True:
+            n_rows = min((begin + ids.size - self._start) // self._pack, rows_of_group)
+            if n_rows == 0 or (n_rows < rows_of_group and not final):
+                return
+            offsets = np.arange(n_rows + 1) * self._pack
+            row_ends = offsets[1:] + self._start
+            stop = int(row_ends[-1])
+            borders = distinct(np.concatenate([row_ends, ends[(ends > self._start) & (ends < stop)]]))
+            lengths = np.diff(borders, prepend=self._start).astype(np.int32)
+            parts = np.concatenate([[0], np.searchsorted(borders, row_ends) + 1])
+            self._write_rows(ids[self._start - begin : stop - begin], {COLUMN: offsets, LENGTHS_COLUMN: parts}, lengths)
+            self._start = stop
+
+    def _write_rows(self, ids: Array, offsets: dict[str, Array], lengths: Array | None = None) -> None:
+        self._n_rows += int(offsets[COLUMN].size) - 1
+        hashed = self._add_to_hash(np.ascontiguousarray(ids).data) if ids.size else None
+        values = {COLUMN: ids} if lengths is None else {COLUMN: ids, LENGTHS_COLUMN: lengths}
+        arrays = [
+            self._arrow.ListArray.from_arrays(offsets[name].astype(np.int32), self._arrow.array(found), type=self._kind(found))
+            for name, found in values.items()
+        ]
+        self._write_group(arrays, int(ids.size))
+        if hashed is not None:
+            hashed.result()
+
+    def _kind(self, values: Array) -> Any:
+        item = self._arrow.field("item", self._arrow.from_numpy_dtype(values.dtype), nullable=False)
+        return self._arrow.list_(item)
+
+    def _schema_of_rows(self) -> Any:
+        self._arrow = arrow_module("pyarrow", f"the token file format {self._format}")
+        columns = {COLUMN: self.dtype}
+        if self._pack is not None:
+            columns[LENGTHS_COLUMN] = np.dtype(np.int32)
+        fields = [
+            self._arrow.field(name, self._kind(np.empty(0, dtype=dtype)), nullable=False) for name, dtype in columns.items()
+        ]
+        return self._arrow.schema(fields)
+
+    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
+        """Write rows: an array of lists for each column, with `n_tokens` ids."""
         raise NotImplementedError
 
 
@@ -303,8 +362,12 @@ class ListColumnFormat(TokenFileFormat):
         tokenizer_sha256: str | None,
         overwrite: bool = False,
         document_index: bool = False,  # noqa: ARG002 - rows are documents
+        pack: int | None = None,
     ) -> GroupWriter:
-        """Return a writer; streams are refused, because a description is written as well."""
+        """Return a writer; streams are refused, because a description is written as well.
+
+        With `pack`, each row has so many ids, and ids at the end that do not fill a row are left out.
+        """
         arrow_module("pyarrow", f"the token file format {self.name}")  # before files are opened
         return self.writer_type(
             path,
@@ -314,6 +377,7 @@ class ListColumnFormat(TokenFileFormat):
             vocab_size=vocab_size,
             tokenizer_sha256=tokenizer_sha256,
             overwrite=overwrite,
+            pack=pack,
         )
 
     def open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bpejit import arguments
-from bpejit.errors import TokenFileError
+from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
@@ -82,9 +83,15 @@ def token_writer(
     tokenizer_sha256: str | None,
     overwrite: bool = False,
     document_index: bool = False,
+    pack: int | None = None,
     format: str = DEFAULT_FORMAT,  # noqa: A002
 ) -> TokenWriter:
-    """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`."""
+    """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`.
+
+    `pack` is the number of ids of each row, for formats that `check_packing` accepts.
+    """
+    check_packing(format, pack)
+    packing = {} if pack is None else {"pack": pack}
     return load_format(format).writer(
         path,
         dtype=dtype,
@@ -92,7 +99,17 @@ def token_writer(
         tokenizer_sha256=tokenizer_sha256,
         overwrite=overwrite,
         document_index=document_index,
+        **packing,
     )
+
+
+def check_packing(format: str, pack: int | None) -> None:  # noqa: A002
+    """Raise OptionError if a format has no rows of a fixed length, and `pack` is not None."""
+    if pack is not None and "pack" not in inspect.signature(load_format(format).writer).parameters:
+        raise OptionError(
+            f"pack is {pack}, and the format {format} has no rows; expected parquet or arrow: choose one of them, or read "
+            "windows of the ids, as the page on token files does"
+        )
 
 
 def check_token_outputs(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from bpejit.arrays import Array
 from bpejit.tokenfiles.list_columns import (
-    COLUMN,
     GroupWriter,
     ListColumnFormat,
     ListColumnTokens,
@@ -31,18 +31,15 @@ class ParquetTokenWriter(GroupWriter):
 
     def _begin(self) -> None:
         super()._begin()
-        arrow = self._arrow = arrow_module("pyarrow", f"a {_KIND}")
         parquet = arrow_module("pyarrow.parquet", f"a {_KIND}")
-        item = arrow.field("item", arrow.from_numpy_dtype(self.dtype), nullable=False)
-        self._schema = arrow.schema([arrow.field(COLUMN, arrow.list_(item), nullable=False)])
+        self._schema = self._schema_of_rows()
         self._counts: list[int] = []
         self._sink = Sink(self._data)
         self._parquet = parquet.ParquetWriter(self._sink, self._schema, **_COMPRESSION)
 
-    def _write_group(self, ids: Array, offsets: Array) -> None:
-        lists = self._arrow.ListArray.from_arrays(offsets, self._arrow.array(ids), type=self._schema.field(0).type)
-        self._parquet.write_table(self._arrow.Table.from_arrays([lists], schema=self._schema), row_group_size=len(lists))
-        self._counts.append(int(ids.size))
+    def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
+        self._parquet.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(arrays[0]))
+        self._counts.append(n_tokens)
 
     def _finish(self) -> None:
         super()._finish()

@@ -164,6 +164,7 @@ def test_convert_through_all_formats(work, documents):
         "dtype": "uint16",
         "tokens": len(ids),
         "documents": None,
+        "left_out": 0,
     }
 
 

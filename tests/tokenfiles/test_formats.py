@@ -14,7 +14,7 @@ import pytest
 from token_file_helpers import HASH, write_documents
 
 import bpejit
-from bpejit.errors import OutputError, TokenFileError
+from bpejit.errors import OptionError, OutputError, TokenFileError
 from bpejit.tokenfiles import list_columns, llmc_files, load_format, megatron_files
 from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
@@ -374,6 +374,38 @@ def test_too_long_document_for_lists(tmp_path: Path, name: str, monkeypatch: pyt
     with pytest.raises(TokenFileError, match="3 ids, and the lists of the format"):
         write_documents(tmp_path / "t", [[1, 2, 3]], name=name)
     assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("group", [1, 12, 1000])
+def test_packed_rows(tmp_path: Path, name: str, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids in order, in rows of four, with the documents, or parts of documents, in each row."""
+    monkeypatch.setattr(list_columns, "GROUP_TOKENS", group)
+    documents = [[number] * (number * 7 % 6) for number in range(1, 20)]
+    ids = [number for document in documents for number in document]
+    contents = set()
+    for block in (1, 5, 100):
+        write_documents(tmp_path / "d", documents, block=block, overwrite=True)
+        done = bpejit.convert_tokens(tmp_path / "d", tmp_path / "t", format=name, pack=4, overwrite=True)
+        contents.add((tmp_path / "t").read_bytes())
+    assert len(contents) == 1
+    n_rows = len(ids) // 4
+    assert (done.tokens, done.documents, done.left_out) == (4 * n_rows, n_rows, len(ids) % 4)
+    assert done.left_out
+    table = read_table(tmp_path / "t", name).to_pydict()
+    assert table["input_ids"] == [ids[4 * row : 4 * row + 4] for row in range(n_rows)]
+    for row, lengths in zip(table["input_ids"], table["document_lengths"], strict=True):
+        changes = [index for index in range(1, 4) if row[index] != row[index - 1]]
+        assert np.cumsum(lengths).tolist() == [*changes, 4]
+    found = open_tokens(tmp_path / "t")
+    assert (found.n_documents, found.document(1).tolist()) == (n_rows, ids[4:8])
+    found.verify()
+
+
+def test_packing_needs_rows(tmp_path: Path) -> None:
+    write_documents(tmp_path / "d", DOCUMENTS)
+    with pytest.raises(OptionError, match="pack is 4, and the format npy has no rows; expected parquet or arrow"):
+        bpejit.convert_tokens(tmp_path / "d", tmp_path / "t", format="npy", pack=4)
 
 
 # ---- all
