@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bpejit.tokenfiles.conversion import convert_tokens
     from bpejit.tokenfiles.opening import open_tokens
     from bpejit.tokenizer import Tokenizer, load
+    from bpejit.training.corpus_tokens import tokens_by_size
     from bpejit.training.count_corpus import count
     from bpejit.training.extending import extend
     from bpejit.training.train import train, train_bpe, train_from_counts, train_from_iterator
@@ -70,6 +71,7 @@ _MODULES = {
     "merge_counts": "bpejit.counts.counts",
     "open_tokens": "bpejit.tokenfiles.opening",
     "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
+    "tokens_by_size": "bpejit.training.corpus_tokens",
     "train": "bpejit.training.train",
     "train_bpe": "bpejit.training.train",
     "train_from_counts": "bpejit.training.train",
@@ -107,6 +109,7 @@ __all__ = [
     "open_tokens",
     "set_encoding_cache_budget",
     "subword",
+    "tokens_by_size",
     "train",
     "train_bpe",
     "train_from_counts",

@@ -138,7 +138,7 @@ def train(
     from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.shrinking import first_merges
     from bpejit.storage.outputs import existing_parent
-    from bpejit.training.corpus_tokens import tokens_by_size
+    from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.counts_resume import CountsFile
     from bpejit.training.model_learning import SKIPPED_RECORDS
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
@@ -156,7 +156,7 @@ def train(
     measured: list[tuple[int, list[int]]] = []
 
     def count_tokens(counts: Counts, model: Model) -> None:
-        measured.append(tokens_by_size(counts, model, [vocab_size, *folders]))
+        measured.append(model_tokens_by_size(counts, model, [vocab_size, *folders]))
 
     with watch() as progress, compiling_meanwhile("encoding"), _kept(counts_file):
         learned: dict[str, Any] = {

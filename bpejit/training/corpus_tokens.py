@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import ByteStrings
 from bpejit.counts.counts import Counts
 from bpejit.counts.table_streams import even_blocks
 from bpejit.encoding.encoder import Encoder
-from bpejit.errors import CountsError
+from bpejit.errors import CountsError, TokenizerFormatError
 from bpejit.model import Model, special_bytes
 from bpejit.splitting.presets import pattern_source
+from bpejit.tokenizer import Tokenizer
 
 
 def count_uses(counts: Counts, model: Model) -> dict[int, int]:
@@ -34,7 +36,46 @@ def count_uses(counts: Counts, model: Model) -> dict[int, int]:
     return dict(zip(used.tolist(), uses[used].tolist(), strict=True))
 
 
-def tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int]) -> tuple[int, list[int]]:
+@arguments.explain_wrong_arguments
+def tokens_by_size(counts: Counts, tokenizer: Tokenizer, vocab_sizes: Sequence[int]) -> list[int]:
+    """Return the number of tokens of a corpus for smaller sizes of a tokenizer (see `Tokenizer.shrink`).
+
+    Parameters
+    ----------
+    counts : Counts
+        With the pattern and the special tokens of the tokenizer.
+    tokenizer : Tokenizer
+        Trained by bpejit, so that each merge makes another token.
+    vocab_sizes : sequence of int
+        Up to the size of the tokenizer.
+
+    Returns
+    -------
+    list of int
+        For each size, tokens without special tokens.
+
+    Raises
+    ------
+    ArgumentTypeError, CountsError, TokenizerFormatError
+    """
+    counts = arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`")
+    model = arguments.instance("tokenizer", tokenizer, Tokenizer, "load it with `bpejit.load`").model
+    if model.ranked or len({left + right for left, right in model.merges}) < len(model.merges):
+        raise TokenizerFormatError(
+            "the tokens of the tokenizer cannot be counted by size: it has no list of merges that each make another token; "
+            "expected a tokenizer trained by bpejit: encode with each size instead"
+        )
+    if not arguments.is_iterable(vocab_sizes):
+        raise arguments.wrong_type("vocab_sizes", vocab_sizes, "a list of whole numbers", "give one")
+    least, most = len(model.vocab) - len(model.merges), len(model.vocab)
+    sizes = [
+        arguments.whole_number(f"vocab_sizes[{number}]", size, least=least, most=most)
+        for number, size in enumerate(vocab_sizes)
+    ]
+    return model_tokens_by_size(counts, model, sizes)[1]
+
+
+def model_tokens_by_size(counts: Counts, model: Model, vocab_sizes: Sequence[int]) -> tuple[int, list[int]]:
     """Return the number of bytes of all pre-tokens of a corpus, and the number of its tokens for several sizes of a vocabulary.
 
     The corpus is encoded once, with the largest vocabulary. A token is made from its two parts wherever it occurs, and they

@@ -15,7 +15,7 @@ from bpejit import Counts, CountsError, TokenizerFormatError
 from bpejit.arrays import PretokenTable
 from bpejit.counts.header import CountSettings, CountsHeader
 from bpejit.shrinking import first_merges, shrink_model
-from bpejit.training.corpus_tokens import count_uses, tokens_by_size
+from bpejit.training.corpus_tokens import count_uses, model_tokens_by_size
 from bpejit.training.train import train_model, train_model_from_counts
 
 
@@ -79,7 +79,7 @@ def test_tokens_by_size_are_those_of_encoding(table: dict[bytes, int]) -> None:
     counts = Counts(CountsHeader(settings, [], 0, sum(table.values())), PretokenTable.from_counts(table))
     model = train_model_from_counts(counts, vocab_size=300, workers=1)
     sizes = list(range(256, model.vocab_size + 1))
-    n_bytes, found = tokens_by_size(counts, model, sizes)
+    n_bytes, found = model_tokens_by_size(counts, model, sizes)
     assert n_bytes == sum(len(word) * count for word, count in table.items())
     for size, n_tokens in itertools.islice(zip(sizes, found, strict=True), 0, None, 3):
         uses = count_uses(counts, shrink_model(model, size))
@@ -89,10 +89,13 @@ def test_tokens_by_size_are_those_of_encoding(table: dict[bytes, int]) -> None:
 def test_tokens_by_size_are_those_of_the_text(corpus: Path) -> None:
     counts = bpejit.count(corpus)
     tokenizer = bpejit.train_from_counts(counts, vocab_size=350)
-    _, found = tokens_by_size(counts, tokenizer.model, [260, 350])
+    _, found = model_tokens_by_size(counts, tokenizer.model, [260, 350])
     for size, n_tokens in zip((260, 350), found, strict=True):
         smaller = tokenizer.shrink(size)
         end = smaller.token_to_id("<|endoftext|>")
         assert n_tokens == sum(number != end for number in smaller.encode(corpus.read_bytes().decode()))
+    assert bpejit.tokens_by_size(counts, tokenizer, [350, 260]) == found[::-1]
+    with pytest.raises(bpejit.OptionError, match=r"vocab_sizes\[0\] is 351"):
+        bpejit.tokens_by_size(counts, tokenizer, [351])
     with pytest.raises(CountsError, match="were made with the pattern"):
-        tokens_by_size(bpejit.count(corpus, pattern="cl100k"), tokenizer.model, [350])
+        model_tokens_by_size(bpejit.count(corpus, pattern="cl100k"), tokenizer.model, [350])
