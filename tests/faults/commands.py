@@ -142,10 +142,13 @@ def check_files(shared: Shared, task: Task, *, replaces: bool) -> str:
 
 
 def check_repeated(shared: Shared, task: Task, *, replaces: bool) -> None:
-    """Run the command again: it completes, or reports that the whole output exists, and leaves nothing else."""
+    """Run the command again: it completes, is resumed, or reports that the whole output exists; nothing else is left."""
     before = check_files(shared, task, replaces=replaces)
     found = sorted(read_files(shared.folder / "out"))
-    done = run(task, shared.folder, *(["--overwrite"] if replaces else []))
+    more = ["--overwrite"] if replaces else []
+    done = run(task, shared.folder, *more)
+    if done.returncode == 1 and "continue it with `--resume`" in done.stderr:  # an encoding job keeps what it has finished
+        done = run(task, shared.folder, *more, "--resume")
     exists = done.returncode == 1 and "already exists" in done.stderr and before == "new output"
     if done.returncode and not exists:
         raise WrongError(f"{task.name}: run again over {found}, the command fails: {done.stderr[-1000:]}")
