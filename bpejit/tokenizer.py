@@ -552,6 +552,7 @@ class Tokenizer:
         append_token: str | None = None,
         prepend_token: str | None = None,
         document_index: bool = False,
+        pack: int | None = None,
         shard_tokens: int | None = None,
         shard_exact: bool = False,
         val_fraction: float = 0.0,
@@ -595,6 +596,9 @@ class Tokenizer:
             A special token to add at the end, or at the start, of each document that does not already end, or begin, with it.
         document_index : bool
             Whether to store the borders of documents beside the ids. Formats that always store them ignore it.
+        pack : int, optional
+            Divide the ids into rows of this length, for Parquet and Arrow, as `convert_tokens` does. Ids that do not fill a row
+            at the end of a file are left out of it.
         shard_tokens : int, optional
             Divide the output into numbered files (`tokens-00000.bin`, ...). A file ends at the first end of a document at which
             it has at least this many ids.
@@ -635,6 +639,7 @@ class Tokenizer:
         from bpejit.corpus.contents import Contents
         from bpejit.encoding.file_encoding import encode_files
         from bpejit.jobs.job_options import check_job_options
+        from bpejit.tokenfiles.opening import check_packing
 
         workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
         options = check_job_options(
@@ -642,6 +647,7 @@ class Tokenizer:
             append_token=append_token,
             prepend_token=prepend_token,
             document_index=document_index,
+            pack=pack,
             shard_tokens=shard_tokens,
             shard_exact=shard_exact,
             val_fraction=val_fraction,
@@ -652,6 +658,7 @@ class Tokenizer:
             overwrite=overwrite,
             unit_bytes=unit_bytes,
         )
+        check_packing(format, options.pack)
         if (out is None) == (out_dir is None):
             given = "both" if out is not None else "neither"
             raise OptionError(

@@ -54,6 +54,12 @@ def job_options(function: Function) -> Function:
             is_flag=True,
             help="Store the borders of documents, in FILE.docs.npy if the format has none.",
         ),
+        "pack": click.option(
+            "--pack",
+            type=Count(1),
+            metavar="N",
+            help="Divide the ids into rows of N, with the lengths of the documents in each row; for parquet and arrow.",
+        ),
         "shard_tokens": click.option(
             "--shard-tokens",
             type=Count(1),

@@ -229,11 +229,11 @@ def plan_encoding(
 
 def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions) -> None:
     """Raise an exception if the options need files that a stream does not have."""
-    if options.needs_folder or options.document_index:
+    if options.needs_folder or options.document_index or options.pack:
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
         raise OptionError(
-            f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, parts, and "
-            "jobs that are resumed: name a file"
+            f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "
+            "parts, and jobs that are resumed: name a file"
         )
 
 

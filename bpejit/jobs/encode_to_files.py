@@ -177,6 +177,7 @@ def plan_job(
         "append": options.append,
         "prepend": options.prepend,
         "document_index": options.document_index,
+        "pack": options.pack,
         "shard_tokens": options.shard_tokens,
         "shard_exact": options.shard_exact,
         "val_fraction": options.val_fraction,

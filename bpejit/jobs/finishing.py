@@ -170,6 +170,9 @@ def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], p
     # In the order of the outputs, not in that of their completion.
     records = sorted(read_closed(spools), key=lambda record: (record.output, record.aside, record.shard))
     outputs = [_described(record, names) for record in records]
+    pack = job.get("pack")
+    if pack is not None:  # ids that do not fill a row are left out
+        outputs = [{**output, "tokens": output["tokens"] - output["tokens"] % pack} for output in outputs]
     sums = {
         "tokens": sum(record.tokens for record in records),
         "documents": totals.documents,
@@ -188,6 +191,7 @@ def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], p
         vocab_size=job["vocab_size"],
         tokenizer_sha256=job["tokenizer_sha256"],
         document_index=job["document_index"],
+        pack=pack,
         has_ends=has_ends,
     )
     for _ in created_folders(pairs):

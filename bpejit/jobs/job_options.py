@@ -30,6 +30,8 @@ class JobOptions:
     append, prepend : int, optional
         Ids to add at the end and at the start of each document.
     document_index : bool
+    pack : int, optional
+        Ids of each row of the output.
     shard_tokens : int, optional
     shard_exact : bool
     val_fraction : float
@@ -45,6 +47,7 @@ class JobOptions:
     append: int | None = None
     prepend: int | None = None
     document_index: bool = False
+    pack: int | None = None
     shard_tokens: int | None = None
     shard_exact: bool = False
     val_fraction: float = 0.0
@@ -141,6 +144,7 @@ def check_job_options(
     append_token: Any = None,
     prepend_token: Any = None,
     document_index: Any = False,
+    pack: Any = None,
     shard_tokens: Any = None,
     shard_exact: Any = False,
     val_fraction: Any = 0.0,
@@ -161,6 +165,7 @@ def check_job_options(
         append=check_token("append_token", append_token, special_tokens),
         prepend=check_token("prepend_token", prepend_token, special_tokens),
         document_index=arguments.flag("document_index", document_index),
+        pack=arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1),
         shard_tokens=arguments.optional_whole_number("shard_tokens", shard_tokens, least=1),
         shard_exact=arguments.flag("shard_exact", shard_exact),
         val_fraction=_fraction("val_fraction", val_fraction),

@@ -122,6 +122,7 @@ def write_final(
     vocab_size: int,
     tokenizer_sha256: str,
     document_index: bool,
+    pack: int | None,
     has_ends: bool,
 ) -> list[tuple[Path, Path]]:
     """Write the files of the outputs into the folder `final` of a job; return pairs of these files and their final paths.
@@ -136,7 +137,7 @@ def write_final(
     names : OutputNames
     manifest : bytes
         The content of the manifest.
-    dtype, vocab_size, tokenizer_sha256, document_index
+    dtype, vocab_size, tokenizer_sha256, document_index, pack
         Of the token files.
     has_ends : bool
         Whether the spools have document ends.
@@ -155,7 +156,7 @@ def write_final(
         staged = place / path.name
         if not (place / "complete").exists():
             _write_token_file(
-                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, has_ends
+                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, pack, has_ends
             )
             (place / "complete").touch()
             for path_of in (ids_path, ends_path):  # the spool is not needed any more
@@ -180,12 +181,15 @@ def _write_token_file(
     vocab_size: int,
     tokenizer_sha256: str,
     document_index: bool,
+    pack: int | None,
     has_ends: bool,
 ) -> None:
     if adopts(form) and record.ids_sha256 is not None:
         _adopt(staged, spools, record, dtype, vocab_size, tokenizer_sha256, document_index)
         return
     options: dict[str, Any] = {"document_index": True} if document_index else {}
+    if pack is not None:
+        options["pack"] = pack
     with form.writer(
         staged, dtype=dtype.name, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=True, **options
     ) as writer:

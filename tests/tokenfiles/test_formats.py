@@ -402,6 +402,23 @@ def test_packed_rows(tmp_path: Path, name: str, group: int, monkeypatch: pytest.
     found.verify()
 
 
+def test_encoding_into_packed_rows(tmp_path: Path) -> None:
+    tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], ["<|e|>"])
+    (tmp_path / "text.txt").write_text("abc\ndefgh\n\nij\n")
+    given: Any = {"format": "parquet", "documents": "line", "append_token": "<|e|>"}
+    tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "plain", **given)
+    tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "packed", pack=4, **given)
+    bpejit.convert_tokens(tmp_path / "plain", tmp_path / "converted", format="parquet", pack=4)
+    assert (tmp_path / "packed").read_bytes() == (tmp_path / "converted").read_bytes()
+    rows = pq.read_table(tmp_path / "packed").to_pydict()
+    assert [tokenizer.decode(row) for row in rows["input_ids"]] == ["abc<|e|>", "defg", "h<|e|><|e|>i"]
+    assert rows["document_lengths"] == [[4], [4], [2, 1, 1]]
+    manifest = json.loads((tmp_path / "packed.manifest.json").read_text())
+    assert (manifest["job"]["pack"], manifest["outputs"][0]["tokens"]) == (4, 12)
+    with pytest.raises(OptionError, match="the format bin has no rows"):
+        tokenizer.encode_files(tmp_path / "text.txt", tmp_path / "x", pack=4)
+
+
 def test_packing_needs_rows(tmp_path: Path) -> None:
     write_documents(tmp_path / "d", DOCUMENTS)
     with pytest.raises(OptionError, match="pack is 4, and the format npy has no rows; expected parquet or arrow"):
