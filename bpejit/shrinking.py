@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from bpejit import arguments
 from bpejit.errors import TokenizerFormatError, shorten
@@ -92,15 +94,23 @@ def _n_merges(model: Model, made: dict[bytes, int], n_made: int) -> int:
 
 def _check_special_tokens(model: Model, special_tokens: dict[str, int], vocab_size: int) -> None:
     """Raise an exception if the special tokens of a model cannot have other ids, or one would be removed."""
+    has_ids = _has_numbers(json.loads(model.post_processor))
     for text, number in model.special_tokens.items():
         if special_tokens[text] < 0:
             raise TokenizerFormatError(
                 f"the tokenizer cannot be shrunk to {vocab_size} tokens: the special token {shorten(text)} (id {number}) is a "
                 "merged token as well, which would be removed; expected a size that includes it: choose a larger one"
             )
-        if model.post_processor != "null" and special_tokens[text] != number:
+        if has_ids and special_tokens[text] != number:
             raise TokenizerFormatError(
                 f"the tokenizer cannot be shrunk to {vocab_size} tokens: the id {number} of {shorten(text)} would change, and "
                 "its post-processor contains ids; expected special tokens with the first ids, or no post-processor: train a "
                 "tokenizer of this size instead"
             )
+
+
+def _has_numbers(value: Any) -> bool:
+    """Return True if a JSON value contains a number, such as an id."""
+    if isinstance(value, (dict, list)):
+        return any(map(_has_numbers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

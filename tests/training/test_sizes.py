@@ -65,9 +65,13 @@ def test_models_of_other_tools() -> None:
     shared = bpejit.Model({**base, 256: b"ab", 257: b"<s>"}, [(b"a", b"b"), (b"<", b"s>")][:1], {"<s>": 257})
     with pytest.raises(TokenizerFormatError, match="made by no merge"):
         shrink_model(shared, 257)
-    processed = bpejit.Model({**base, 256: b"ab"}, [(b"a", b"b")], {"<s>": 257}, post_processor='{"type":"ByteLevel"}')
+    roberta = '{"type":"RobertaProcessing","sep":["<s>",257],"cls":["<s>",257],"trim_offsets":true,"add_prefix_space":false}'
+    processed = bpejit.Model({**base, 256: b"ab"}, [(b"a", b"b")], {"<s>": 257}, post_processor=roberta)
     with pytest.raises(TokenizerFormatError, match="post-processor contains ids"):
         shrink_model(processed, 257)
+    byte_level = '{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true}'
+    processed = bpejit.Model({**base, 256: b"ab"}, [(b"a", b"b")], {"<s>": 257}, post_processor=byte_level)
+    assert shrink_model(processed, 257).special_tokens == {"<s>": 256}
 
 
 words = st.text("ab", min_size=1, max_size=12).map(str.encode)
