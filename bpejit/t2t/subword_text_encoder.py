@@ -312,16 +312,23 @@ class SubwordTextEncoder(TextEncoder):
         strip_extraneous : bool
             Whether to leave out PAD_ID and EOS_ID at the end.
         """
-        token_ids = _checked_ids(ids)
-        joined = "".join(self.decode_list(self._stripped(token_ids) if strip_extraneous else token_ids))
-        tokens = (_unescape_token(escaped) for escaped in joined.split("_") if escaped)
-        return word_tokenizer.decode(token for token in tokens if token)
+        joined = "".join(self.decode_list(self._stripped(_listed(ids)) if strip_extraneous else ids))
+        return word_tokenizer.decode([token for escaped in joined.split("_") if (token := _unescape_token(escaped))])
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         """Return the subtoken of each id, and an empty string for an id that is not in the vocabulary."""
         strings = self._all_subtoken_strings
+        token_ids = _listed(ids)
         n = len(strings)
-        return [strings[token_id] if 0 <= token_id < n else "" for token_id in _checked_ids(ids)]
+        try:
+            if not token_ids or (min(token_ids) >= 0 and max(token_ids) < n):
+                return [strings[token_id] for token_id in token_ids]
+            return [strings[token_id] if 0 <= token_id < n else "" for token_id in token_ids]
+        except TypeError:
+            index = next(i for i, item in enumerate(token_ids) if not isinstance(item, (int, np.integer)))
+            raise TokenIdError(
+                f"{shorten(token_ids[index])} at position {index} is not an id; expected integers: pass a list of ids"
+            ) from None
 
     @property
     def vocab_size(self) -> int:
@@ -611,12 +618,8 @@ def _unquote(line: str) -> str:
     return line[1:-1] if line and line[0] == line[-1] and line[0] in "'\"" else line
 
 
-def _checked_ids(ids: Iterable[int]) -> list[int]:
-    token_ids = ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
-    for index, token_id in enumerate(token_ids):
-        if not isinstance(token_id, (int, np.integer)):
-            raise TokenIdError(f"{shorten(token_id)} at position {index} is not an id; expected integers: pass a list of ids")
-    return token_ids
+def _listed(ids: Iterable[int]) -> list[int]:
+    return ids.tolist() if isinstance(ids, np.ndarray) and ids.ndim == 1 else list(arguments.ids("ids", ids))
 
 
 def _unencodable(token: str) -> UnencodableTokenError:
