@@ -98,7 +98,7 @@ def open_parquet(path: str) -> Any:
     """Open a Parquet file, without reading ahead and without threads."""
     parquet = import_pyarrow("pyarrow.parquet", path)
     if not is_remote(path):
-        return parquet.ParquetFile(path, memory_map=True, pre_buffer=False, buffer_size=1 << 16)
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
     return parquet.ParquetFile(open_raw(path), pre_buffer=False, buffer_size=1 << 20)
 
 
