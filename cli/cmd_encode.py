@@ -165,10 +165,9 @@ def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, 
         return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
     if len(report.paths) > 1:
         return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
-    size = None if report.path is None else report.path.stat().st_size
-    return (
-        f"{text}{wrote(str(report.path or out))} ({report.dtype if size is None else f'{format_bytes(size)}, {report.dtype}'})"
-    )
+    # The main path of a format may be the common beginning of the names of its files.
+    size = f"{format_bytes(report.path.stat().st_size)}, " if report.path is not None and report.path.exists() else ""
+    return f"{text}{wrote(str(report.path or out))} ({size}{report.dtype})"
 
 
 def _skipped_notes(report: EncodeReport) -> list[str]:

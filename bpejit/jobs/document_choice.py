@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from bpejit.arrays import Array
@@ -100,9 +102,13 @@ class DocumentChoice:
         if not aside.any():
             return [(ids, ends), (ids[:0], ends[:0])]
         lengths = (stops - begins)[:count]
-        mask = np.repeat(aside, lengths)
+        # Runs of documents of the same side, which are few: copying them takes a fifth of the time of a mask.
+        borders = [0, *(np.flatnonzero(np.diff(aside)) + 1).tolist(), count]
+        pieces: dict[bool, list[Array]] = {False: [ids[:0]], True: [ids[:0]]}
+        for low, high in pairwise(borders):
+            pieces[bool(aside[low])].append(ids[begins[low] : stops[high - 1]])
         parts = []
-        for chosen, which in ((~mask, ~aside), (mask, aside)):
+        for side, which in ((False, ~aside), (True, aside)):
             part_ends = np.cumsum(lengths[which])
-            parts.append((ids[chosen], part_ends[: int(which[: ends.size].sum())]))
+            parts.append((np.concatenate(pieces[side]), part_ends[: int(which[: ends.size].sum())]))
         return parts

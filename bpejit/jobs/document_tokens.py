@@ -74,6 +74,8 @@ class DocumentTokens:
         sequence = np.argsort(np.concatenate(order))
         at = np.concatenate(positions)[sequence]
         numbers = np.concatenate(order)[sequence]
+        if not at.size:
+            return ids, ends
         longer = np.insert(ids, at, np.concatenate(added)[sequence].astype(ids.dtype))
         return longer, ends + np.searchsorted(numbers, 2 * documents[:-1] + 1, side="right")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bpejit.corpus.blocks import Skipped
 from bpejit.engines.base import Progress
-from bpejit.errors import OutputError
+from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
@@ -98,7 +98,11 @@ def _read_outputs(manifest: Path, fields: Mapping[str, Any]) -> Finished | None:
     if fields.get("format") != FORMAT or fields.get("format_version") != FORMAT_VERSION:
         return None
     paths = [manifest.parent / name for name in listed_outputs(manifest)]
-    if not paths or not all(path.exists() for path in paths):
+    try:
+        form = load_format(fields["job"]["format"])
+    except (KeyError, TypeError, BpejitError):
+        return None
+    if not paths or not all(any(Path(file).exists() for file in form.files(path)) for path in paths):
         return None
     try:
         totals = Totals(

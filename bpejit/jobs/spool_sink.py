@@ -37,7 +37,7 @@ class SinkOptions:
         Minimum number of ids of a shard; None for a single one.
     shard_exact : bool
         Whether shards end after exactly that many ids, also in the middle of a document.
-    token_lengths : int64 [ids], optional
+    token_lengths : integers [ids], optional
         The number of bytes of each token, if the bytes of text are to be counted by token.
     """
 
@@ -133,7 +133,7 @@ class SpoolSink:
             spool = self._open[side]
             lengths = self._options.token_lengths
             if lengths is not None:
-                n_bytes = int(lengths[part].sum())
+                n_bytes = int(lengths[part].sum(dtype=np.int64))
             spool.write(part, part_ends, n_bytes)
             if part.size > (int(part_ends[-1]) if part_ends.size else 0):
                 self._in_document[side] = True
@@ -228,14 +228,14 @@ def read_closed(folder: Path, size: int | None = None) -> list[SpoolRecord]:
 
 
 def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
-    """Return the number of bytes of each id, as int64 [vocab_size]; 0 for ids that are not used."""
+    """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
     lengths = np.zeros(vocab_size, dtype=np.int64)
     lengths[np.fromiter(tokens.keys(), dtype=np.int64, count=len(tokens))] = np.fromiter(
         map(len, tokens.values()), dtype=np.int64, count=len(tokens)
     )
     for text, number in special_tokens.items():
         lengths[number] = len(text.encode("utf-8", "surrogateescape"))
-    return lengths
+    return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths
 
 
 def total_records(records: Sequence[SpoolRecord]) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ from bpejit.engines.base import no_progress
 from bpejit.errors import BpejitError, EngineError, OptionError, OutputError, SpecialTokenError
 from bpejit.jobs.job_folder import held, job_folder, part_folder
 from bpejit.jobs.job_options import parse_shard
+from bpejit.tokenfiles import format_names, load_format
 
 END = "<|endoftext|>"
 INPUTS = ["one.txt", "folder/two.txt", "folder/three.txt", "empty.txt"]
@@ -275,6 +276,23 @@ def test_complete_output_is_not_encoded_again(work: Path, tokenizer: bpejit.Toke
         tokenizer.encode_files(INPUTS, "tokens.bin", append_token=END, resume=True, **UNIT)
     with pytest.raises(OutputError, match="already exists"):
         tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
+
+
+@pytest.mark.parametrize("name", format_names())
+def test_formats_are_resumed_and_read(work: Path, tokenizer: bpejit.Tokenizer, name: str) -> None:
+    form = load_format(name)
+    out = f"tokens{form.suffix}"
+    options: dict[str, Any] = {"format": name, "append_token": END, "document_index": True, **UNIT}
+    tokenizer.encode_files(INPUTS, "plain.bin", append_token=END, document_index=True, **UNIT)
+    expected = bpejit.open_tokens("plain.bin")
+    with pytest.raises(KeyboardInterrupt):
+        tokenizer.encode_files(INPUTS, out, progress=Interrupt(12), **options)
+    report = tokenizer.encode_files(INPUTS, out, resume=True, **options)
+    assert report.kept_units > 0
+    again = tokenizer.encode_files(INPUTS, out, resume=True, progress=Interrupt(0), **options)
+    assert again.kept_units == again.units
+    ids = [np.asarray(block) for block in form.open(out).blocks()]
+    assert np.array_equal(np.concatenate(ids), expected.ids)
 
 
 def test_overwriting_removes_the_files_of_the_older_job(work: Path, tokenizer: bpejit.Tokenizer) -> None:
