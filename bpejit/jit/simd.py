@@ -29,6 +29,12 @@ def has_avx512_vbmi() -> Any:
 
 
 @Intrinsic
+def has_avx2() -> Any:
+    """Return True if `match_groups` is available; a constant in compiled code. In plain Python the result is always True."""
+    return True
+
+
+@Intrinsic
 def match_contexts(text: Any, position: Any, rules: Any, number: Any) -> Any:
     """Return the positions whose contexts are in a box of a set of tables, as bits of a uint64.
 
@@ -51,6 +57,37 @@ def match_contexts(text: Any, position: Any, rules: Any, number: Any) -> Any:
     for slot, table in enumerate(tables):
         boxes &= table[text[first + slot : first + slot + 64] & 0x7F]
     return _as_word(boxes != 0)
+
+
+@Intrinsic
+def match_groups(text: Any, position: Any, rules: Any, n_first: Any, n_sets: Any, n_halves: Any) -> Any:
+    """Return the positions whose contexts are in a box of tables over groups, as bits of two uint64.
+
+    The first is about the first sets of tables, the second about the others. For ASCII text they equal those of
+    `match_contexts`; positions with non-ASCII contexts have any bits. All sets take one call, since finding the groups of 64
+    positions takes as long as two sets.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+    position : uint64
+        As in `match_contexts`.
+    rules : uint8 [128 + n_sets * CONTEXT_SIZE * n_halves * 16], in
+        The group of each ASCII character, then the tables (see `bpejit.splitting.local_rules.group_rules`).
+    n_first, n_sets : uint64
+        The number of the first sets, and of all.
+    n_halves : uint64
+        1 or 2: a table has 16 or 32 groups.
+    """
+    tables = rules[128:].reshape(int(n_sets), CONTEXT_SIZE, 16 * int(n_halves))
+    first = int(position) - CONTEXT_BEFORE
+    found = np.zeros((int(n_sets), 64), dtype=np.bool_)
+    for truths, each in zip(found, tables, strict=True):
+        boxes = np.full(64, 0xFF, dtype=np.uint8)
+        for slot, table in enumerate(each):
+            boxes &= table[rules[text[first + slot : first + slot + 64] & 0x7F]]
+        truths[:] = boxes != 0
+    return _as_word(found[: int(n_first)].any(axis=0)), _as_word(found[int(n_first) :].any(axis=0))
 
 
 @Intrinsic

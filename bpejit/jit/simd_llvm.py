@@ -17,6 +17,9 @@ _LANES = 64
 _BYTES = ir.VectorType(ir.IntType(8), _LANES)
 _TRUTHS = ir.VectorType(ir.IntType(1), _LANES)
 _WORDS = ir.VectorType(ir.IntType(32), 16)
+_SIXTEEN_BYTES = ir.VectorType(ir.IntType(8), 16)
+_HALF_BYTES = ir.VectorType(ir.IntType(8), 32)
+_HALF_WORDS = ir.VectorType(ir.IntType(32), 8)
 
 
 @intrinsic
@@ -25,6 +28,16 @@ def has_avx512_vbmi(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return ir.IntType(1)(target.current().has_avx512_vbmi)
+
+    return types.boolean(), generate
+
+
+@intrinsic
+def has_avx2(typing_context: Any) -> Any:
+    """Return True if `match_groups` is available; a constant in compiled code."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.IntType(1)(target.current().has_avx2)
 
     return types.boolean(), generate
 
@@ -65,6 +78,99 @@ def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, nu
     return types.uint64(text, position, rules, number), generate
 
 
+def _load_table(builder: Any, start: Any, offset: int) -> Any:
+    """Return a table of 16 bytes in both halves of a register."""
+    address = builder.gep(start, [ir.IntType(64)(offset)])
+    table = builder.load(builder.bitcast(address, _SIXTEEN_BYTES.as_pointer()), align=1)
+    twice = ir.Constant(ir.VectorType(ir.IntType(32), 32), 2 * list(range(16)))
+    return builder.shuffle_vector(table, ir.Constant(_SIXTEEN_BYTES, ir.Undefined), twice)
+
+
+def _look_up(builder: Any, table: Any, index: Any) -> Any:
+    """Return the entries of a table at the low four bits of 32 indices; 0 where the high bit of an index is set."""
+    kind = ir.FunctionType(_HALF_BYTES, [_HALF_BYTES, _HALF_BYTES])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pshuf.b"), [table, index])
+
+
+def _find_groups(builder: Any, tables: list[Any], characters: Any) -> Any:
+    """Return the groups of 32 ASCII characters: eight lookups by the low four bits, of which the high bits select one."""
+    found = [_look_up(builder, table, characters) for table in tables]
+    for shift in (3, 2, 1):  # moves bit 4, 5 or 6 of each character to its high bit
+        shifted = builder.shl(characters, ir.Constant(_HALF_BYTES, [shift] * 32))
+        upper = builder.icmp_signed("<", shifted, ir.Constant(_HALF_BYTES, None))
+        found = [builder.select(upper, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
+
+
+@intrinsic
+def match_groups(typing_context: Any, text: Any, position: Any, rules: Any, first: Any, last: Any, n_halves: Any) -> Any:
+    """Return the positions whose contexts are in a box of tables over groups, in two words for two ranges of sets."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        if not target.current().has_avx2:
+            return context.make_tuple(builder, signature.return_type, [word(0)] * 2)
+        kinds = signature.args
+        start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
+        tables = address_of(context, builder, kinds[2], arguments[2], types.uint64, word(0))
+        maps = [_load_table(builder, tables, 16 * part) for part in range(8)]
+        tables = builder.gep(tables, [word(128)])
+
+        def load(offset: int, kind: Any) -> Any:
+            address = builder.gep(start, [word(offset - CONTEXT_BEFORE)])
+            return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
+
+        # The contexts of the last positions extend into a third register by four bytes; no byte after them is read.
+        rest = builder.insert_element(ir.Constant(_HALF_WORDS, None), load(64, ir.IntType(32)), ir.IntType(32)(0))
+        characters = [load(0, _HALF_BYTES), load(32, _HALF_BYTES), builder.bitcast(rest, _HALF_BYTES)]
+        groups = [_find_groups(builder, maps, some) for some in characters]
+
+        def window(half: int, slot: int) -> Any:
+            lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(slot, slot + 32)))
+            return builder.shuffle_vector(groups[half], groups[half + 1], lanes)
+
+        windows = [[window(half, slot) for slot in range(CONTEXT_SIZE)] for half in range(2)]
+        results = [cgutils.alloca_once_value(builder, word(0)) for _ in range(2)]
+
+        def match_sets(n_halves: int) -> None:
+            with cgutils.for_range(builder, arguments[4], intp=word) as loop:
+                table = builder.gep(tables, [builder.mul(loop.index, word(CONTEXT_SIZE * 16 * n_halves))])
+                found = [_match_box(builder, table, some, n_halves) for some in windows]
+                bits = builder.or_(found[0], builder.shl(found[1], word(32)))
+                is_first = builder.icmp_unsigned("<", loop.index, arguments[3])
+                for result, wanted in zip(results, (is_first, builder.not_(is_first)), strict=True):
+                    builder.store(builder.or_(builder.load(result), builder.select(wanted, bits, word(0))), result)
+
+        with builder.if_else(builder.icmp_unsigned("==", arguments[5], word(1))) as (then, otherwise):
+            with then:
+                match_sets(1)
+            with otherwise:
+                match_sets(2)
+        return context.make_tuple(builder, signature.return_type, [builder.load(result) for result in results])
+
+    return types.UniTuple(types.uint64, 2)(text, position, rules, types.uint64, types.uint64, types.uint64), generate
+
+
+def _match_box(builder: Any, tables: Any, windows: list[Any], n_halves: int) -> Any:
+    """Return which of 32 positions are in a box of a set of tables, as bits of an i64."""
+
+    def splat(value: int) -> Any:
+        return ir.Constant(_HALF_BYTES, [value] * 32)
+
+    boxes = None
+    for slot, group in enumerate(windows):
+        table = [_load_table(builder, tables, 16 * (n_halves * slot + part)) for part in range(n_halves)]
+        if n_halves == 1:
+            found = _look_up(builder, table[0], group)
+        else:
+            # Each sum sets the high bit of the groups of the other half.
+            lower = _look_up(builder, table[0], builder.add(group, splat(0x70)))
+            found = builder.or_(lower, _look_up(builder, table[1], builder.sub(group, splat(0x10))))
+        boxes = found if boxes is None else builder.and_(boxes, found)
+    truths = builder.icmp_signed("!=", boxes, ir.Constant(_HALF_BYTES, None))
+    return builder.zext(builder.bitcast(truths, ir.IntType(32)), ir.IntType(64))
+
+
 @intrinsic
 def find_non_ascii(typing_context: Any, text: Any, position: Any) -> Any:
     """Return which of the 64 positions from `position` have a non-ASCII byte in their context, as bits of a uint64."""
@@ -85,6 +191,30 @@ def _compress_bytes(builder: Any) -> Any:
     return cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v64i8")
 
 
+def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any:
+    """Write `position` plus the number of each set bit, in steps of eight bits, and return the number of bits."""
+    word = ir.IntType(64)
+    count = builder.ctpop(bits)
+    left = cgutils.alloca_once_value(builder, bits)
+    entries = builder.bitcast(start, ir.IntType(32).as_pointer())
+
+    def write(step: Any) -> None:
+        some = builder.load(left)
+        for number in range(8):
+            entry = builder.trunc(builder.add(position, builder.cttz(some, ir.IntType(1)(0))), ir.IntType(32))
+            builder.store(entry, builder.gep(entries, [builder.add(step, word(number))]), align=4)
+            some = builder.and_(some, builder.sub(some, word(1)))
+        builder.store(some, left)
+
+    # Eight entries unconditionally: most blocks have eight to sixteen, and the end of a loop over bits would be mispredicted.
+    write(word(0))
+    with builder.if_then(builder.icmp_unsigned(">", count, word(8)), likely=True):
+        write(word(8))
+        with cgutils.for_range_slice(builder, word(16), count, word(8), word) as (step, _):
+            write(step)
+    return count
+
+
 @intrinsic
 def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: Any, bits: Any) -> Any:
     """Write `position + i` to `ends[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
@@ -93,11 +223,11 @@ def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: An
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if not target.current().has_avx512_vbmi:
-            return ir.IntType(64)(0)
         start = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
         position = context.cast(builder, arguments[2], signature.args[2], types.uint64)
         bits = arguments[3]
+        if not target.current().has_avx512_vbmi:
+            return _write_bit_by_bit(builder, start, position, bits)
         compress = _compress_bytes(builder)
         numbers = ir.Constant(_BYTES, list(range(_LANES)))
         chosen = builder.call(compress, [numbers, ir.Constant(_BYTES, None), builder.bitcast(bits, _TRUTHS)])
@@ -123,7 +253,6 @@ def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: An
 _NONE = ir.Constant(_WORDS, [0xFFFF_FFFF] * 16)
 _LANE = ir.Constant(_WORDS, list(range(16)))
 _SIXTEEN_TRUTHS = ir.VectorType(ir.IntType(1), 16)
-_SIXTEEN_BYTES = ir.VectorType(ir.IntType(8), 16)
 
 
 def _splat(builder: Any, value: Any) -> Any:

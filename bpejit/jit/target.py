@@ -54,11 +54,14 @@ class Target(NamedTuple):
         Enabled and disabled instruction sets in LLVM's notation, such as `+avx2,-avx512f`.
     has_avx512_vbmi : bool
         Whether the target has AVX-512 VBMI and VBMI2, which look up 64 bytes in a table of 128 entries and compress bytes.
+    has_avx2 : bool
+        Whether the target has AVX2, which looks up 32 bytes in a table of 16 entries.
     """
 
     cpu: str
     features: str
     has_avx512_vbmi: bool
+    has_avx2: bool
 
     def __str__(self) -> str:
         return f"{self.cpu} {self.features}"
@@ -179,7 +182,8 @@ def _make(cpu: str, features: Mapping[str, bool]) -> Target:
     # Disabled features come last, since enabling a feature also enables the features that it depends on.
     words = [f"+{name}" for name in sorted(features) if features[name]]
     words += [f"-{name}" for name in sorted(features) if not features[name]]
-    return Target(cpu, ",".join(words), all(features.get(name) for name in LEVELS["x86-64-v4-vbmi"] - LEVELS["x86-64-v3"]))
+    has_vbmi = all(features.get(name) for name in LEVELS["x86-64-v4-vbmi"] - LEVELS["x86-64-v3"])
+    return Target(cpu, ",".join(words), has_vbmi, bool(features.get("avx2")))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting.compiled_pattern import SplitPattern
+from bpejit.splitting.local_rules import group_rules
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.split_pattern import compile_pattern
@@ -271,6 +272,7 @@ def _make_automaton(pattern: SplitPattern, finder: SpecialTokenFinder) -> SplitA
         tables.byte_class,
         safe,
         tables.local_rules,
+        group_rules(tables.local_rules),
         settings,
         *finder.trie,
     )

@@ -199,7 +199,7 @@ def test_fingerprint_depends_on_versions(changed, monkeypatch):
 
 def test_fingerprint_depends_on_processor(monkeypatch):
     before = fingerprint.of_machine()
-    monkeypatch.setattr(target, "current", lambda: target.Target("other", "+avx2", False))
+    monkeypatch.setattr(target, "current", lambda: target.Target("other", "+avx2", has_avx512_vbmi=False, has_avx2=True))
     assert fingerprint.of_machine.__wrapped__() != before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from strategies import INVALID, awkward_bytes
 
 from bpejit.jit import dispatch, memory, simd
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
+from bpejit.splitting.local_rules import group_rules
 
 pytestmark = pytest.mark.compiled
 
@@ -28,6 +31,16 @@ def has_avx512_vbmi():
 @dispatch.kernel
 def match_contexts(text, position, rules, number):
     return simd.match_contexts(text, position, rules, number)
+
+
+@dispatch.kernel
+def has_avx2():
+    return simd.has_avx2()
+
+
+@dispatch.kernel
+def match_groups(text, position, rules, n_first, n_sets, n_halves):
+    return simd.match_groups(text, position, rules, n_first, n_sets, n_halves)
 
 
 @dispatch.kernel
@@ -75,7 +88,7 @@ def count_ones(value):
     return memory.count_ones(value)
 
 
-del dispatch.KERNELS[-11:]
+del dispatch.KERNELS[-13:]
 
 GUARD = 0xDEADBEEF
 
@@ -112,6 +125,34 @@ def both(compiled, plain, arrays, numbers, out):
     st.binary(min_size=63 + CONTEXT_SIZE, max_size=200),
     st.integers(0, 1000),
     st.integers(1, 3),
+    st.sampled_from([1, 2, 15, 16, 17, 31, 32]),
+    st.integers(0, (1 << 32) - 1),
+    st.sampled_from([0.02, 0.3, 0.8]),
+)
+def test_match_groups(data, position, sets, n_groups, seed, share):
+    """The result equals that of `match_contexts` for the same tables over characters."""
+    if not has_avx2():
+        pytest.skip("needs a processor with AVX2")
+    text = np.frombuffer(bytes(byte & 0x7F for byte in data), dtype=np.uint8)
+    generator = np.random.default_rng(seed)
+    group = generator.integers(0, n_groups, 128).astype(np.uint8)
+    group[:n_groups] = np.arange(n_groups)  # all groups occur
+    boxes = np.packbits(generator.random((sets * CONTEXT_SIZE, n_groups, 8)) < share, axis=-1)[:, :, 0]
+    tables = boxes[:, group].reshape(-1)
+    rules = group_rules(np.concatenate([tables, tables]))
+    n_halves = (rules.size - 128) // (sets * CONTEXT_SIZE * 16)
+    place = CONTEXT_BEFORE + position % (text.size - 62 - CONTEXT_SIZE)
+    by_set = [int(simd.match_contexts.function(text, np.uint64(place), tables, number)) for number in range(sets)]
+    for n_first in range(sets + 1):
+        arguments = (text, *u64(place), rules, *u64(n_first, sets, n_halves))
+        expected = tuple(functools.reduce(int.__or__, some, 0) for some in (by_set[:n_first], by_set[n_first:]))
+        assert match_groups(*arguments) == simd.match_groups.function(*arguments) == expected
+
+
+@given(
+    st.binary(min_size=63 + CONTEXT_SIZE, max_size=200),
+    st.integers(0, 1000),
+    st.integers(1, 3),
     st.integers(0, 2),
     st.integers(0, (1 << 32) - 1),
     st.sampled_from([0.02, 0.3, 0.8]),
@@ -142,13 +183,13 @@ def test_match_contexts__of_words(wide, seed, index):
 
 
 @given(st.binary(min_size=63 + CONTEXT_SIZE, max_size=90), st.integers(0, 1000))
-def test_find_wide(wide, data, position):
+def test_find_non_ascii(data, position):
     text = np.frombuffer(data, dtype=np.uint8)
     offset = np.uint64(CONTEXT_BEFORE + position % (len(data) - 62 - CONTEXT_SIZE))
     assert find_non_ascii(text, offset) == simd.find_non_ascii.function(text, offset)
 
 
-def test_find_wide__one_byte(wide):
+def test_find_non_ascii__one_byte():
     """A byte above 127 is found exactly from the positions whose contexts include it."""
     for at in range(63 + CONTEXT_SIZE):
         text = np.full(63 + CONTEXT_SIZE, 0x7F, dtype=np.uint8)
@@ -159,7 +200,7 @@ def test_find_wide__one_byte(wide):
 
 
 @given(bits, st.integers(0, (1 << 32) - 65), st.integers(0, 20))
-def test_write_bit_positions(wide, chosen, position, index):
+def test_write_bit_positions(chosen, position, index):
     """Counts and positions are equal, and only the 64 entries from `index` on are overwritten."""
     ends = np.full(index + 64 + 5, GUARD, dtype=np.uint32)
     expected = ends.copy()

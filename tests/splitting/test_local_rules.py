@@ -22,7 +22,7 @@ from bpejit.splitting import PRESETS, Splitter
 from bpejit.splitting.character_classes import END_CLASS
 from bpejit.splitting.dfa import make_dfa
 from bpejit.splitting.gaps import fill_gaps
-from bpejit.splitting.local_rules import _CUT, _INSIDE, _UNKNOWN, judge_contexts, make_rules
+from bpejit.splitting.local_rules import _CUT, _INSIDE, _UNKNOWN, group_rules, judge_contexts, make_rules
 from bpejit.splitting.regex_syntax import parse
 from bpejit.splitting.transducer import make_transducer
 
@@ -226,3 +226,23 @@ def test_judge_contexts(pattern: str, alphabet: str) -> None:
         verdict = kinds[tuple(int(group[class_of[letter]]) for group, letter in zip(groups, context, strict=True))]
         expected = {((True, True),): _CUT, ((False, False),): _INSIDE}.get(tuple(seen), _UNKNOWN)
         assert verdict == expected, context
+
+
+@pytest.mark.parametrize("pattern", [*PRESETS, *PATTERNS], ids=str)
+def test_group_rules(pattern) -> None:
+    """Tables over groups of characters are those over characters."""
+    automaton = fast(pattern).automaton
+    assert automaton is not None
+    tables = automaton.local_rules.reshape(2, -1, CONTEXT_SIZE, 128)[0]
+    rules = automaton.group_rules
+    by_group = rules[128:].reshape(tables.shape[0], CONTEXT_SIZE, -1)
+    assert by_group.shape[2] in (16, 32)
+    assert (by_group[:, :, rules[:128]] == tables).all()
+
+
+@pytest.mark.parametrize(("n_groups", "size"), [(16, 16), (17, 32), (32, 32), (33, 0)])
+def test_group_rules__number_of_groups(n_groups: int, size: int) -> None:
+    tables = np.zeros((2, CONTEXT_SIZE, 128), dtype=np.uint8)
+    tables[1, 2] = np.arange(128) % n_groups
+    rules = group_rules(np.concatenate([tables, tables]).reshape(-1))
+    assert rules.size == (128 + 2 * CONTEXT_SIZE * size if size else 0)

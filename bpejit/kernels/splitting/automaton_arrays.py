@@ -27,6 +27,8 @@ class SplitAutomaton(NamedTuple):
         1 for each pair of classes between which a text may be cut.
     local_rules : uint8 [sets * CONTEXT_SIZE * 128] or [0]
         Boundaries determined by five neighboring characters (see `bpejit.splitting.local_rules`).
+    group_rules : uint8 [128 + sets * CONTEXT_SIZE * width] or [0]
+        The same for ASCII text, over groups of characters (see `bpejit.splitting.local_rules.group_rules`).
     settings : int64 [5]
         IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
     needles, trie_roots, trie_nodes, trie_labels, trie_found
@@ -40,6 +42,7 @@ class SplitAutomaton(NamedTuple):
     byte_class: NDArray[np.uint8]
     safe: NDArray[np.uint8]
     local_rules: NDArray[np.uint8]
+    group_rules: NDArray[np.uint8]
     settings: NDArray[np.int64]
     needles: NDArray[np.uint64]
     trie_roots: NDArray[np.int32]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline
-from bpejit.jit.simd import has_avx512_vbmi
+from bpejit.jit.simd import has_avx2, has_avx512_vbmi
 from bpejit.kernels.common.characters import read_character
 from bpejit.kernels.constants import CUT_RULES, ONE, PAIR_SHIFT, SIXTEEN, SPLIT_ACCEPT, SPLIT_DIES, ZERO
 from bpejit.kernels.splitting.cursors import ROW_MASK, WORTH_TWO, run_cursor, run_two_cursors, step
@@ -55,7 +55,7 @@ def run_transducer(text, stop, bound, final, automaton, state, ends, n):
     # On average a character emits at most one end, so this many bytes cannot overflow `ends`.
     capacity = np.int64(ends.size) - n - RESERVE
     block_end = min(end, position + np.uint64(max(capacity, 0)))
-    if has_avx512_vbmi() and automaton.settings[CUT_RULES] > 0:
+    if automaton.settings[CUT_RULES] > 0 and (has_avx512_vbmi() or (has_avx2() and automaton.group_rules.size > 0)):
         if block_end > position + WORTH_RULES:
             position, entry, out = run_by_rules(text, position, block_end, bound, final, automaton, entry, ends, out)
     elif block_end > position + WORTH_TWO and automaton.settings[PAIR_SHIFT] >= 0:

@@ -15,13 +15,15 @@ from bpejit.jit.simd import (
     CONTEXT_BEFORE,
     CONTEXT_SIZE,
     find_non_ascii,
+    has_avx512_vbmi,
     match_contexts,
+    match_groups,
     read_characters,
     write_bit_positions,
     write_selected,
 )
-from bpejit.kernels.constants import CUT_RULES, ONE, TWO, ZERO
-from bpejit.kernels.splitting.cursors import ROW_MASK, run_cursor
+from bpejit.kernels.constants import CUT_RULES, ONE, PAIR_SHIFT, SIXTEEN, TWO, ZERO
+from bpejit.kernels.splitting.cursors import ROW_MASK, WORTH_TWO, run_cursor, run_two_cursors
 
 _BLOCK = np.uint64(64)
 
@@ -36,6 +38,11 @@ _BATCH = np.uint64(512)
 
 _BATCH_ENDS = np.uint64(3 * 512)
 """Entries of `ends` that a batch needs: for its ends, and after them for the positions and the classes of its characters."""
+
+_CURSOR_BYTES = np.uint64(1 << 12)
+"""Bytes of mostly non-ASCII text that cursors read before rules are tried again, without AVX-512."""
+
+_GROUPS_SIZE = 128
 
 _AT_ONCE = np.uint64(16)
 """Characters that `read_characters` reads."""
@@ -61,9 +68,6 @@ def run_by_rules(text, position, end, bound, final, automaton, entry, ends, out)
 
     Parameters and results are those of `cursors.run_cursor`. All entries of `ends` after the last end may be overwritten.
     """
-    rules = automaton.local_rules
-    n_cut_rules = automaton.settings[CUT_RULES]
-    n_rules = rules.size // (2 * _SETS_SIZE)
     # True if there is a boundary at `position`, and all boundaries up to `block` are determined.
     certain = False
     block = position + _BEFORE
@@ -72,13 +76,16 @@ def run_by_rules(text, position, end, bound, final, automaton, entry, ends, out)
         unknown = find_non_ascii(text, block)
         if count_ones(unknown) > _MANY_NON_ASCII:
             start = position
-            position, entry, out = _run_batch(text, position, end, bound, final, automaton, entry, ends, out)
+            if has_avx512_vbmi():
+                position, entry, out = _run_batch(text, position, end, bound, final, automaton, entry, ends, out)
+            else:
+                position, entry, out = _run_cursors(text, position, end, bound, final, automaton, entry, ends, out)
             if position == start:
                 break
             certain = False
             block = position + _BEFORE
             continue
-        cuts, unknown_by_rules = _apply_rules(text, block, rules, 0, n_cut_rules, n_rules)
+        cuts, unknown_by_rules = _apply_ascii_rules(text, block, automaton)
         inside = _bits_below(end - ONE - block)
         cuts &= inside
         unknown = (unknown | unknown_by_rules) & inside
@@ -96,6 +103,18 @@ def _bits_below(number):
 
 
 @inline
+def _apply_ascii_rules(text, block, automaton):
+    """Apply the rules about ASCII characters; the results are those of `_apply_rules`."""
+    n_cut_rules = automaton.settings[CUT_RULES]
+    n_rules = automaton.local_rules.size // (2 * _SETS_SIZE)
+    if has_avx512_vbmi():
+        return _apply_rules(text, block, automaton.local_rules, 0, n_cut_rules, n_rules)
+    rules = automaton.group_rules
+    n_halves = ONE if rules.size == _GROUPS_SIZE + n_rules * CONTEXT_SIZE * 16 else TWO  # a division in each block takes 5%
+    return match_groups(text, block, rules, np.uint64(n_cut_rules), np.uint64(n_rules), n_halves)
+
+
+@inline
 def _apply_rules(text, block, rules, first, n_cut_rules, n_rules):
     """Return which of 64 positions match the rules for cuts, and which the rules for unknown contexts, as bits."""
     cuts = ZERO
@@ -105,6 +124,23 @@ def _apply_rules(text, block, rules, first, n_cut_rules, n_rules):
     for number in range(first + n_cut_rules, first + n_rules):
         unknown |= match_contexts(text, block, rules, number)
     return cuts, unknown
+
+
+@inline
+def _run_cursors(text, position, end, bound, final, automaton, entry, ends, out):
+    """Run two cursors over some mostly non-ASCII text, or one if that is impossible.
+
+    Parameters and results are those of `cursors.run_cursor`.
+    """
+    start = position
+    stop = min(position + _CURSOR_BYTES, end)
+    if stop > position + WORTH_TWO and automaton.settings[PAIR_SHIFT] >= 0:
+        stop -= SIXTEEN
+        position, entry, out = run_two_cursors(text, position, stop, bound, final, automaton, entry, ends, out)
+    if position == start:
+        stop = min(position + _BLOCK, end)
+        position, entry, out = run_cursor(text, position, stop, bound, final, automaton, entry, ends, out)
+    return position, entry, out
 
 
 @inline

@@ -62,8 +62,8 @@ def take_two_steps(automaton, word, row, ends, position):
 
 
 @dispatch.kernel
-def wide_registers():
-    return simd.has_avx512_vbmi()
+def has_wide_registers():
+    return simd.has_avx512_vbmi() or simd.has_avx2()
 
 
 del dispatch.KERNELS[-5:]
@@ -196,7 +196,7 @@ def test_run_two_cursors(pattern: str, data: bytes, draw: st.DataObject) -> None
 @given(patterns, documents(), st.data())
 def test_run_by_rules(pattern: str, data: bytes, draw: st.DataObject) -> None:
     start = draw_start(pattern, data, draw)
-    if not wide_registers() or start.automaton.settings[CUT_RULES] == 0:
+    if not has_wide_registers() or start.automaton.settings[CUT_RULES] == 0:
         return
     arguments = start.arguments()
     found = run_rules(*arguments)
@@ -207,7 +207,7 @@ def test_run_by_rules(pattern: str, data: bytes, draw: st.DataObject) -> None:
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"(?:ab)?c|[\s\S]"])
 def test_every_end(pattern: str, run) -> None:
     """Text may stop in every state, also with pending ends."""
-    if run is run_rules and not wide_registers():
+    if run is run_rules and not has_wide_registers():
         pytest.skip("needs wide registers")
     data = b"ab   ab  \n\n  abc 123   " * 20
     for end in range(280, 280 + small(72, 4)):
@@ -220,7 +220,7 @@ def test_every_end(pattern: str, run) -> None:
 @pytest.mark.parametrize("run", [run_two, run_rules], ids=["two", "rules"])
 def test_most_of_a_text_is_processed(run, body: bytes) -> None:
     automaton = cached_splitter("gpt2").automaton
-    if run is run_rules and not wide_registers():
+    if run is run_rules and not has_wide_registers():
         pytest.skip("needs wide registers")
     text, size = padded_text(body * 60)
     ends = np.zeros(8 * size + 4000, dtype=np.uint32)
