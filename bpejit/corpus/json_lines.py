@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from bpejit.corpus.input_streams import InputStream
     from bpejit.corpus.sources import Source
 
+_OBJECT = re.compile(rb'\{\s*"[^"\\]{1,80}"\s*:\s*["\[{0-9tfn-]')
+"""The start of an object, for a first line that is longer than what is examined."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -33,7 +37,7 @@ class JsonLines(InputFormat):
             return False
         line, found, _ = head.partition(b"\n")
         if not found:
-            return name != "-" and head.startswith(b'{"')
+            return _OBJECT.match(head) is not None
         return _load(line) is not None
 
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
-from cli_helpers import invoke
+from cli_helpers import SEPARATELY, invoke, program
+from click.testing import CliRunner
 from input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
 
 import bpejit
@@ -228,3 +229,15 @@ def test_commands_read_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert bpejit.Counts.load("d").header.inputs[0]["weight"] == 3
     result = invoke("count", "--source", "bad.jsonl", "--out", "e")
     assert "`--source`" in result.stderr.replace("'", "`")
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+def test_json_lines_on_standard_input(size: int, tmp_path: Path) -> None:
+    tokenizer = bpejit.train(iter(["some text"]), vocab_size=258)
+    tokenizer.save(tmp_path / "t")
+    data = json_lines(["a" * size, "b"])
+    for given in (data, gzip.compress(data)):
+        arguments = ["encode", "-", "--tokenizer", str(tmp_path / "t"), "--out", str(tmp_path / "out"), "--overwrite"]
+        result = CliRunner(**SEPARATELY).invoke(program, arguments, input=given)
+        assert result.exit_code == 0, result.stderr
+        assert tokenizer.decode(bpejit.open_tokens(tmp_path / "out").ids) == "a" * size + "b"
