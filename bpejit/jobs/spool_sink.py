@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -70,6 +71,7 @@ class SpoolSink:
         self._folder = folder
         self._options = options
         self._open: dict[bool, Spool] = {}
+        self._unsynced: set[Path] = set()
         self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
         self._next = 0 if state is None else int(state["next"])
         self._output = -1 if state is None else int(state["output"])
@@ -174,6 +176,8 @@ class SpoolSink:
         if self._in_document[side] and self._options.has_ends:
             # The rest of the document is in the next shard; a file of documents contains no other ids.
             spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
+        # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
+        self._unsynced.update(spool.paths)
         self._log(spool.complete())
 
     def _log(self, record: SpoolRecord) -> None:
@@ -194,7 +198,15 @@ class SpoolSink:
         OSError
         """
         self._complete_all()
+        for path in tuple(self._unsynced):
+            self._sync(path)
         sync_file(self._closed.fileno())
+
+    def _sync(self, path: Path) -> None:
+        """Flush a complete file to disk."""
+        with path.open("rb") as file:
+            sync_file(file.fileno())
+        self._unsynced.discard(path)
 
     def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
         """Return the state for a checkpoint, and functions that flush what it refers to."""
@@ -202,7 +214,8 @@ class SpoolSink:
             {"spool": spool.snapshot().as_json(), "in_document": self._in_document[side]} for side, spool in self._open.items()
         ]
         state = {"next": self._next, "output": self._output, "closed_bytes": self._closed.tell(), "open": spools}
-        return state, [*(spool.sync for spool in self._open.values()), lambda: sync_file(self._closed.fileno())]
+        complete = [partial(self._sync, path) for path in tuple(self._unsynced)]
+        return state, [*complete, *(spool.sync for spool in self._open.values()), lambda: sync_file(self._closed.fileno())]
 
     def close(self) -> None:
         """Close all files, without completing the spools."""

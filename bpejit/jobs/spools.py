@@ -193,17 +193,16 @@ class Spool:
                 sync_file(file.fileno())
 
     def complete(self) -> SpoolRecord:
-        """Flush and close the files; return what they contain.
-
-        Raises
-        ------
-        OSError
-        """
-        self.sync()
+        """Close the files, which are not flushed to disk yet; return what they contain."""
         self.close()
         found = self.snapshot()
         digest = None if self._hasher is None else self._hasher.finish()
         return SpoolRecord(**{**found.as_json(), "ids_sha256": digest})
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files."""
+        return [Path(str(file.name)) for file in (self._ids, self._ends) if file is not None]
 
     def close(self) -> None:
         """Close the files."""
