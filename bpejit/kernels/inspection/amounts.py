@@ -6,7 +6,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64
-from bpejit.kernels.constants import EIGHT, HALF, ONE, SIXTEEN, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, HALF, ONE, SIXTEEN, THREE, TWO, ZERO
 
 CHARACTERS, WORDS, STARTS_IN_WORD, ENDS_IN_WORD = range(4)
 """Indices of the results of `count_words`."""
@@ -42,18 +42,18 @@ def count_ids(ids, counts):
 
 
 @inline
-def is_wide_space(text, at):
-    """Return 1 if a white-space character outside ASCII starts at a position, and otherwise 0; see `str.isspace`."""
+def wide_space_bytes(text, at):
+    """Return the size of the white-space character outside ASCII at a position, and 0 if there is none; see `str.isspace`."""
     first, second, third = text[at], text[at + ONE], text[at + TWO]
     if first == 0xC2:
-        return ONE if second == 0x85 or second == 0xA0 else ZERO
+        return TWO if second == 0x85 or second == 0xA0 else ZERO
     if first == 0xE1:
-        return ONE if second == 0x9A and third == 0x80 else ZERO
+        return THREE if second == 0x9A and third == 0x80 else ZERO
     if first == 0xE2:
         narrow = second == 0x80 and (0x80 <= third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
-        return ONE if narrow or (second == 0x81 and third == 0x9F) else ZERO
+        return THREE if narrow or (second == 0x81 and third == 0x9F) else ZERO
     if first == 0xE3:
-        return ONE if second == 0x80 and third == 0x80 else ZERO
+        return THREE if second == 0x80 and third == 0x80 else ZERO
     return ZERO
 
 
@@ -77,6 +77,8 @@ def count_high_bits(word):
 @kernel
 def count_words(text, n_bytes, amounts):
     """Count characters and words, the maximal runs of characters that are not white space.
+
+    Bytes that are not valid UTF-8 belong to words, so the result for a text does not depend on how it is divided into blocks.
 
     Parameters
     ----------
@@ -105,18 +107,18 @@ def count_words(text, n_bytes, amounts):
                 at += EIGHT
                 continue
         byte = text[at]
-        now = in_word  # a continuation byte changes nothing
+        now, width = ONE, ONE
         if byte < 0x80:
             now = ZERO if byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F else ONE
         elif byte >= 0xC0:
-            now = ONE - is_wide_space(text, at)
-        elif at == ZERO:
-            now = ONE  # a stray continuation byte
+            space = wide_space_bytes(text, at)
+            if space != ZERO and at + space <= n_bytes:
+                now, width = ZERO, space
         characters += ONE if byte < 0x80 or byte >= 0xC0 else ZERO
         words += now & (in_word ^ ONE)
         starts = now if at == ZERO else starts
         in_word = now
-        at += ONE
+        at += width
     amounts[CHARACTERS] = characters
     amounts[WORDS] = words
     amounts[STARTS_IN_WORD] = starts
