@@ -132,8 +132,9 @@ def _group_fields(group: TextStats) -> dict[str, Any]:
 def _script_fields(entry: Any) -> dict[str, Any]:
     return {
         **dataclasses.asdict(entry),
-        "bytes_per_token": entry.bytes / entry.tokens,
-        "characters_per_token": entry.characters / entry.tokens,
+        "bytes_per_token": entry.bytes_per_token,
+        "characters_per_token": entry.characters_per_token,
+        "words_per_token": entry.words_per_token,
     }
 
 
@@ -248,7 +249,8 @@ def _against_rows(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]
 
 
 def _script_rows(figures: CorpusStats) -> Iterator[tuple[str, ...]]:
-    yield "script", "bytes", "characters", "tokens", "bytes each", "characters"
+    yield "script", "bytes", "characters", "words", "tokens", "bytes each", "characters", "words"
     for entry in figures.scripts:
-        each = (f"{entry.bytes / entry.tokens:.3f}", f"{entry.characters / entry.tokens:.3f}")
-        yield entry.script, f"{entry.bytes:,}", f"{entry.characters:,}", f"{entry.tokens:,}", *each
+        amounts = (entry.bytes, entry.characters, entry.words, entry.tokens)
+        each = (entry.bytes_per_token, entry.characters_per_token, entry.words_per_token)
+        yield entry.script, *(f"{amount:,}" for amount in amounts), *map(optional_number, each)

@@ -210,7 +210,7 @@ def _figures(tokenizers: Sequence[ReportedTokenizer], stats: Sequence[CorpusStat
             drawn.append(("Bytes per token of each text", lambda: plots.plot_groups(ratios, groups)))
         scripts = [entry.script for entry in stats[0].scripts][:MOST_GROUPS]
         if scripts:
-            found = {name: {entry.script: entry.bytes / entry.tokens for entry in of.scripts} for name, of in known.items()}
+            found = {name: {entry.script: entry.bytes_per_token or 0 for entry in of.scripts} for name, of in known.items()}
             by_script = {name: [values.get(script, 0.0) for script in scripts] for name, values in found.items()}
             drawn.append(("Bytes per token of each script", lambda: plots.plot_groups(by_script, scripts)))
     yield '<div class="plots">'
@@ -229,12 +229,12 @@ def _groups(stats: Sequence[CorpusStats | None], names: Sequence[str]) -> str:
         rows.append((_shown(group.name), f"{group.bytes:,}", f"{group.words:,}", *ratios, share))
     parts = [_table(rows)]
     if stats[0].scripts:
-        head = ("script", "bytes", "characters", *(f"bytes per token, {name}" for name in names))
+        head = ("script", "bytes", "characters", "words", *(f"bytes per token, {name}" for name in names))
         found = [{entry.script: entry for entry in of.scripts} for of in stats if of is not None]
         scripts = [head]
         for script, entry in found[0].items():
-            each = (_figure(of[script].bytes / of[script].tokens if script in of else None) for of in found)
-            scripts.append((escape(script), f"{entry.bytes:,}", f"{entry.characters:,}", *each))
+            each = (_figure(of[script].bytes_per_token if script in of else None) for of in found)
+            scripts.append((escape(script), f"{entry.bytes:,}", f"{entry.characters:,}", f"{entry.words:,}", *each))
         parts.append("<h3>Scripts</h3>" + _table(scripts))
     frequent = [("tokens, the most frequent", "share of the text")]
     frequent += [(f"{entry.tokens:,}", f"{100 * entry.share:.1f} %") for entry in stats[0].coverage]

@@ -109,19 +109,29 @@ def code_points_at(text: Array, heads: Array) -> tuple[Array, Array]:
     Returns
     -------
     points : int64 [m]
-        -1 where the bytes are not a character in UTF-8. Overlong forms are not detected.
+        -1 where the bytes are not a character in UTF-8. Surrogates are not detected.
     widths : int64 [m]
     """
-    first = text[heads].astype(np.int64)
-    widths = np.select([first < 0x80, first < 0xC2, first < 0xE0, first < 0xF0, first < 0xF5], [1, 0, 2, 3, 4], 0)
-    points = np.where(widths == 1, first, first & (0x7F >> widths))
-    for offset in (1, 2, 3):
-        longer = widths > offset
-        following = text[np.where(longer, heads + offset, heads)].astype(np.int64)
-        points = np.where(longer, points << 6 | following & 0x3F, points)
-        widths = np.where(longer & (following & 0xC0 != 0x80), 0, widths)
-    valid = (widths > 0) & (points < 0x110000)
-    return np.where(valid, points, -1), np.where(valid, widths, 1)
+    first = text[heads]
+    points = np.where(first < 0x80, first.astype(np.int64), -1)
+    widths = np.ones(heads.size, dtype=np.int64)
+    # Each width by itself takes half the time of one pass that chooses between them for each character.
+    for width, low, high, least in ((2, 0xC2, 0xE0, 0x80), (3, 0xE0, 0xF0, 0x800), (4, 0xF0, 0xF5, 0x10000)):
+        chosen = np.flatnonzero((first >= low) & (first < high))
+        if not chosen.size:
+            continue
+        at = heads[chosen]
+        found = (first[chosen] & (0x7F >> width)).astype(np.int64)
+        valid = np.ones(chosen.size, dtype=np.bool_)
+        for offset in range(1, width):
+            byte = text[at + offset]
+            valid &= byte & 0xC0 == 0x80
+            found = found << 6 | byte & 0x3F
+        # Smaller code points are overlong forms.
+        valid &= (found >= least) & (found < 0x110000)
+        points[chosen[valid]] = found[valid]
+        widths[chosen[valid]] = width
+    return points, widths
 
 
 def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) -> Array:

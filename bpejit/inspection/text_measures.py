@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -52,10 +54,6 @@ class TextMeasures:
             block.ends_in_word,
         )
 
-    def divided(self, more_words: int) -> TextMeasures:
-        """Return the measures of a text that consists of documents, whose boundaries divide some words."""
-        return TextMeasures(self.bytes, self.characters, self.words + more_words)
-
     def beside(self, text: TextMeasures) -> TextMeasures:
         """Return the sum of the measures of two separate texts."""
         return TextMeasures(self.bytes + text.bytes, self.characters + text.characters, self.words + text.words)
@@ -63,6 +61,8 @@ class TextMeasures:
 
 def measure_text(text: Array, n_bytes: int) -> TextMeasures:
     """Return the measures of a block of text, which may be cut anywhere between characters.
+
+    Bytes that are not valid UTF-8 belong to words.
 
     Parameters
     ----------
@@ -76,22 +76,47 @@ def measure_text(text: Array, n_bytes: int) -> TextMeasures:
     )
 
 
-def count_joined_words(text: Array, ends: Array) -> int:
-    """Return the number of boundaries of adjacent documents that have parts of words on both sides.
+def measure_documents(text: Array, ends: Array) -> TextMeasures:
+    """Return the measures of adjacent documents, whose boundaries end words.
 
     Parameters
     ----------
-    text : uint8 [bytes]
+    text : uint8 [at least ends[-1] + 2]
     ends : int64 [documents]
     """
-    inner = np.unique(ends[:-1])
-    inner = inner[(inner > 0) & (inner < (ends[-1] if ends.size else 0))]
-    return sum(not _last_character(text, end).isspace() and not _first_character(text, end).isspace() for end in inner.tolist())
+    total = TextMeasures()
+    for part, n_bytes, inner in document_parts(text, ends):
+        measures = measure_text(part, n_bytes)
+        joined = sum(_is_inside_word(part[:n_bytes], end) for end in inner.tolist())
+        total = total.beside(replace(measures, words=measures.words + joined))
+    return total
 
 
-def _last_character(text: Array, end: int) -> str:
-    return text[max(0, end - 4) : end].tobytes().decode("utf-8", "replace")[-1:]
+def document_parts(text: Array, ends: Array) -> Iterator[tuple[Array, int, Array]]:
+    """Divide adjacent documents where bytes of both sides might together look like a character.
+
+    Valid UTF-8 is never divided.
+
+    Parameters
+    ----------
+    text : uint8 [at least ends[-1]]
+    ends : int64 [documents]
+
+    Yields
+    ------
+    part, n_bytes, inner
+        A view of the text, which may be longer than the part; the size of the part; and the ends of documents inside it, int64.
+    """
+    n_bytes = int(ends[-1]) if ends.size else 0
+    inner = np.unique(ends)
+    inner = inner[(inner > 0) & (inner < n_bytes)]
+    borders = [0, *inner[text[inner] & 0xC0 == 0x80].tolist(), n_bytes]
+    firsts, lasts = np.searchsorted(inner, borders, side="right"), np.searchsorted(inner, borders)
+    for at, (start, stop) in enumerate(pairwise(borders)):
+        yield text[start:], stop - start, inner[firsts[at] : lasts[at + 1]] - start
 
 
-def _first_character(text: Array, start: int) -> str:
-    return text[start : start + 4].tobytes().decode("utf-8", "replace")[:1]
+def _is_inside_word(text: Array, at: int) -> bool:
+    before = text[max(0, at - 4) : at].tobytes().decode("utf-8", "replace")[-1]
+    after = text[at : at + 4].tobytes().decode("utf-8", "replace")[0]
+    return not before.isspace() and not after.isspace()

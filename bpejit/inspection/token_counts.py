@@ -20,7 +20,8 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
-from bpejit.inspection.text_measures import TextMeasures, count_joined_words, measure_text
+from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
+from bpejit.inspection.word_scripts import WordScripts, count_word_scripts, count_words_of_documents
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
 
@@ -56,12 +57,39 @@ class TokenCounts:
 
 @dataclass(frozen=True)
 class ScriptCounts:
-    """Tokens, bytes and characters of one script."""
+    """Tokens, bytes, characters and words of one script.
+
+    Parameters
+    ----------
+    script : str
+    tokens : int
+        0 if the script occurs only inside tokens of other scripts, such as special tokens, but has words.
+    bytes, characters : int
+        Of these tokens.
+    words : int
+        Words whose first character of a script has this script.
+    """
 
     script: str
     tokens: int
     bytes: int
     characters: int
+    words: int
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """Bytes for each token; None if there are no tokens."""
+        return self.bytes / self.tokens if self.tokens else None
+
+    @property
+    def characters_per_token(self) -> float | None:
+        """Characters for each token; None if there are no tokens."""
+        return self.characters / self.tokens if self.tokens else None
+
+    @property
+    def words_per_token(self) -> float | None:
+        """Words for each token; None if there are no tokens."""
+        return self.words / self.tokens if self.tokens else None
 
 
 @dataclass(frozen=True)
@@ -123,6 +151,7 @@ class ChunkTokens:
     measures : TextMeasures
     undetermined : int64 [scripts, 3], optional
         Tokens, bytes and characters of the tokens whose script depends on the text, by script.
+    words : WordScripts, optional
     n_read : int
         Bytes of the input.
     """
@@ -131,6 +160,7 @@ class ChunkTokens:
     ids: Array
     measures: TextMeasures
     undetermined: Array | None
+    words: WordScripts | None
     n_read: int
 
 
@@ -164,14 +194,22 @@ class CountTokensWorker:
     def run(self, chunk: Any) -> ChunkTokens:
         """Encode one `SourceChunk`, and measure its text."""
         block = self._reader.read(chunk)
-        measures = measure_text(block.text, block.cut)
         if block.ends is None:
+            measures = measure_text(block.text, block.cut)
             ids = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, self._workspace)
         else:
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
-            measures = measures.divided(count_joined_words(block.text, block.ends))
+            measures = measure_documents(block.text, block.ends)
         ids = ids.copy()  # the original is in the workspace
-        return ChunkTokens(chunk.source, ids, measures, self._resolve(ids, block.text, block.cut), block.n_read)
+        resolved = self._resolve(ids, block.text, block.cut)
+        return ChunkTokens(chunk.source, ids, measures, resolved, self._word_scripts(block), block.n_read)
+
+    def _word_scripts(self, block: Block) -> WordScripts | None:
+        if self._table is None:
+            return None
+        if block.ends is None:
+            return count_word_scripts(block.text, block.cut, self._table)
+        return count_words_of_documents(block.text, block.ends, self._table)
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
@@ -266,8 +304,8 @@ def count_inputs(
     finished: dict[str, TokenCounts] = {}
     merged = np.zeros(size, dtype=np.int64)
     scripts = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
-    measured = TextMeasures()
-    current, of_source, name = -1, TextMeasures(), ""
+    measured, words = TextMeasures(), np.zeros(len(SCRIPTS), dtype=np.int64)
+    current, of_source, words_of_source, name = -1, TextMeasures(), WordScripts.of_nothing(), ""
     done = 0
 
     def close(label: str) -> None:
@@ -285,12 +323,16 @@ def count_inputs(
                 groups[name].measures = groups[name].measures.beside(of_source)
                 if names[result.source] != name:
                     close(name)
-            current, of_source, name = result.source, TextMeasures(), names[result.source]
+            words += words_of_source.counts
+            current, of_source, words_of_source = result.source, TextMeasures(), WordScripts.of_nothing()
+            name = names[current]
             groups.setdefault(name, _Accumulator(size))
         groups[name].add(result.ids)
-        of_source = of_source.followed_by(result.measures)
-        if result.undetermined is not None:
+        if result.undetermined is not None and result.words is not None:
             scripts += result.undetermined
+            inside_word = of_source.ends_in_word and result.measures.starts_in_word
+            words_of_source = words_of_source.followed_by(result.words, inside_word=inside_word)
+        of_source = of_source.followed_by(result.measures)
         done += result.n_read
         report("encode", done, total, "bytes")
     if current >= 0:
@@ -299,7 +341,8 @@ def count_inputs(
         close(name)
     used = np.flatnonzero(merged)
     counted = TokenCounts(used, merged[used], measured)
-    found = list(_script_counts(codec.model, counted, scripts)) if by_script else []
+    words += words_of_source.counts
+    found = list(_script_counts(codec.model, counted, scripts, words)) if by_script else []
     return InputCounts(counted, finished, sorted(found, key=lambda entry: -entry.bytes))
 
 
@@ -318,7 +361,7 @@ def _label_of(path: str, labels: Mapping[str, str] | None) -> str:
     return path
 
 
-def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
+def _script_counts(model: Model, counted: TokenCounts, undetermined: Array, words: Array) -> Iterator[ScriptCounts]:
     from bpejit.inspection.token_properties import token_properties
 
     properties = token_properties(model)
@@ -326,8 +369,8 @@ def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> I
     columns = (np.ones(counted.ids.size, dtype=np.int64), properties.lengths[counted.ids], properties.characters[counted.ids])
     for index, script in enumerate(SCRIPTS):
         chosen = scripts == index
-        sums = [
+        tokens, n_bytes, characters = (
             int((counted.counts * column)[chosen].sum()) + int(undetermined[index, at]) for at, column in enumerate(columns)
-        ]
-        if sums[0]:
-            yield ScriptCounts(script, *sums)
+        )
+        if tokens or words[index]:
+            yield ScriptCounts(script, tokens, n_bytes, characters, int(words[index]))

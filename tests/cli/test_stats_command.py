@@ -32,6 +32,8 @@ def test_report(folder):
     result = succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", "--scripts", "--against", folder / "280")
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["text", "bytes", "characters", "words", "tokens", "used"]
+    (head,) = (line.split() for line in lines if line.startswith("script "))
+    assert head == ["script", "bytes", "characters", "words", "tokens", "bytes", "each", "characters", "words"]
     for start in ("total", "tokens relative to", "Han ", "used ", "0 to ", "2 to 9"):
         assert any(line.startswith(start) for line in lines), start
     assert result.stderr.startswith("counted ")
@@ -48,6 +50,13 @@ def test_json(folder):
     assert found["against"][0]["groups"][str(folder / "prose.txt")] == len(others)
     assert found["against"][0]["ratio"] == found["total"]["tokens"] / found["against"][0]["tokens"] <= 1
     assert len(found["longest"]) == 3
+
+
+def test_scripts(folder):
+    found = json.loads(succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", "--scripts", "--json").stdout)
+    assert sum(entry["words"] for entry in found["scripts"]) == found["total"]["words"]
+    for entry in found["scripts"]:
+        assert entry["words_per_token"] == entry["words"] / entry["tokens"]
 
 
 def test_csv(folder):
