@@ -138,16 +138,16 @@ def encode(
         "format": token_format,
         "tokenizer_sha256": tokenizer.sha256,
         **job_fields(report),
+        "dry_run": job["dry_run"],
+        "seconds": report.seconds,
     }
     if job["dry_run"]:
-        progress.finish(_describe_plan(report, target), seconds=report.seconds, dry_run=True, **fields)
+        progress.finish(_describe_plan(report, target), **fields)
         return
     progress.finish(
         _summary(report, progress, target, job),
         details=describe_job(report),
         notes=[*bom_notes(report.byte_order_marks, stripped=strip_bom), *_skipped_notes(report)],
-        seconds=report.seconds,
-        dry_run=False,
         **fields,
     )
 

@@ -85,7 +85,7 @@ WRONG = [
     (lambda w: w.tokenizer.encode_segments_with_offsets([("a", 1)]), "segment 0 is ('a', 1); expected a pair"),
     (lambda w: w.tokenizer.encode("a", allowed_special=5), "allowed_special is 5, an int; expected 'all' or a set"),
     (lambda w: w.tokenizer.encode("a", disallowed_special="x"), "disallowed_special is 'x'; expected 'all' or a set"),
-    (lambda w: w.tokenizer.encode_files(w.corpus, None), "out is None; expected a path"),
+    (lambda w: w.tokenizer.encode_files(w.corpus, 5), "out is 5, an int; expected a path"),
     (lambda w: w.tokenizer.encode_files(w.corpus, "x", dtype=16), "dtype is 16, an int; expected one of 'auto'"),
     (lambda w: w.tokenizer.encode_files(w.corpus, "x", workers=1.5), "workers is 1.5, a float; expected a whole number"),
     (lambda w: w.tokenizer.decode(5), "ids is 5, an int; expected a list of token ids"),
@@ -143,6 +143,11 @@ def test_wrong_types_are_refused(call: Any, message: str, world: World) -> None:
     [
         (lambda w: w.train(vocab_size=10), bpejit.TrainingError, "vocab_size is 10; expected a whole number from 257 up"),
         (lambda w: w.train(chunk_bytes=0), bpejit.OptionError, "chunk_bytes is 0; expected a whole number from 1 to"),
+        (
+            lambda w: w.tokenizer.encode_files(w.corpus),
+            bpejit.OptionError,
+            "neither of out and out_dir are given; expected one",
+        ),
         (lambda w: w.tokenizer.decode([1], errors="skip"), bpejit.OptionError, "errors is 'skip'; expected 'replace'"),
         (lambda w: w.tokenizer.decode([1.5]), bpejit.TokenIdError, "1.5 (at position 0) is not a token id"),
         (lambda w: w.subwords.decode(["a"]), bpejit.TokenIdError, "'a' at position 0 is not an id"),

@@ -49,7 +49,8 @@ def test_commands_without_standard_streams(closed, work, tmp_path):
         assert (done.returncode, done.stdout) == (0, b""), done.stderr
         assert (done.stderr == b"") == (2 in closed)
     assert (tmp_path / "back.txt").read_bytes() == (work / "text.txt").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.txt", "tokenizer", "tokens.bin", "tokens.bin.json"]
+    token_files = ["tokens.bin", "tokens.bin.json", "tokens.bin.manifest.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.txt", "tokenizer", *token_files]
     assert start("encode", "missing.txt", "--out", "x.bin", closed=closed, cwd=tmp_path).returncode == 1
 
 

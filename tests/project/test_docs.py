@@ -216,6 +216,8 @@ def test_examples_of_the_help(shell, name):
         shell("bpejit train corpus.txt --vocab-size 300 --quiet; cp -R tokenizer my-tokenizer")
         if name != "encode":
             shell(f"bpejit encode corpus.txt --out tokens.bin --quiet {'--shard 0/1' if name == 'combine' else ''}")
+    if name == "count":
+        shell("cp corpus.txt more.txt")
     if name.startswith(("counts", "merge-counts")):
         shell("for name in corpus one two; do bpejit count corpus.txt --out $name.counts --quiet; done")
         shell("bpejit counts export corpus.counts --out words.tsv --quiet")
