@@ -133,13 +133,17 @@ def test_special_tokens_in_records_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.txt.gz", gzip.compress(b"text " * 9999)[:-9], "is not valid gzip data: it ends before the end"),
-        ("a.txt.gz", gzip.compress(b"text " * 9999)[:40] + b"damaged" * 9, "is not valid gzip data"),
+        ("a.txt.gz", gzip.compress(b"text " * 9999, mtime=0)[:-9], "is not valid gzip data: it ends before the end"),
+        ("a.txt.gz", gzip.compress(b"text " * 9999, mtime=0)[:40] + b"damaged" * 9, "is not valid gzip data"),
         ("a.txt.zst", zstandard.compress(b"text " * 9999)[:-9], "is not valid zstd data: it ends before the end"),
         ("a.parquet", b"PAR1" + bytes(50), "cannot read the input .* expected a complete Parquet file"),
         ("a.parquet", b"plain text", "expected a complete Parquet file"),
         ("a.arrow", b"ARROW1\0\0" + bytes(50), "expected a complete Arrow file"),
-        ("a.parquet.gz", gzip.compress(b"PAR1" + bytes(50)), "is a Parquet file compressed with gzip, which cannot be read"),
+        (
+            "a.parquet.gz",
+            gzip.compress(b"PAR1" + bytes(50), mtime=0),
+            "is a Parquet file compressed with gzip, which cannot be read",
+        ),
     ],
 )
 def test_damaged_inputs(name: str, data: bytes, message: str, tmp_path: Path) -> None:
