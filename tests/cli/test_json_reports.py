@@ -119,6 +119,7 @@ def test_every_command_is_documented():
     assert tested == {name for name, command in COMMANDS.items() if not hasattr(command, "list_commands")}
 
 
+@pytest.mark.slow
 def test_values(work):
     found = report(*TRAIN)
     tokenizer = bpejit.load("new")

@@ -37,6 +37,7 @@ def unpack(page):
     }
 
 
+@pytest.mark.slow
 def test_page(folder, tmp_path):
     out = tmp_path / "report.html"
     arguments = ["report", folder / "300", folder / "prose.txt", folder / "cjk.txt", "--against", folder / "280", "--out", out]

@@ -68,6 +68,7 @@ def test_csv(folder):
     assert invoke("stats", folder / "300", folder / "prose.txt", "--csv", "--json").exit_code == 2
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_for_each_tokenizer(folder):
     done = run("stats", folder / "300", "-", "--against", folder / "300", "--json", input=b"some words here")
     found = json.loads(done.stdout)

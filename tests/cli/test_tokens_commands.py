@@ -202,6 +202,7 @@ def test_head_shows_documents(work, documents):
     assert [[int(word) for word in line.split()] for line in lines] == found["ids"]
 
 
+@pytest.mark.slow
 def test_text_of_ids(work):
     ids = np.fromfile("tokens.bin", "<u2").tolist()
     done = run("encode", "corpus.txt", "--tokenizer", "tokenizer", "--out", "-", "--text", cwd=work)

@@ -69,6 +69,7 @@ def encode(
     return [document[:-1] if document[-1:] == [separator] else document for document in found], n_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["automaton", "regex"])
 @pytest.mark.parametrize("name", FORMS)
 def test_encoding_of_forms_agrees(
@@ -99,6 +100,7 @@ def test_encoding_of_forms_agrees_for_all_engines(
     assert found == [tokenizers["automaton"].encode(text) for text in DOCUMENTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "workers"), [("serial", 1), ("threads", 2), ("threads", 3), ("processes", 2)])
 @pytest.mark.parametrize("name", FORMS)
 def test_counting_of_forms_agrees(
@@ -155,6 +157,7 @@ ITERATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "workers"), [("serial", 1), ("threads", 2), ("processes", 2)])
 @pytest.mark.parametrize("name", ITERATORS)
 def test_iterators_agree(

@@ -28,6 +28,7 @@ def words(counts: bpejit.Counts) -> dict[int, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -106,6 +106,7 @@ def test_result_and_report(work: Path, tokenizer: bpejit.Tokenizer) -> None:
     assert [output["path"] for output in manifest["outputs"]] == ["tokens.bin"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_result_is_independent_of_the_division(work: Path, tokenizer: bpejit.Tokenizer, name: str) -> None:
     options = OPTIONS[name] | UNIT
@@ -179,6 +180,7 @@ def test_one_output_for_each_input(work: Path, tokenizer: bpejit.Tokenizer) -> N
         tokenizer.encode_files(["one.txt", "one.txt"], out_dir="again", **UNIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_interrupted_anywhere_and_resumed(work: Path, tokenizer: bpejit.Tokenizer, name: str, engine: str) -> None:

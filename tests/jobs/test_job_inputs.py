@@ -47,6 +47,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_are_resumed_and_divided(tmp_path: Path, tokenizer: bpejit.Tokenizer, documents: list[str], form: str) -> None:
     path, reading = write_form(tmp_path, form, documents)
