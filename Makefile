@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 	@echo "creating $(VENV) and installing bpejit and its tools into it ..."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check,data,plot,t2t]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,check,data,plot,t2t,test-cluster]'
 	@touch $@
 
 check: $(READY) ## check style, types and import rules
