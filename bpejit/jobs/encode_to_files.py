@@ -6,8 +6,7 @@ import glob
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,10 @@ from bpejit.encoding.encode_job import EncodeJob, find_separator
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
-from bpejit.errors import BpejitError, OptionError, OutputError
+from bpejit.errors import OptionError
 from bpejit.jobs.finishing import LENGTHS, Finished, finish_job, missing_parts, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
-    MANIFEST,
-    claim_record,
     found_parts,
     held,
     is_held,
@@ -38,13 +35,12 @@ from bpejit.jobs.job_folder import (
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_manifest import begun_manifest, find_difference
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_run import CHECKPOINT_FORMAT, PartRun, Seconds, Totals
+from bpejit.jobs.job_run import PartRun, Seconds, Totals
 from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, remove_links
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
+from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
-from bpejit.storage.files import check_writable, write_error
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
 
@@ -260,18 +256,18 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
         say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
         return JobResult(done.totals, done, len(plan.units), len(plan.units), 0, seconds)
     check_job_outputs(plan.names, inputs=[source.path for source in plan.sources], overwrite=options.overwrite)
-    _prepare_folder(plan, say)
+    prepare_folder(plan, say)
     part, parts = options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     with (
         held(folder, f"works on {'this job' if parts == 1 else f'part {part} of this job'}"),
-        _without_empty_folder(plan, folder),
+        without_empty_folder(plan, folder),
     ):
-        _begin(plan, parts)
+        claim_job(plan, parts)
         checkpoint = read_record(folder / CHECKPOINT) if options.resume else None
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if options.resume:
-            say(_describe_resumed(plan, kept, checkpoint))
+            say(describe_resumed(plan, kept, checkpoint))
         sink_options = _sink_options(plan, encoder, parts)
         run = PartRun(folder, plan.mine, options, sink_options, seconds)
         job = EncodeJob(encoder.model, plan.dtype.name, encoder)
@@ -286,7 +282,7 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
                 releases_gil=encoder.splitter.automaton is not None,
                 returns_arrays=True,
             )
-            with _naming_output(plan):
+            with naming_output(plan):
                 totals = run.run(job, spread, plan.chunker, checkpoint, report)
         before = time.perf_counter()
         missing = len(missing_parts(plan.folder, parts))
@@ -294,38 +290,12 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
         if not missing:
-            with _naming_output(plan):
+            with naming_output(plan):
                 finished = finish_job(plan.folder, plan.names, report=report)
                 if finished is None:  # another process joins the parts
                     say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before
     return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
-
-
-@contextmanager
-def _without_empty_folder(plan: JobPlan, folder: Path) -> Iterator[None]:
-    """Remove the folder of a part after an error, unless it keeps finished units."""
-    try:
-        yield
-    except BaseException:
-        if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
-            with suppress(OutputError):
-                remove_folder(folder if plan.options.part else plan.folder)
-            if plan.options.per_input:
-                with suppress(OSError):
-                    plan.names.out.rmdir()  # if it is empty
-        raise
-
-
-@contextmanager
-def _naming_output(plan: JobPlan) -> Iterator[None]:
-    """Turn errors of the system about spools into errors that name the output."""
-    try:
-        yield
-    except (BpejitError, BrokenPipeError):
-        raise
-    except OSError as cause:
-        raise write_error(str(cause.filename or plan.names.out), cause) from cause
 
 
 def _find_complete(plan: JobPlan) -> Finished | None:
@@ -340,101 +310,6 @@ def _find_complete(plan: JobPlan) -> Finished | None:
         remove_links(plan.folder)
         remove_folder(plan.folder)
     return done
-
-
-def _prepare_folder(plan: JobPlan, say: Callable[[str], None]) -> None:
-    """Check what an earlier run left, and remove it unless the job goes on from there.
-
-    Raises
-    ------
-    OutputError
-    """
-    options, folder = plan.options, plan.folder
-    if not folder.exists():
-        if options.per_input:
-            with suppress(FileExistsError):
-                folder.parent.mkdir(parents=True)
-        elif not plan.names.divided:
-            check_writable(plan.names.out)
-        return
-    parts = found_parts(folder)
-    begun = read_record(folder / MANIFEST)
-    wanted_parts = (options.part or (0, 1))[1]
-    difference = find_difference(None if begun is None else begun.get("job"), plan.job)
-    if begun is not None and difference is None and begun.get("parts") != wanted_parts:
-        difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
-    busy = [index for index, _, path in parts if is_held(path)]
-    kept = sum(_count_units(path) for _, _, path in parts)
-    remains = f"`{folder}` keeps {kept} finished units of an unfinished job"
-    if options.part is not None:
-        if begun is None:
-            return
-        if difference is not None:
-            raise OutputError(
-                f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
-            )
-        mine = part_folder(folder, *options.part)
-        if mine.exists() and not options.resume and not is_held(mine):
-            if _count_units(mine) and not options.overwrite:
-                raise OutputError(_unfinished(f"`{mine}` keeps {_count_units(mine)} finished units of this part"))
-            remove_folder(mine)
-        return
-    if busy:
-        raise OutputError(
-            f"another process works on `{plan.names.out}` (it holds a lock in `{folder}`); expected one at a time: wait until "
-            "it ends, or end it"
-        )
-    remove_links(folder)
-    if options.resume and difference is None:
-        return
-    if kept and not options.overwrite:
-        if options.resume:
-            raise OutputError(
-                f"{remains}, but {difference}; expected the same job to resume it: give the same inputs and options, or start "
-                "again with `overwrite=True`"
-            )
-        if difference is None:
-            raise OutputError(_unfinished(remains))
-    size = remove_folder(folder)
-    say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
-
-
-def _unfinished(remains: str) -> str:
-    return f"{remains}; expected none: continue it with `resume=True`, or start again with `overwrite=True`"
-
-
-def _count_units(folder: Path) -> int:
-    checkpoint = read_record(folder / CHECKPOINT)
-    try:
-        return 0 if checkpoint is None else int(checkpoint["totals"]["units"])
-    except (KeyError, TypeError, ValueError):
-        return 0
-
-
-def _begin(plan: JobPlan, parts: int) -> None:
-    """Write the manifest of the unfinished job, unless another part has."""
-    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite}
-    try:
-        if not claim_record(plan.folder / MANIFEST, fields):
-            begun = read_record(plan.folder / MANIFEST) or {}
-            difference = find_difference(begun.get("job"), plan.job)
-            if difference is not None:
-                raise OutputError(
-                    f"`{plan.folder}` belongs to another job: {difference}; expected the same one: remove the folder"
-                )
-    except OSError as cause:
-        if isinstance(cause, OutputError):
-            raise
-        raise write_error(str(plan.folder), cause) from cause
-
-
-def _describe_resumed(plan: JobPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
-    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
-    if checkpoint is None:
-        return f"nothing of {what} is finished yet: beginning with the first of {len(plan.mine)} units"
-    if checkpoint.get("complete"):
-        return f"all {len(plan.mine)} units of {what} are encoded already"
-    return f"resuming {what} after {kept} of {len(plan.mine)} units"
 
 
 def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.units import Unit
 from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
+from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.document_choice import DocumentChoice
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.job_folder import CHECKPOINT, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink
-
-CHECKPOINT_FORMAT = "bpejit checkpoint"
 
 
 @dataclass
@@ -135,7 +133,7 @@ class PartRun:
         missing = [unit.size for unit in rest]
         total = None if None in missing else sum(size for size in missing if size is not None)
         sink = SpoolSink(self.folder, self.sink_options, None if checkpoint is None else checkpoint["sink"])
-        checkpoints = _Checkpoints(self.folder)
+        checkpoints = Checkpoints(self.folder)
         unsaved = read_now = 0
         stack = ExitStack()
         try:
@@ -144,7 +142,7 @@ class PartRun:
             report("encode", 0, total, "bytes")
             details = getattr(report, "details", None)
             before = time.perf_counter()
-            results = stack.enter_context(closing(_encode_units(rest, job, engine, chunker)))
+            results = stack.enter_context(closing(map_units(rest, job, engine, chunker)))
             for unit, encoded in results:
                 now = time.perf_counter()
                 self.seconds.encode += now - before
@@ -175,7 +173,7 @@ class PartRun:
             sink.finish()
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
-            write_record(self.folder / CHECKPOINT, _fields({"totals": totals.as_json(), "complete": True}))
+            write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
             return totals
         except BaseException:
             stack.close()  # ends the workers
@@ -197,7 +195,7 @@ class PartRun:
         return int(ids.size)
 
 
-def _encode_units(
+def map_units(
     units: Sequence[Unit], job: EncodeJob, engine: Engine, chunker: Chunker
 ) -> Generator[tuple[Unit, EncodedChunk | None], None, None]:
     """Yield each encoded chunk with its unit, and None after the last chunk of a unit."""
@@ -221,60 +219,3 @@ def _encode_units(
                 yield marks.popleft()[0], None
     while marks:
         yield marks.popleft()[0], None
-
-
-def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {"format": CHECKPOINT_FORMAT, "format_version": 1, **fields}
-
-
-class _Checkpoints:
-    """Writes checkpoints in a second thread, since flushing to disk takes time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / CHECKPOINT
-        self._thread: ThreadPoolExecutor | None = None
-        self._running: Future[None] | None = None
-        self._latest: tuple[dict[str, Any], list[Callable[[], None]]] | None = None
-
-    def note(self, fields: dict[str, Any], flush: list[Callable[[], None]], *, write: bool) -> None:
-        """Take a checkpoint; begin to write it if `write` is true."""
-        self._latest = (fields, flush)
-        if not write:
-            return
-        self.wait()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1)
-        with suppress(RuntimeError):  # no thread can be started: the checkpoint is written at the end, or by a later one
-            self._running = self._thread.submit(self._save, fields, flush)
-            self._latest = None
-
-    def _save(self, fields: dict[str, Any], flush: list[Callable[[], None]]) -> None:
-        for sync in flush:
-            with suppress(ValueError):  # a file that has been completed since, and was flushed then
-                sync()
-        write_record(self._path, _fields(fields))
-
-    def wait(self) -> None:
-        """Wait until the checkpoint that is being written is on disk.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
-
-    def save_last(self) -> None:
-        """Write the last checkpoint after an error, if that is possible."""
-        with suppress(Exception):
-            self.wait()
-        if self._latest is not None:
-            with suppress(Exception):
-                self._save(*self._latest)
-
-    def close(self) -> None:
-        """End the thread."""
-        if self._thread is not None:
-            self._thread.shutdown()

@@ -1,0 +1,187 @@
+"""Unfinished jobs: check what an earlier run left for an output, begin a job, and describe where it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from bpejit.errors import BpejitError, OutputError
+from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    claim_record,
+    found_parts,
+    is_held,
+    part_folder,
+    read_record,
+    remove_folder,
+)
+from bpejit.jobs.job_manifest import begun_manifest, find_difference
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.output_files import remove_links
+from bpejit.storage.files import check_writable, write_error
+
+
+class AnyOutputs(Protocol):
+    """The outputs of a job."""
+
+    @property
+    def out(self) -> Path:
+        """The output as the user gave it."""
+
+    @property
+    def divided(self) -> bool:
+        """Whether it consists of several files."""
+
+
+class AnyPlan(Protocol):
+    """A job before it runs, such as a `JobPlan`."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """What was asked for, as in the manifest."""
+
+    @property
+    def options(self) -> JobOptions:
+        """How the job runs."""
+
+    @property
+    def names(self) -> AnyOutputs:
+        """Its outputs."""
+
+    @property
+    def units(self) -> Sequence[Any]:
+        """All units."""
+
+    @property
+    def mine(self) -> Sequence[Any]:
+        """Those of the part that this process works on."""
+
+
+@contextmanager
+def without_empty_folder(plan: AnyPlan, folder: Path) -> Iterator[None]:
+    """Remove the folder of a part after an error, unless it keeps finished units."""
+    try:
+        yield
+    except BaseException:
+        if (read_record(folder / CHECKPOINT) or {}).get("format") != CHECKPOINT_FORMAT:
+            with suppress(OutputError):
+                remove_folder(folder if plan.options.part else plan.folder)
+            if plan.options.per_input:
+                with suppress(OSError):
+                    plan.names.out.rmdir()  # if it is empty
+        raise
+
+
+@contextmanager
+def naming_output(plan: AnyPlan) -> Iterator[None]:
+    """Turn errors of the system about spools into errors that name the output."""
+    try:
+        yield
+    except (BpejitError, BrokenPipeError):
+        raise
+    except OSError as cause:
+        raise write_error(str(cause.filename or plan.names.out), cause) from cause
+
+
+def prepare_folder(plan: AnyPlan, say: Callable[[str], None]) -> None:
+    """Check what an earlier run left, and remove it unless the job goes on from there.
+
+    Raises
+    ------
+    OutputError
+    """
+    options, folder = plan.options, plan.folder
+    if not folder.exists():
+        if options.per_input:
+            with suppress(FileExistsError):
+                folder.parent.mkdir(parents=True)
+        elif not plan.names.divided:
+            check_writable(plan.names.out)
+        return
+    parts = found_parts(folder)
+    begun = read_record(folder / MANIFEST)
+    wanted_parts = (options.part or (0, 1))[1]
+    difference = find_difference(None if begun is None else begun.get("job"), plan.job)
+    if begun is not None and difference is None and begun.get("parts") != wanted_parts:
+        difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
+    busy = [index for index, _, path in parts if is_held(path)]
+    kept = sum(_count_units(path) for _, _, path in parts)
+    remains = f"`{folder}` keeps {kept} finished units of an unfinished job"
+    if options.part is not None:
+        if begun is None:
+            return
+        if difference is not None:
+            raise OutputError(
+                f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
+            )
+        mine = part_folder(folder, *options.part)
+        if mine.exists() and not options.resume and not is_held(mine):
+            if _count_units(mine) and not options.overwrite:
+                raise OutputError(_unfinished(f"`{mine}` keeps {_count_units(mine)} finished units of this part"))
+            remove_folder(mine)
+        return
+    if busy:
+        raise OutputError(
+            f"another process works on `{plan.names.out}` (it holds a lock in `{folder}`); expected one at a time: wait until "
+            "it ends, or end it"
+        )
+    remove_links(folder)
+    if options.resume and difference is None:
+        return
+    if kept and not options.overwrite:
+        if options.resume:
+            raise OutputError(
+                f"{remains}, but {difference}; expected the same job to resume it: give the same inputs and options, or start "
+                "again with `overwrite=True`"
+            )
+        if difference is None:
+            raise OutputError(_unfinished(remains))
+    size = remove_folder(folder)
+    say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
+
+
+def _unfinished(remains: str) -> str:
+    return f"{remains}; expected none: continue it with `resume=True`, or start again with `overwrite=True`"
+
+
+def _count_units(folder: Path) -> int:
+    checkpoint = read_record(folder / CHECKPOINT)
+    try:
+        return 0 if checkpoint is None else int(checkpoint["totals"]["units"])
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def claim_job(plan: AnyPlan, parts: int) -> None:
+    """Write the manifest of the unfinished job, unless another part has."""
+    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite}
+    try:
+        if not claim_record(plan.folder / MANIFEST, fields):
+            begun = read_record(plan.folder / MANIFEST) or {}
+            difference = find_difference(begun.get("job"), plan.job)
+            if difference is not None:
+                raise OutputError(
+                    f"`{plan.folder}` belongs to another job: {difference}; expected the same one: remove the folder"
+                )
+    except OSError as cause:
+        if isinstance(cause, OutputError):
+            raise
+        raise write_error(str(plan.folder), cause) from cause
+
+
+def describe_resumed(plan: AnyPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
+    """Return a remark about where a resumed part goes on."""
+    what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if checkpoint is None:
+        return f"nothing of {what} is finished yet: beginning with the first of {len(plan.mine)} units"
+    if checkpoint.get("complete"):
+        return f"all {len(plan.mine)} units of {what} are encoded already"
+    return f"resuming {what} after {kept} of {len(plan.mine)} units"
