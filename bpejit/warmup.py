@@ -116,6 +116,7 @@ def _run_others() -> None:
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.ranked_merges import recover_merges
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
+    from bpejit.t2t.example_arrays import warm_records
     from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
     text, n_bytes = padded_text(_TEXT)
@@ -124,3 +125,4 @@ def _run_others() -> None:
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")
+    warm_records()

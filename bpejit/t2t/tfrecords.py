@@ -37,8 +37,11 @@ def _extra(module: str, error: type[BpejitError]) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _example_class() -> Any:
-    """Return the class of Example, in a pool of its own: TensorFlow may be loaded in the same process."""
+def _message_classes() -> dict[str, Any]:
+    """Return the classes of Example and Features, in a pool of their own: TensorFlow may be loaded in the same process.
+
+    Fields of EncodedExample have the same bytes as those of Example, from Features that are already encoded.
+    """
     descriptors = _extra("google.protobuf.descriptor_pb2", OutputError)
     field = descriptors.FieldDescriptorProto
     file = descriptors.FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
@@ -62,14 +65,20 @@ def _example_class() -> Any:
     )  # fmt: skip
     example = file.message_type.add(name="Example")
     example.field.add(name="features", number=1, type=field.TYPE_MESSAGE, type_name=".tensorflow.Features", **one)
+    encoded = file.message_type.add(name="EncodedExample")
+    encoded.field.add(name="features", number=1, type=field.TYPE_BYTES, **one)
     pool = _extra("google.protobuf.descriptor_pool", OutputError).DescriptorPool()
     pool.Add(file)
     factory = _extra("google.protobuf.message_factory", OutputError)
-    return factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+    names = ("Example", "Features", "EncodedExample")
+    return {name: factory.GetMessageClass(pool.FindMessageTypeByName(f"tensorflow.{name}")) for name in names}
 
 
 def serialize_example(features: Mapping[str, Any]) -> bytes:
     """Return an Example, with the features in the order of their names.
+
+    The order of a deterministic serialization is that of the implementation: some versions of protocol buffers write `inputs`
+    after `inputs_position`. So each feature is serialized by itself.
 
     Parameters
     ----------
@@ -83,9 +92,12 @@ def serialize_example(features: Mapping[str, Any]) -> bytes:
     OutputError
         If a package is not installed.
     """
-    example = _example_class()()
-    target = example.features.feature
-    for name, values in features.items():
+    classes = _message_classes()
+    entries = []
+    for name in sorted(features):
+        values = features[name]
+        message = classes["Features"]()
+        target = message.feature
         listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if not listed:
             raise CorpusError(f"the feature {shorten(name)} is empty; expected at least one element: leave out this example")
@@ -103,7 +115,8 @@ def serialize_example(features: Mapping[str, Any]) -> bytes:
                 f"the feature {shorten(name)} is {shorten(listed)}: {cause}; expected integers below 2^63, floats, or text: "
                 "give elements of one type"
             ) from cause
-    return example.SerializeToString(deterministic=True)  # type: ignore[no-any-return]
+        entries.append(message.SerializeToString())
+    return classes["EncodedExample"](features=b"".join(entries)).SerializeToString()  # type: ignore[no-any-return]
 
 
 def parse_example(data: bytes) -> dict[str, list[Any]]:
@@ -115,7 +128,7 @@ def parse_example(data: bytes) -> dict[str, list[Any]]:
         If it is not an Example.
     """
     try:
-        example = _example_class().FromString(data)
+        example = _message_classes()["Example"].FromString(data)
     except _extra("google.protobuf.message", TokenFileError).DecodeError as cause:
         raise TokenFileError(
             f"a record is not an Example: {cause}; expected `tf.train.Example`: read files with such records"

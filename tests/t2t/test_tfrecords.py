@@ -85,6 +85,17 @@ def test_round_trip(inputs, targets):
     assert parse_example(serialize_example({"targets": targets, "inputs": inputs})) == {"inputs": inputs, "targets": targets}
 
 
+def test_features_are_in_the_order_of_their_names():
+    names = ["targets", "inputs_position", "inputs", "", "é", "z", "\U00010000", "\uffff"]
+    data = serialize_example({name: [1] for name in names})
+    parts = [serialize_example({name: [1]})[2:] for name in sorted(names)]
+    assert data == bytes([0x0A, sum(map(len, parts))]) + b"".join(parts)
+    example = tfrecords._message_classes()["Example"].FromString(data)
+    assert sorted(example.features.feature) == sorted(names)
+    distinct = serialize_example({"targets": [1, 2], "inputs": [3]})  # neither name begins with the other
+    assert tfrecords._message_classes()["Example"].FromString(distinct).SerializeToString(deterministic=True) == distinct
+
+
 def test_known_record():
     data = serialize_example({"a": [1, 300]})
     assert data == bytes([0x0A, 0x0E, 0x0A, 0x0C, 0x0A, 1, ord("a"), 0x12, 7, 0x1A, 5, 0x0A, 3, 1, 0xAC, 2])

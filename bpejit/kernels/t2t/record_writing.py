@@ -1,0 +1,191 @@
+"""Write framed records of tf.train.Example with lists of integers.
+
+The lists of a record are nested in four messages for each feature, and each message starts with its size. So the sizes of the
+lists are measured first; the size of each message then follows from that of its list.
+
+    Example    0A size Features
+    Features   0A size entry, for each feature
+    entry      0A size name  12 size Feature
+    Feature    1A size Int64List
+    Int64List  0A size varints
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import bit_length, load_u64, store_u64
+from bpejit.kernels.constants import EIGHT, FOUR, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
+from bpejit.kernels.t2t.record_checksums import masked_crc
+
+FRAME_BYTES = 16
+"""Bytes of a record besides its data: the length, and two checksums."""
+
+TAG_1, TAG_VALUE, TAG_INT64_LIST = (np.uint64(tag) for tag in (0x0A, 0x12, 0x1A))
+"""Tags of fields with a size: number 1, and the numbers of a value of a map and of a list of integers."""
+
+_NINE, _ROUNDING = np.uint64(9), np.uint64(64)
+_GROUP = tuple(np.uint64(0x7F << 8 * number) for number in range(5))
+_GROUP_0, _GROUP_1, _GROUP_2, _GROUP_3, _GROUP_4 = _GROUP
+_CONTINUED = np.uint64(0x80808080)
+_SEVEN, _HIGH_BIT = np.uint64(7), np.uint64(0x80)
+
+
+@inline
+def varint_bytes(value):
+    """Return the number of bytes of a uint64 below 2^63 as a varint: its bits divided by seven, rounded up."""
+    return (bit_length(value | ONE) * _NINE + _ROUNDING) >> SIX
+
+
+@inline
+def entry_bytes(key_bytes, packed):
+    """Return the size of the entry of a feature, from the sizes of its name and of its varints."""
+    in_list = ONE + varint_bytes(packed) + packed
+    in_feature = ONE + varint_bytes(in_list) + in_list
+    return key_bytes + ONE + varint_bytes(in_feature) + in_feature
+
+
+@inline
+def put_size(data, at, tag, size):
+    """Write a tag and a size. Return the next index in `data`."""
+    data[at] = np.uint8(tag)
+    at += ONE
+    while size >= _HIGH_BIT:
+        data[at] = np.uint8(size | _HIGH_BIT)
+        size >>= _SEVEN
+        at += ONE
+    data[at] = np.uint8(size)
+    return at + ONE
+
+
+@inline
+def copy_words(source, start, end, data, at):
+    """Copy `source[start:end]` in words of eight bytes. Up to seven bytes more are read, and written after the copy."""
+    offset = start
+    while offset < end:
+        store_u64(data, at + (offset - start), load_u64(source, offset))
+        offset += EIGHT
+
+
+@kernel
+def measure_examples(ids, starts, key_starts, packed, record_starts):
+    """Compute the sizes of the records of examples.
+
+    Parameters
+    ----------
+    ids : uint32[:], in
+        The lists of all features, feature by feature.
+    starts : int64[features * (n + 1)], in
+        List i of feature f is `ids[starts[f * (n + 1) + i]:starts[f * (n + 1) + i + 1]]`.
+    key_starts : int64[features + 1], in
+        As in `put_examples`.
+    packed : int64[features * n], out
+        The size of each list as varints, feature by feature.
+    record_starts : int64[n + 1], out
+        Record i is to be written from `record_starts[i]` to `record_starts[i + 1]`.
+
+    Returns
+    -------
+    int
+        -1; or the number of an empty list, counted as in `packed`. Other arrays are then incomplete.
+
+    Notes
+    -----
+    Some 0.3 ns per id. Indices are not checked.
+    """
+    n = np.uint64(record_starts.size - 1)
+    n_features = np.uint64(key_starts.size - 1)
+    for feature in range(n_features):
+        feature = np.uint64(feature)
+        first = feature * (n + ONE)
+        for i in range(n):
+            i = np.uint64(i)
+            begin, end = np.uint64(starts[first + i]), np.uint64(starts[first + i + ONE])
+            if begin >= end:
+                return np.int64(feature * n + i)
+            size = ZERO
+            for at in range(begin, end):
+                size += varint_bytes(np.uint64(ids[at]))
+            packed[feature * n + i] = np.int64(size)
+    total = ZERO
+    record_starts[0] = 0
+    for i in range(n):
+        i = np.uint64(i)
+        size = ZERO
+        for feature in range(n_features):
+            feature = np.uint64(feature)
+            key_bytes = np.uint64(key_starts[feature + ONE] - key_starts[feature])
+            entry = entry_bytes(key_bytes, np.uint64(packed[feature * n + i]))
+            size += ONE + varint_bytes(entry) + entry
+        total += ONE + varint_bytes(size) + size + SIXTEEN
+        record_starts[i + ONE] = np.int64(total)
+    return -1
+
+
+@kernel
+def put_examples(ids, starts, keys, key_starts, packed, record_starts, tables, data):
+    """Write the framed records of examples.
+
+    Parameters
+    ----------
+    ids, starts, packed, record_starts
+        As in `measure_examples`, which computes the last two.
+    keys : uint8[:], in
+        For each feature, in the order of the names as bytes, the field of the name: its tag, its size and the name. Readable 8
+        bytes past the last one.
+    key_starts : int64[features + 1], in
+        Field f is `keys[key_starts[f]:key_starts[f + 1]]`.
+    tables : uint32[8 * 256], in
+        As in `masked_crc`.
+    data : uint8[:], out
+        At least `record_starts[n] + 8`; the last 8 bytes are overwritten.
+
+    Notes
+    -----
+    Some 4 ns per id, and 0.5 ns per byte for checksums. Each id takes one store of eight bytes, of which the next id overwrites
+    the rest, so no branch depends on the number of bytes.
+    """
+    n = np.uint64(record_starts.size - 1)
+    n_features = np.uint64(key_starts.size - 1)
+    for i in range(n):
+        i = np.uint64(i)
+        at = np.uint64(record_starts[i])
+        after = np.uint64(record_starts[i + ONE])
+        store_u64(data, at, after - at - SIXTEEN)
+        store_u64(data, at + EIGHT, masked_crc(data, at, at + EIGHT, tables))
+        at += TWELVE
+        begin = at
+        size = ZERO
+        for feature in range(n_features):
+            feature = np.uint64(feature)
+            key_bytes = np.uint64(key_starts[feature + ONE] - key_starts[feature])
+            entry = entry_bytes(key_bytes, np.uint64(packed[feature * n + i]))
+            size += ONE + varint_bytes(entry) + entry
+        at = put_size(data, at, TAG_1, size)
+        for feature in range(n_features):
+            feature = np.uint64(feature)
+            key, key_end = np.uint64(key_starts[feature]), np.uint64(key_starts[feature + ONE])
+            body = np.uint64(packed[feature * n + i])
+            in_list = ONE + varint_bytes(body) + body
+            at = put_size(data, at, TAG_1, entry_bytes(key_end - key, body))
+            copy_words(keys, key, key_end, data, at)
+            at += key_end - key
+            at = put_size(data, at, TAG_VALUE, ONE + varint_bytes(in_list) + in_list)
+            at = put_size(data, at, TAG_INT64_LIST, in_list)
+            at = put_size(data, at, TAG_1, body)
+            first = feature * (n + ONE) + i
+            for index in range(np.uint64(starts[first]), np.uint64(starts[first + ONE])):
+                value = np.uint64(ids[index])
+                length = varint_bytes(value)
+                spread = (
+                    value & _GROUP_0
+                    | value << ONE & _GROUP_1
+                    | value << TWO & _GROUP_2
+                    | value << THREE & _GROUP_3
+                    | value << FOUR & _GROUP_4
+                )
+                continued = _CONTINUED & ((ONE << EIGHT * (length - ONE)) - ONE)
+                store_u64(data, at, spread | continued)
+                at += length
+        store_u64(data, at, masked_crc(data, begin, at, tables))

@@ -1,0 +1,188 @@
+"""Tests of records of arrays: equal to those of protocol buffers, and read back by the package `tfrecord`."""
+
+from __future__ import annotations
+
+import struct
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpejit.errors import CorpusError, TokenFileError
+from bpejit.t2t import example_arrays
+from bpejit.t2t.example_arrays import find_records, read_examples, read_record_blocks, write_examples
+from bpejit.t2t.tfrecords import example_records, frame_record, read_records, serialize_example
+
+pytest.importorskip("google_crc32c")
+pytest.importorskip("google.protobuf")
+
+small = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20)
+wide = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5)
+
+
+def arrays(examples, dtype=np.int64):
+    """Return examples as lists of features."""
+    return {
+        name: (
+            np.array([value for example in examples for value in example[name]], dtype),
+            np.array([0, *accumulate(len(example[name]) for example in examples)]),
+        )
+        for name in examples[0]
+    }
+
+
+def as_lists(features):
+    """Return the lists of each feature."""
+    return {name: [part.tolist() for part in np.split(ids, starts[1:-1])] for name, (ids, starts) in features.items()}
+
+
+@given(st.lists(st.tuples(small, small), min_size=1, max_size=8), st.data())
+def test_equals_protocol_buffers(pairs, data):
+    examples = [{"targets": a, "inputs": b} for a, b in pairs]
+    if data.draw(st.booleans()):
+        examples[-1]["targets"] = data.draw(wide)
+    expected = list(example_records(examples))
+    found, starts = write_examples(arrays(examples))
+    assert found.tobytes() == b"".join(expected)
+    assert starts.tolist() == [0, *accumulate(map(len, expected))]
+    back = read_examples(found)
+    assert list(back) == ["inputs", "targets"]
+    assert as_lists(back) == {name: [example[name] for example in examples] for name in back}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+def test_types_of_ids(dtype):
+    limits = np.iinfo(dtype)
+    examples = [{"ids": [0, min(limits.max, 2**63 - 1)]}, {"ids": [min(limits.max, 2**31 - 1), max(limits.min, -5), 7]}]
+    found, _ = write_examples(arrays(examples, dtype))
+    assert found.tobytes() == b"".join(example_records(examples))
+
+
+def test_many_features_and_long_names():
+    names = [f"{'n' * (i * 5)}é{i}" for i in range(60)] + ["", "日本", "\U00010000", "\uffff"]
+    examples = [{name: [len(name) * k, 300, 2**31 - 1] for name in names} for k in range(3)]
+    found, _ = write_examples(arrays(examples))
+    assert found.tobytes() == b"".join(example_records(examples))
+    assert as_lists(read_examples(found)) == {
+        name: [example[name] for example in examples] for name in sorted(names, key=str.encode)
+    }
+
+
+def test_sizes():
+    found, starts = write_examples({"a": (np.zeros(0, np.int32), np.zeros(1, np.int64))})
+    assert found.size == 0
+    assert starts.tolist() == [0]
+    assert read_examples(found) == {}
+    huge = {"a": (np.arange(300_000), np.array([0, 1, 299_999, 300_000]))}
+    found, _ = write_examples(huge)
+    expected = [{"a": [0]}, {"a": list(range(1, 299_999))}, {"a": [299_999]}]
+    assert found.tobytes() == b"".join(example_records(expected))
+    assert read_examples(found)["a"][0].tolist() == list(range(300_000))
+
+
+def test_read_back_by_tfrecord(tmp_path):
+    reader = pytest.importorskip("tfrecord.reader")
+    examples = [{"inputs": [k + 1] * (k + 1), "targets": [2**31 - 1 - k]} for k in range(50)]
+    (tmp_path / "file").write_bytes(write_examples(arrays(examples))[0])
+    found = list(reader.tfrecord_loader(str(tmp_path / "file"), None, {"inputs": "int", "targets": "int"}))
+    assert [{name: values.tolist() for name, values in example.items()} for example in found] == examples
+
+
+def framed(*parts):
+    return b"".join(frame_record(part) for part in parts)
+
+
+UNPACKED = bytes([0x0A, 0x0D, 0x0A, 0x0B, 0x0A, 1, ord("a"), 0x12, 6, 0x1A, 4, 0x08, 1, 0x08, 5])
+
+
+def test_other_layouts_are_read():
+    plain = serialize_example({"a": [1, 300], "b": [2]})
+    swapped = b"\x0a" + bytes([len(plain) - 2]) + plain[16:] + plain[2:16]
+    assert as_lists(read_examples(framed(plain, swapped))) == {"a": [[1, 300], [1, 300]], "b": [[2], [2]]}
+    assert as_lists(read_examples(framed(serialize_example({"a": [4]}), UNPACKED))) == {"a": [[4], [1, 5]]}
+    missing = framed(serialize_example({"b": [4]}), plain, b"")
+    assert as_lists(read_examples(missing)) == {"a": [[], [1, 300], []], "b": [[4], [2], []]}
+    too_long = bytes([0x0A, 0x15, 0x0A, 0x13, 0x0A, 1, ord("a"), 0x12, 14, 0x1A, 12, 0x0A, 11]) + b"\xff" * 10 + b"\x01"
+    with pytest.raises(TokenFileError, match=r"record 1 at byte 30: a record is not an Example"):
+        read_examples(framed(serialize_example({"a": [4]}), too_long))
+    with pytest.raises(TokenFileError, match=r"'a' of record 1 is.*expected integers"):
+        read_examples(framed(serialize_example({"a": [4]}), serialize_example({"a": [0.5]})))
+
+
+def test_damage_at_each_byte(tmp_path):
+    data, starts = write_examples(arrays([{"a": [1, 2, 3]}, {"a": [400]}]))
+    whole = data.tobytes()
+    path = tmp_path / "records"
+
+    def check(damaged, found):
+        path.write_bytes(damaged)
+        for read in (lambda: find_records(np.frombuffer(damaged, np.uint8)), lambda: list(read_record_blocks(path))):
+            with pytest.raises(TokenFileError, match=found):
+                read()
+        with pytest.raises(TokenFileError, match=r"truncated|checksum"):
+            list(read_records(path))
+
+    for position in range(len(whole)):
+        number = int(position >= starts[1])
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        part = "length" if position - starts[number] < 12 else "data"
+        check(bytes(damaged), f"record {number} at byte {starts[number]} has a wrong checksum of its {part}")
+        if position not in starts:
+            check(whole[:position], f"record {number} at byte {starts[number]} is truncated")
+
+
+@pytest.mark.parametrize("block_bytes", [1, 40, 100, 1 << 20])
+def test_blocks_of_a_file(tmp_path, block_bytes):
+    examples = [{"a": list(range(1, k * k % 37 + 2))} for k in range(60)]
+    data, _ = write_examples(arrays(examples))
+    path = tmp_path / "records"
+    path.write_bytes(data)
+    found = []
+    for block, starts in read_record_blocks(path, block_bytes=block_bytes):
+        found += as_lists(read_examples(block, starts))["a"]
+    assert found == [example["a"] for example in examples]
+    path.write_bytes(data.tobytes() + b"x")
+    with pytest.raises(TokenFileError, match=rf"`.*records`: record 60 at byte {data.size:,} is truncated"):
+        list(read_record_blocks(path, block_bytes=block_bytes))
+
+
+def test_file_errors(tmp_path):
+    with pytest.raises(TokenFileError, match="there is no such file"):
+        list(read_record_blocks(tmp_path / "missing"))
+    length = struct.pack("<Q", 2**63)
+    (tmp_path / "huge").write_bytes(frame_record(length)[:0] + length + struct.pack("<I", example_arrays.TEXT_PADDING))
+    with pytest.raises(TokenFileError, match="record 0 at byte 0 has a wrong checksum of its length"):
+        list(read_record_blocks(tmp_path / "huge"))
+
+
+@pytest.mark.parametrize(
+    ("features", "found"),
+    [
+        ({}, "the features are"),
+        ([1], "the features are"),
+        ({1: ([1], [0, 1])}, "the names of the features are"),
+        ({"\ud800": ([1], [0, 1])}, "the names of the features are"),
+        ({"a": [1]}, "the feature 'a' is"),
+        ({"a": ([1], [0.5, 1.5])}, "the feature 'a' is"),
+        ({"a": ([1.0], [0, 1])}, "ids of type float64"),
+        ({"a": ([[1]], [0, 1])}, "shape"),
+        ({"a": ([1], [])}, "starts"),
+        ({"a": ([1, 2], [0, 1])}, "starts"),
+        ({"a": ([1, 2], [0, 3, 2])}, "starts"),
+        ({"a": ([1], [0, 1]), "b": ([1, 2], [0, 1, 2])}, "the feature 'b' has 2 lists; expected 1"),
+        ({"a": ([1], [0, 1, 1])}, "the feature 'a' of example 1 is empty"),
+        ({"a": ([-1], [0, 1, 1])}, "the feature 'a' of example 1 is empty"),
+    ],
+)
+def test_wrong_features(features, found):
+    with pytest.raises(CorpusError, match=found):
+        write_examples(features)
+
+
+def test_records_have_a_largest_size(monkeypatch):
+    monkeypatch.setattr(example_arrays, "MAX_RECORD_BYTES", 20)
+    with pytest.raises(CorpusError, match="example 1 has 36 bytes; expected less than 20"):
+        write_examples(arrays([{"a": [1]}, {"a": list(range(7))}]))
