@@ -12,7 +12,8 @@ from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, import_pyarrow
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import is_remote, open_raw
+from bpejit.corpus.input_streams import open_raw
+from bpejit.storage.remote import is_remote
 
 if TYPE_CHECKING:
     from bpejit.corpus.input_streams import InputStream

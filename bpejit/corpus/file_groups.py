@@ -10,7 +10,9 @@ import numpy as np
 from bpejit.corpus.base import documents_block, normalize_documents
 from bpejit.corpus.blocks import Block
 from bpejit.corpus.chunk_reader import ChunkReader, shorter_file
+from bpejit.corpus.input_streams import open_ranges
 from bpejit.errors import CorpusError
+from bpejit.storage.remote import is_remote
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class FilesChunk:
 
 def _read_file(path: str, start: int, target: memoryview) -> None:
     """Fill a buffer from a file. This takes half the time of a file object, which is noticeable for 10,000 files."""
+    if is_remote(path):
+        with open_ranges(path) as file:
+            file.seek(start)
+            done = file.readinto(target)  # type: ignore[attr-defined]
+        if done < len(target):
+            raise shorter_file(path, start + done, start + len(target))
+        return
     try:
         number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:

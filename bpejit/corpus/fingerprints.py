@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 
-from bpejit.corpus.input_streams import is_remote, remote_errors, remote_file_system
+from bpejit.corpus.input_streams import open_ranges
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
+from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remote_file_system
 
 SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""
 
 
-def fingerprint(source: Source) -> str | None:
-    """Return the SHA-256 of the size, the head and the tail of a file, or None for a pipe.
+def identify_input(source: Source) -> dict[str, str | None]:
+    """Return what identifies the content of an input, as a field for a manifest.
 
-    Modification times are not used, since they change when files are copied. A remote file is identified by what its storage
-    says of it, such as the ETag.
+    That is `checksum`, what the storage of a remote file says of its content, such as the ETag of an object. Without that it is
+    `sha256`, the hash of the size, the head and the tail of the file, or None for a pipe. Modification times are not used,
+    since they change when files are copied.
 
     Raises
     ------
@@ -25,16 +27,23 @@ def fingerprint(source: Source) -> str | None:
         If the file cannot be read.
     """
     if source.size is None:
-        return None
-    digest = hashlib.sha256(b"%d " % source.size)
+        return {"sha256": None}
     if is_remote(source.path):
-        with remote_errors(source.path):
-            file_system, name = remote_file_system(source.path)
-            digest.update(str(file_system.ukey(name)).encode())
-        return digest.hexdigest()
+        file_system, name = remote_file_system(source.path, error=CorpusError)
+        with remote_errors(source.path, error=CorpusError):
+            checksum = find_checksum(file_system.info(name))
+        if checksum is not None:
+            return {"checksum": checksum}
+    digest = hashlib.sha256(b"%d " % source.size)
     if source.kept is not None:
         digest.update(source.kept)
-        return digest.hexdigest()
+        return {"sha256": digest.hexdigest()}
+    if is_remote(source.path):
+        with open_ranges(source.path) as file:
+            for start in dict.fromkeys((0, max(source.size - SAMPLE_BYTES, 0))):
+                file.seek(start)
+                digest.update(file.read(min(SAMPLE_BYTES, source.size - start)))
+        return {"sha256": digest.hexdigest()}
     try:
         # Not through Path: there may be 10,000 small files, whose head is all that they contain.
         number = os.open(source.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -53,4 +62,4 @@ def fingerprint(source: Source) -> str | None:
             f"cannot read the input `{source.path}`: {error.strerror or error}; expected a readable file: check the disk, and "
             "run again"
         ) from error
-    return digest.hexdigest()
+    return {"sha256": digest.hexdigest()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from bpejit.corpus.contents import HEAD_BYTES
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
+from bpejit.storage.remote import RemoteFile, is_remote, remote_errors, remote_file_system
 
 if TYPE_CHECKING:
     from bpejit.corpus.contents import Contents
@@ -25,43 +25,24 @@ _REMOTE_BLOCK = 8 << 20
 """Bytes of a remote file that are requested at a time."""
 
 
-def is_remote(path: str) -> bool:
-    """Return True for a URL such as `s3://bucket/key`."""
-    scheme, found, _ = path.partition("://")
-    return bool(found) and scheme.replace("+", "").replace("::", "").replace("-", "").isalnum()
-
-
 def open_raw(path: str) -> BinaryIO:
     """Open a file, a URL or `-` for reading bytes, unbuffered because chunks are large."""
     if path == STANDARD_INPUT:
         return sys.stdin.buffer
     if is_remote(path):
-        with remote_errors(path):
-            file_system, name = remote_file_system(path)
+        with remote_errors(path, error=CorpusError):
+            file_system, name = remote_file_system(path, error=CorpusError)
             file: BinaryIO = file_system.open(name, "rb", block_size=_REMOTE_BLOCK)
             return file
     return Path(path).open("rb", buffering=0)
 
 
-def remote_file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a URL from `fsspec`, and the name of the file there."""
-    found: tuple[Any, str] = import_extra("fsspec.core", f"the input `{path}`").url_to_fs(path)
-    return found
-
-
-@contextmanager
-def remote_errors(path: str) -> Iterator[None]:
-    """Raise errors of a remote file system as CorpusError."""
-    try:
-        yield
-    except (CorpusError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CorpusError(
-            f"cannot read the input `{path}`: {reason}; expected a readable remote file: check its address, the "
-            "credentials, and that the package for this kind of address is installed (see fsspec)"
-        ) from error
+def open_ranges(path: str) -> BinaryIO:
+    """Open a file or a URL for reading ranges of bytes, each by one system call or one request."""
+    if not is_remote(path):
+        return open_raw(path)
+    file: Any = RemoteFile(*remote_file_system(path, error=CorpusError), path, error=CorpusError)
+    return file  # type: ignore[no-any-return]
 
 
 class InputStream:

@@ -14,9 +14,10 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Block
 from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
 from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, column_documents, find_texts, import_pyarrow
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import InputStream, is_remote, open_raw
+from bpejit.corpus.input_streams import InputStream, open_raw
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
+from bpejit.storage.remote import is_remote
 
 GROUP_BYTES = 8 << 20
 """Row groups of texts up to this size are read by workers. Larger ones are read in the process that divides the work, batch by

@@ -14,13 +14,17 @@ from typing import Any, BinaryIO
 from bpejit import arguments
 from bpejit.corpus.contents import HEAD_BYTES, Contents
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import STANDARD_INPUT, InputStream, is_remote, open_raw, remote_errors, remote_file_system
+from bpejit.corpus.input_streams import STANDARD_INPUT, InputStream, open_ranges, open_raw
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.errors import CorpusError, shorten
+from bpejit.storage.remote import check_container, has_ranges, is_remote, local_path, remote_errors, remote_file_system
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 LARGEST_WEIGHT = 1_000_000
+
+_HEADS_TOGETHER = 256
+"""Remote files whose first bytes are read at the same time."""
 
 TEXTS = "texts"
 """The format of an iterator of texts, and its name in messages."""
@@ -60,7 +64,7 @@ class Source:
     kept : bytes, optional
         The content of a small file.
     streamed : bool
-        Whether a remote file is read from its start to its end, because its format does not need more.
+        Whether a remote file is read from its start to its end, because its storage or its format does not allow more.
     """
 
     path: str
@@ -88,7 +92,7 @@ class Source:
 
     @property
     def is_stream(self) -> bool:
-        """True if the input is read from its start to its end: a pipe, or compressed or remote text."""
+        """True if the input is read from its start to its end: a pipe, compressed text, or a remote file without ranges."""
         return self.size is None or self.compression is not None or self.streamed
 
     def open(self) -> BinaryIO:
@@ -100,7 +104,7 @@ class Source:
             If it cannot be opened.
         """
         try:
-            file = open_raw(self.path)
+            file = open_ranges(self.path)
             if self.start:
                 file.seek(self.start)
             return file
@@ -172,7 +176,7 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
                 )
             sources.append(Source(name, None, contents=contents, options=contents.options))
         elif is_remote(name):
-            sources.extend(_remote_source(match, contents) for match in _find_remote(name))
+            sources.extend(_remote_sources(name, contents))
         elif glob.has_magic(name) and not _exists(name):
             # Not Path.glob: the pattern may be absolute.
             matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
@@ -244,20 +248,32 @@ def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:
         raise _unreadable(folder, error) from error
 
 
-def _find_remote(name: str) -> list[str]:
-    """Return the URLs of the remote files that a URL names: a file, all files of a folder, or the matches of a glob."""
-    with remote_errors(name):
-        file_system, path = remote_file_system(name)
-        if glob.has_magic(path):
-            found = [match for match in file_system.glob(path) if not file_system.isdir(match)]
-        elif file_system.isdir(path):
-            found = file_system.find(path)
+def _find_remote(name: str) -> tuple[Any, list[tuple[str, str, int]]]:
+    """Return a file system, and URL, name and size of each file that a URL names: one, those of a folder, or of a glob."""
+    file_system, path = remote_file_system(name, error=CorpusError)
+    with remote_errors(name, error=CorpusError):
+        file_system.invalidate_cache()  # objects may have changed since an earlier call listed them
+        magic = glob.has_magic(path)
+        if magic:
+            found = file_system.glob(path, detail=True)
         else:
-            return [name]
-        if not found:
-            raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the address")
+            info = file_system.info(path)
+            found = {path: info} if info.get("type") == "file" else file_system.find(path, detail=True)
         scheme = name.partition("://")[0]
-        return [f"{scheme}://{str(match).partition('://')[2] or match}" for match in sorted(found)]
+        files = [
+            (f"{scheme}://{str(match).partition('://')[2] or match}", str(match), int(info["size"]))
+            for match, info in sorted(found.items())
+            if info.get("type") == "file" and (magic or not _is_hidden(str(match), path))
+        ]
+        if not files:
+            check_container(name, file_system, path)
+            raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the address")
+        return file_system, files if len(files) > 1 or path != files[0][1] else [(name, path, files[0][2])]
+
+
+def _is_hidden(name: str, folder: str) -> bool:
+    """Return True if a file, or a folder that contains it below `folder`, has a name that begins with a dot."""
+    return any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
 
 
 def _exists(name: str) -> bool:
@@ -270,10 +286,10 @@ def _exists(name: str) -> bool:
 def _names(inputs: Inputs) -> list[str]:
     """Return the inputs as a list of paths, globs and `-`."""
     if isinstance(inputs, (str, os.PathLike)):
-        return [arguments.path("inputs", inputs, error=CorpusError)]
+        return [local_path(arguments.path("inputs", inputs, error=CorpusError))]
     if not arguments.is_iterable(inputs):
         raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", "give such a list")
-    return [arguments.path(f"inputs[{index}]", entry, error=CorpusError) for index, entry in enumerate(inputs)]
+    return [local_path(arguments.path(f"inputs[{index}]", entry, error=CorpusError)) for index, entry in enumerate(inputs)]
 
 
 def _file_source(name: str, contents: Contents, *, regular: bool = False) -> Source:
@@ -307,15 +323,31 @@ def _compressed_source(name: str, size: int | None, contents: Contents) -> Sourc
             input_format=stream.input_format,
             compression=stream.compression,
             options=contents.options,
-            streamed=is_remote(name) and not load_format(stream.input_format).remote,
         )
 
 
-def _remote_source(name: str, contents: Contents) -> Source:
-    with remote_errors(name):
-        file_system, path = remote_file_system(name)
-        size = file_system.size(path)
-    return _compressed_source(name, size, contents)
+def _remote_sources(name: str, contents: Contents) -> Iterator[Source]:
+    file_system, files = _find_remote(name)
+    for first in range(0, len(files), _HEADS_TOGETHER):
+        some = files[first : first + _HEADS_TOGETHER]
+        with remote_errors(name, error=CorpusError):
+            # At the same time, if the file system can: each request takes some 30 ms.
+            full = [file for file in some if file[2]]
+            heads = file_system.cat_ranges([file[1] for file in full], 0, [min(file[2], HEAD_BYTES) for file in full])
+            head_of = dict(zip([file[0] for file in full], heads, strict=True))
+        for url, path, size in some:
+            head = head_of.get(url, b"")
+            if isinstance(head, Exception):
+                with remote_errors(url, error=CorpusError):
+                    raise head
+            if contents.compression(head) is not None:
+                yield _compressed_source(url, size, contents)
+                continue
+            found, skip = contents.recognize(url, head)
+            kept = contents.keep(head) if size == len(head) and found == TEXT else None
+            with remote_errors(url, error=CorpusError):
+                ranges = load_format(found).remote or (found in (TEXT, "jsonl") and has_ranges(url, file_system, path))
+            yield Source(url, size, skip, input_format=found, options=contents.options, kept=kept, streamed=not ranges)
 
 
 def total_bytes(sources: list[Source]) -> int | None:

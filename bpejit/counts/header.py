@@ -59,8 +59,8 @@ class CountsHeader:
     ----------
     settings : CountSettings
     inputs : sequence of dict
-        For each input, `path`, `bytes` (null for a pipe), `sha256` of its head and tail (see `fingerprint`) and others, stored
-        in the order of their paths, so that the order of merging does not matter.
+        For each input, `path`, `bytes` (null for a pipe), `sha256` of its head and tail, or `checksum` (see `identify_input`),
+        and others, stored in the order of their paths, so that the order of merging does not matter.
     n_bytes : int
         Bytes of text that were read.
     n_pretokens : int

@@ -15,8 +15,8 @@ import numpy as np
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
-from bpejit.corpus.fingerprints import fingerprint
-from bpejit.corpus.input_streams import STANDARD_INPUT, is_remote
+from bpejit.corpus.fingerprints import identify_input
+from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
 from bpejit.encoding.encode_job import EncodeJob, find_separator
@@ -41,6 +41,7 @@ from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, rem
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
+from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
 
@@ -180,7 +181,7 @@ def plan_job(
         "seed": options.seed if options.val_fraction else None,
         "per_input": None if names.inputs is None else [str(name) for name in names.inputs],
         "unit_bytes": options.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, "sha256": fingerprint(source)} for source in sources],
+        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources],
     }
     folder = out / ".bpejit-job" if options.per_input else job_folder(out)
     mine = units if options.part is None else slice_units(units, *options.part)

@@ -15,7 +15,7 @@ from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts, total_skipped
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.fingerprints import fingerprint
+from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sampling import sample_chunks
@@ -256,7 +256,7 @@ def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str,
     """Return what identifies each input, for `CountsHeader.inputs`: path, size, fingerprint, and how it is read."""
     inputs = []
     for source in sources:
-        entry: dict[str, Any] = {"path": source.path, "bytes": source.size, "sha256": fingerprint(source)}
+        entry: dict[str, Any] = {"path": source.path, "bytes": source.size, **identify_input(source)}
         if source.path in contents.marked:
             entry["byte_order_mark"] = True
         chosen = {name: getattr(source.options, name) for name in ("documents", "text_field", "text_column", "allow_special")}

@@ -15,7 +15,7 @@ from bpejit.counts.header import CountSettings
 from bpejit.errors import CountsError, shorten
 from bpejit.training.count_corpus import describe_inputs
 
-_COMPARED = ("bytes", "sha256", "read_as", "weight", "max_bytes", "seed")
+_COMPARED = ("bytes", "sha256", "checksum", "read_as", "weight", "max_bytes", "seed")
 """What must be equal in the descriptions of an input (see `describe_inputs`)."""
 
 

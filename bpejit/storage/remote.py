@@ -1,0 +1,191 @@
+"""Files at URLs such as `s3://bucket/key`, through fsspec, which is imported only for them.
+
+An object store has neither renames nor locks. What it has, and what is used here: an object appears complete or not at all, it
+can be read by ranges, and it can be created on the condition that it does not exist.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bpejit.errors import BpejitError
+from bpejit.extras import import_extra
+
+StrPath = str | os.PathLike[str]
+
+_PACKAGES = {"s3": "s3", "s3a": "s3"}
+"""The extra of bpejit that installs the package for a kind of URL."""
+
+_OBJECT_STORES = ("s3", "s3a", "gs", "gcs")
+
+_CHECKSUMS = ("ETag", "etag", "md5Hash", "content_md5", "crc32c")
+"""The fields in which storages describe the content of a file."""
+
+
+def is_remote(path: StrPath) -> bool:
+    """Return True for a URL such as `s3://bucket/key`."""
+    scheme, found, _ = os.fspath(path).partition("://")
+    return bool(found) and scheme.replace("+", "").replace("::", "").replace("-", "").isalnum()
+
+
+def local_path(path: str) -> str:
+    """Return the path in a URL of the scheme `file`, and other paths unchanged."""
+    return path[len("file://") :] if path.startswith("file:///") else path
+
+
+def remote_file_system(path: str, *, error: type[BpejitError], what: str = "the input") -> tuple[Any, str]:
+    """Return the file system of a URL from fsspec, and the name of the file there.
+
+    Raises
+    ------
+    BpejitError
+        `error`, if fsspec or the package for this kind of URL is not installed.
+    """
+    core = import_extra("fsspec.core", f"{what} `{path}`", error=error)
+    try:
+        found: tuple[Any, str] = core.url_to_fs(path)
+    except ImportError as cause:
+        extra = _PACKAGES.get(path.partition("://")[0])
+        run = f"`pip install 'bpejit[{extra}]'`" if extra else "`pip install` for the package that it names"
+        raise error(f"{what} `{path}` needs a package that is not installed ({cause}); expected it: run {run}") from cause
+    except Exception as cause:  # an unknown scheme, or wrong settings
+        raise error(f"cannot use {what} `{path}`: {cause}; expected a URL that fsspec knows: check the address") from cause
+    return found
+
+
+@contextmanager
+def remote_errors(path: str, *, error: type[BpejitError], what: str = "read the input") -> Iterator[None]:
+    """Raise errors of a remote file system as `error`, with the reason and what to do.
+
+    Parameters
+    ----------
+    path : str
+        The URL.
+    error : type
+    what : str
+        What fails, after "cannot".
+    """
+    try:
+        yield
+    except (BpejitError, KeyboardInterrupt):
+        raise
+    except Exception as cause:
+        found, action = _explain(path, cause)
+        raise error(f"cannot {what} `{path}`: {found}; {action}") from cause
+
+
+def _explain(path: str, cause: Exception) -> tuple[str, str]:
+    """Return the reason of an error, and what was expected and what to do."""
+    reason = " ".join(str(cause).split()) or type(cause).__name__
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    container = path.partition("://")[2].partition("/")[0]
+    if "credentials" in reason.lower() and kinds & {"NoCredentialsError", "PartialCredentialsError", "BotoCoreError"}:
+        return f"no credentials were found ({reason})", (
+            "expected those of the storage: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws; for "
+            "public data, set FSSPEC_S3_ANON=true"
+        )
+    if "bucket does not exist" in reason or "NoSuchBucket" in reason:
+        return f"the bucket `{container}` does not exist", "expected an existing one: check the address, or create it"
+    if isinstance(cause, FileNotFoundError):
+        return "there is no such file", "expected an existing one: check the address"
+    if isinstance(cause, PermissionError):
+        return f"access is denied ({reason})", "expected the permission: check the credentials, and the policy of the bucket"
+    if kinds & {"EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError"}:
+        return f"the storage cannot be reached ({reason})", "expected a server: check the network, and AWS_ENDPOINT_URL if set"
+    return reason, "expected a remote file system that works: check the address, the credentials and the network, and try again"
+
+
+def check_container(path: str, file_system: Any, name: str) -> None:
+    """Raise FileNotFoundError if the bucket of a URL of an object store does not exist. Listing it gives no error."""
+    bucket = name.partition("/")[0]
+    if path.partition("://")[0] in _OBJECT_STORES and not file_system.exists(bucket):
+        raise FileNotFoundError("The specified bucket does not exist")
+
+
+class RemoteFile(io.RawIOBase):
+    """A remote file that is read by ranges: each `read` is one request for exactly the bytes that are asked for.
+
+    Parameters
+    ----------
+    file_system : object
+    name : str
+    path : str
+        The URL, for messages.
+    error : type
+    """
+
+    def __init__(self, file_system: Any, name: str, path: str, *, error: type[BpejitError]) -> None:
+        super().__init__()
+        self._file_system = file_system
+        self._name = name
+        self._path = path
+        self._error = error
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position."""
+        if whence == os.SEEK_CUR:
+            position += self._position
+        elif whence == os.SEEK_END:
+            position += self._size()
+        self._position = position
+        return position
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes, fewer only at the end of the file."""
+        stop = self._size() if size < 0 else self._position + size
+        if stop <= self._position:
+            return b""
+        with remote_errors(self._path, error=self._error):
+            try:
+                data: bytes = self._file_system.cat_file(self._name, start=self._position, end=stop)
+            except Exception:
+                # Object stores refuse a range after the end, for example `InvalidRange`.
+                if self._position < self._size():
+                    raise
+                return b""
+        self._position += len(data)
+        return data
+
+    def readinto(self, target: Any) -> int:
+        """Fill a buffer; return the number of bytes."""
+        view = memoryview(target).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _size(self) -> int:
+        with remote_errors(self._path, error=self._error):
+            return int(self._file_system.size(self._name))
+
+
+def has_ranges(path: str, file_system: Any, name: str) -> bool:
+    """Return True if a remote file can be read by ranges at the cost of the ranges."""
+    scheme = path.partition("://")[0]
+    if "::" in scheme or scheme not in ("http", "https"):
+        return "::" not in scheme
+    return bool(file_system.info(name).get("partial"))
+
+
+def find_checksum(info: dict[str, Any]) -> str | None:
+    """Return what a storage says of the content of a file, such as its ETag; None if it says nothing."""
+    for name in _CHECKSUMS:
+        if info.get(name):
+            return f"{name.lower()} {str(info[name]).strip(chr(34))}"
+    return None
