@@ -8,7 +8,7 @@ The lists of a feature are one array: list i is `ids[starts[i]:starts[i + 1]]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -290,7 +290,7 @@ def read_record_blocks(path: StrPath, *, block_bytes: int = _BLOCK_BYTES) -> Ite
         raise read_error(path, cause, error=TokenFileError, what="TFRecord file") from cause
 
 
-def read_examples(data: Array | bytes, starts: Array | None = None) -> dict[str, Lists]:
+def read_examples(data: Array | bytes, starts: Array | None = None, *, names: Sequence[str] | None = None) -> dict[str, Lists]:
     """Return the features of framed records of examples.
 
     Parameters
@@ -299,11 +299,13 @@ def read_examples(data: Array | bytes, starts: Array | None = None) -> dict[str,
     starts : int64 [n + 1], optional
         From `read_record_blocks`, which has checked the records, or from `write_examples`. By default they are found and
         checked.
+    names : sequence of str, optional
+        The features of the result. By default, all that the examples have.
 
     Returns
     -------
     dict of str to (ids, starts)
-        Both int64, in the order of the names. A feature that an example lacks is an empty list.
+        Both int64, in the order of the names as bytes. A feature that an example lacks is an empty list.
 
     Raises
     ------
@@ -318,14 +320,16 @@ def read_examples(data: Array | bytes, starts: Array | None = None) -> dict[str,
     data = as_array(np.frombuffer(data, dtype=np.uint8), np.uint8, "data")
     starts = find_records(data) if starts is None else as_array(starts, np.int64, "starts")
     n = starts.size - 1
-    if not n:
+    if not n and names is None:
         return {}
-    names = list(_parse(data, starts, 0))
+    given = names
+    # The names of the first record: if others have other names, they are found below.
+    names = sorted(_parse(data, starts, 0) if names is None else names, key=str.encode)
     keys, key_starts = _key_fields(names)
     bounds = np.zeros(len(names) * n * 2, dtype=np.int64)
     counts = np.zeros(len(names) * n, dtype=np.int64)
     if record_reading.find_lists(data, starts, keys, key_starts, bounds, counts) >= 0:
-        return _read_any(data, starts)
+        return _read_any(data, starts, given)
     features = {}
     for number, name in enumerate(names):
         own = slice(number * n, (number + 1) * n)
@@ -333,7 +337,7 @@ def read_examples(data: Array | bytes, starts: Array | None = None) -> dict[str,
         np.cumsum(counts[own], out=list_starts[1:])
         ids = np.empty(int(list_starts[-1]), dtype=np.int64)
         if record_reading.decode_varints(data, bounds[2 * own.start : 2 * own.stop], ids) >= 0:
-            return _read_any(data, starts)
+            return _read_any(data, starts, given)
         features[name] = ids, list_starts
     return features
 
@@ -345,11 +349,12 @@ def _parse(data: Array, starts: Array, number: int) -> dict[str, list[Any]]:
         raise TokenFileError(f"record {number:,} at byte {starts[number]:,}: {cause}") from cause
 
 
-def _read_any(data: Array, starts: Array) -> dict[str, Lists]:
+def _read_any(data: Array, starts: Array, names: Sequence[str] | None) -> dict[str, Lists]:
     """Read examples by protocol buffers."""
     examples = [_parse(data, starts, number) for number in range(starts.size - 1)]
     features = {}
-    for name in sorted({name for example in examples for name in example}, key=str.encode):
+    found = {name for example in examples for name in example}
+    for name in sorted(found if names is None else names, key=str.encode):
         lists = [example.get(name, []) for example in examples]
         for number, values in enumerate(lists):
             if values and not isinstance(values[0], int):

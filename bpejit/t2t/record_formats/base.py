@@ -1,0 +1,71 @@
+"""The interface of formats of files of examples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from bpejit.arrays import Array
+
+
+class ByteOutput(Protocol):
+    """An open file, such as `bpejit.storage.files.OutputFile`."""
+
+    def write(self, data: bytes | memoryview, /) -> Any:
+        """Append all bytes."""
+
+
+class RecordWriter(ABC):
+    """Writes examples to an open file."""
+
+    @abstractmethod
+    def write(self, data: Array, starts: Array) -> None:
+        """Append examples.
+
+        Parameters
+        ----------
+        data : uint8 [bytes]
+            Framed records of lists of integers, which have been checked.
+        starts : int64 [n + 1]
+            Where each starts and the last one ends.
+
+        Raises
+        ------
+        OutputError
+            If writing fails.
+        """
+
+    def finish(self) -> None:  # noqa: B027 - most formats end with the last example
+        """Write what follows the examples. The file stays open."""
+
+    def abandon(self) -> None:  # noqa: B027
+        """Release resources without writing to the file, after an error."""
+
+
+class RecordFormat(ABC):
+    """A format of files of examples.
+
+    Attributes
+    ----------
+    suffix : str
+        What the names of its files end with; empty if they have no suffix.
+    """
+
+    suffix: ClassVar[str] = ""
+
+    @abstractmethod
+    def writer(self, file: ByteOutput, names: Sequence[str]) -> RecordWriter:
+        """Return a writer.
+
+        Parameters
+        ----------
+        file : ByteOutput
+        names : sequence of str
+            The features of all examples.
+
+        Raises
+        ------
+        OutputError
+            If a package is not installed.
+        """
