@@ -564,6 +564,7 @@ class Tokenizer:
         allow_special: bool = False,
         strict: bool = False,
         strip_bom: bool = False,
+        keep_columns: Sequence[str] = (),
         workers: int | None = None,
         engine: str = "auto",
         chunk_bytes: int = CHUNK_BYTES,
@@ -613,6 +614,10 @@ class Tokenizer:
         strip_bom : bool
             Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
             every byte. The report names the inputs that have one.
+        keep_columns : sequence of str
+            Columns of Parquet and Arrow inputs, or fields of JSON lines, to write beside the ids in Parquet and Arrow output, a
+            value for each document. Columns keep their types. Fields become strings, integers, floating-point numbers or
+            booleans if all their values are, and JSON text otherwise; records that lack them have null.
         workers, engine
             How the work is distributed (see `bpejit.engines`). The result does not depend on it.
         chunk_bytes : int
@@ -684,6 +689,7 @@ class Tokenizer:
                 text_column=text_column,
                 allow_special=allow_special,
                 strict=strict,
+                keep_columns=keep_columns,
             ),
             dry_run=arguments.flag("dry_run", dry_run),
             report=arguments.function("progress", progress) or no_progress,

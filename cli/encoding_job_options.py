@@ -54,6 +54,14 @@ def job_options(function: Function) -> Function:
             is_flag=True,
             help="Store the borders of documents, in FILE.docs.npy if the format has none.",
         ),
+        "keep_columns": click.option(
+            "--keep-column",
+            "keep_columns",
+            multiple=True,
+            metavar="NAME",
+            help="Column of Parquet and Arrow inputs, or field of JSON lines, to write beside the ids in Parquet and Arrow "
+            "output; may be repeated.",
+        ),
         "pack": click.option(
             "--pack",
             type=Count(1),

@@ -10,9 +10,10 @@ import numpy as np
 
 from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.chunk_reader import AnyChunk
-from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, import_pyarrow
+from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, import_pyarrow, read_columns
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import open_raw
+from bpejit.corpus.kept_columns import kept_schema
 from bpejit.storage.remote import is_remote
 
 if TYPE_CHECKING:
@@ -70,6 +71,19 @@ class Arrow(InputFormat):
             check_column(reader.schema, path, options)
             yield from _stream_batches(reader, path, options, chunk_bytes, lambda: stream.n_raw, source.size or 0)
 
+    def column_schema(self, source: Source) -> Any:
+        """Return the schema of the columns to keep."""
+        path, names = source.path, source.options.keep_columns
+        ipc = import_pyarrow("pyarrow.ipc", path)
+        if source.is_stream:
+            pyarrow = import_pyarrow("pyarrow", path)
+            with source.open_stream() as stream, arrow_errors(path, "Arrow"):
+                return kept_schema(ipc.open_stream(pyarrow.PythonFile(_Readable(stream), mode="r")).schema, names, path)
+        with arrow_errors(path, "Arrow"), _open(path) as file:
+            head = file.read(8)
+            file.seek(0)
+            return kept_schema((ipc.open_file if head == _FILE else ipc.open_stream)(file).schema, names, path)
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of batches; a stream is one range."""
         size = source.size or 0
@@ -115,12 +129,12 @@ def _open(path: str) -> Iterator[Any]:
 
 
 def _open_file(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
-    """Open an Arrow file to read only the column of the texts."""
+    """Open an Arrow file to read only the column of the texts, and those to keep."""
     schema = ipc.open_file(file).schema
     check_column(schema, path, options)
     file.seek(0)
-    number = schema.get_field_index(options.text_column.partition(".")[0])
-    return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=[number], use_threads=False))
+    numbers = sorted({schema.get_field_index(name.partition(".")[0]) for name in read_columns(options)})
+    return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=numbers, use_threads=False))
 
 
 def _stream_batches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped
 from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
 from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.sources import Source
+
+if TYPE_CHECKING:
+    from bpejit.corpus.kept_columns import KeptColumns
 
 
 class InputFormat:
@@ -68,6 +72,16 @@ class InputFormat:
         """Return an estimate of the size of the texts of a file in bytes."""
         return source.length or 0
 
+    def column_schema(self, source: Source) -> Any:
+        """Return the schema of the columns to keep (`Source.options.keep_columns`), as a pyarrow.Schema.
+
+        Raises
+        ------
+        CorpusError
+            If a file has no such column, or the format has none.
+        """
+        raise no_columns(source.path)
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of records.
 
@@ -99,6 +113,8 @@ class DocumentsChunk:
     n_read : int
         Bytes of the input.
     skipped : Skipped
+    columns : KeptColumns, optional
+        A row for each document.
     """
 
     data: Array
@@ -106,10 +122,19 @@ class DocumentsChunk:
     specials: bool = False
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
+    columns: KeptColumns | None = None
 
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
-        return documents_block(reader, self.data, self.ends, specials=self.specials, n_read=self.n_read, skipped=self.skipped)
+        return documents_block(
+            reader,
+            self.data,
+            self.ends,
+            specials=self.specials,
+            n_read=self.n_read,
+            skipped=self.skipped,
+            columns=self.columns,
+        )
 
 
 def documents_block(
@@ -121,6 +146,7 @@ def documents_block(
     n_read: int,
     skipped: Skipped = NOTHING_SKIPPED,
     separated: bool = False,
+    columns: KeptColumns | None = None,
 ) -> Block:
     """Copy documents to the buffer of a reader, and return them as a block; the other parameters are those of `Block`."""
     n_bytes = len(data)
@@ -129,7 +155,7 @@ def documents_block(
     size = len(data)
     text = reader.buffer(size)
     text[:size] = np.frombuffer(data, dtype=np.uint8)
-    return Block(text, size, size, True, ends, specials, separated, n_bytes, n_read, skipped)
+    return Block(text, size, size, True, ends, specials, separated, n_bytes, n_read, skipped, columns)
 
 
 def normalize_newlines(data: bytes) -> bytes:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
+
+if TYPE_CHECKING:
+    from bpejit.corpus.kept_columns import KeptColumns
 
 MOST_SHOWN = 5
 """Number of skipped records that are described; the others are only counted."""
@@ -113,6 +117,8 @@ class Block:
         Number of bytes of the input that the block stands for. The sum over an input is the input's size, if it is known.
     skipped : Skipped
         The records of the chunk that are not in the block.
+    columns : KeptColumns, optional
+        The values of the columns to keep, a row for each document.
     """
 
     text: Array
@@ -125,3 +131,4 @@ class Block:
     n_bytes: int = 0
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
+    columns: KeptColumns | None = None

@@ -20,6 +20,7 @@ from bpejit.corpus.chunk_reader import CUT_WINDOW, AnyChunk, ChunkReader
 from bpejit.corpus.file_groups import FilesChunk
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.lines import file_lines, parse_plain_lines, stream_lines
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sizes import CHUNK_BYTES
@@ -184,6 +185,8 @@ class Chunker:
             with source.open_stream() as stream:
                 if stream.input_format != TEXT:
                     yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
+                elif options.keep_columns:
+                    raise no_columns(source.path)
                 elif options.documents == "line":
                     yield from stream_lines(stream, self._chunk_bytes, parse_plain_lines, options, True)
                 else:

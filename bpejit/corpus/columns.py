@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import DocumentsChunk, divide_documents, share
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, refuse
 from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.kept_columns import KeptColumns, keep_rows, kept_schema
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 
@@ -62,6 +63,13 @@ def check_column(schema: Any, path: str, options: InputOptions) -> None:
             f"the column `{options.text_column}` of the input `{path}` contains {found}; expected strings: choose another one "
             "with `text_column=`"
         )
+    if options.keep_columns:
+        kept_schema(schema, options.keep_columns, path)
+
+
+def read_columns(options: InputOptions) -> list[str]:
+    """Return the names of the columns to read: that of the texts, and those to keep."""
+    return list(dict.fromkeys((options.text_column, *options.keep_columns)))
 
 
 def _is_struct(data_type: Any) -> bool:
@@ -141,6 +149,15 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
     return data, offsets[1:].astype(np.int64) - start
 
 
+def kept_rows(batch: Any, names: list[str], kept: Sequence[str]) -> Any:
+    """Return the columns to keep of a record batch or a table, without the rows whose text is null; None if there are none."""
+    if not kept:
+        return None
+    rows = keep_rows(batch, kept)
+    texts = find_texts(batch, names)
+    return rows.filter(texts.is_valid()) if texts.null_count else rows
+
+
 def batch_chunks(
     batches: Iterator[Any], path: str, options: InputOptions, chunk_bytes: int, *, n_bytes: int, n_rows: int, first_row: int = 0
 ) -> Iterator[DocumentsChunk]:
@@ -162,13 +179,17 @@ def batch_chunks(
     names = options.text_column.split(".")
     read = done = 0
     for batch in batches:
+        kept = kept_rows(batch, names, options.keep_columns)
+        first = 0
         for data, ends, skipped in column_documents(find_texts(batch, names), path, first_row + done, strict=options.strict):
             total = ends.size + skipped.count
             passed = 0
             for text, stops in divide_documents(data, ends, chunk_bytes):
                 passed += stops.size
                 now = share(n_bytes, done + passed + (skipped.count if passed == ends.size else 0), n_rows)
-                yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped)
+                columns = None if kept is None else KeptColumns.packed(kept.slice(first, stops.size))
+                first += stops.size
+                yield DocumentsChunk(text, stops, options.allow_special, now - read, skipped, columns)
                 read, skipped = now, NOTHING_SKIPPED
             done += total
             if skipped:

@@ -33,6 +33,8 @@ class InputOptions:
         Whether a record without text is an error. By default it is skipped and counted.
     strip_bom : bool
         Skip byte-order marks of UTF-8 in plain text.
+    keep_columns : tuple of str
+        Columns, or fields of JSON records, that pass through to the output.
     """
 
     input_format: str = AUTO
@@ -42,6 +44,7 @@ class InputOptions:
     allow_special: bool = False
     strict: bool = False
     strip_bom: bool = False
+    keep_columns: tuple[str, ...] = ()
 
     @classmethod
     def checked(cls, **options: Any) -> InputOptions:
@@ -60,4 +63,19 @@ class InputOptions:
                     f"{name} is {getattr(found, name)!r}; expected a name, or several separated by dots: correct it"
                 )
         flags = {name: arguments.flag(name, getattr(found, name)) for name in ("allow_special", "strict", "strip_bom")}
-        return cls(found.input_format, found.documents, found.text_field, found.text_column, **flags)
+        kept = _column_names(found.keep_columns)
+        return cls(found.input_format, found.documents, found.text_field, found.text_column, **flags, keep_columns=kept)
+
+
+def _column_names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, set, frozenset)) or not arguments.is_iterable(value):
+        raise arguments.wrong_type("keep_columns", value, "a list of names", "give one such as ['id']")
+    names = [arguments.string(f"keep_columns[{index}]", name) for index, name in enumerate(value)]
+    for index, name in enumerate(names):
+        if not all(name.split(".")):
+            raise OptionError(
+                f"keep_columns contains {name!r}; expected a name, or several separated by dots: correct it, or leave it out"
+            )
+        if name in names[:index]:
+            raise OptionError(f"keep_columns contains {name!r} twice; expected different names: remove one of them")
+    return tuple(names)

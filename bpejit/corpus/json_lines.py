@@ -11,6 +11,7 @@ from bpejit.corpus.base import InputFormat, join_documents
 from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, refuse
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.kept_columns import JsonFields, KeptColumns, json_schema
 from bpejit.corpus.lines import file_lines, stream_lines
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import shorten
@@ -49,6 +50,10 @@ class JsonLines(InputFormat):
         """Yield lines in memory."""
         _import_orjson(source.path)
         return stream_lines(stream, chunk_bytes, parse_json_lines, source.options, source.options.allow_special)
+
+    def column_schema(self, source: Source) -> Any:
+        """Return the schema of the fields to keep. Records may lack them, and have null then."""
+        return json_schema(source.options.keep_columns)
 
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of lines."""
@@ -95,17 +100,19 @@ def _load(line: bytes) -> Any:
 
 def parse_json_lines(
     data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
-) -> tuple[bytes, Array, Skipped]:
+) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
     """Return the texts of records as documents (see `bpejit.corpus.lines.Parse`)."""
     loads = _import_orjson(path).loads
     first, *others = options.text_field.split(".")
     texts: list[bytes] = []
+    kept = JsonFields(options.keep_columns) if options.keep_columns else None
     n_skipped = 0
     shown: list[SkippedRecord] = []
     position = 0
     for line in data.split(b"\n"):
         try:
-            value = loads(line)[first]
+            record = loads(line)
+            value = record[first]
             for name in others:
                 value = value[name]
             texts.append(value.encode())
@@ -113,19 +120,36 @@ def parse_json_lines(
             found = _describe(line, [first, *others])
             if isinstance(found, bytes):
                 texts.append(found)
+                if kept is not None:
+                    kept.add(_load(_clean(line)))
             elif found:
                 n_skipped += 1
                 if options.strict or len(shown) < MOST_SHOWN:
                     shown.append(SkippedRecord(path, f"line {line_number(position)}", found))
                 if options.strict:
                     raise refuse(shown[-1]) from None
+        else:
+            if kept is not None:
+                kept.add(record)
         position += len(line) + 1
-    return *join_documents(texts), Skipped(n_skipped, tuple(shown))
+    return *join_documents(texts), Skipped(n_skipped, tuple(shown)), None if kept is None else kept.packed()
+
+
+def parse_objects(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the objects of lines; other lines are left out."""
+    for line in data.split(b"\n"):
+        record = _load(_clean(line))
+        if record is not None:
+            yield record
+
+
+def _clean(line: bytes) -> bytes:
+    return line.removeprefix(_BYTE_ORDER_MARK).strip()
 
 
 def _describe(line: bytes, names: list[str]) -> bytes | str:
     """Return the text of a record that the fast path does not read, or why it has none; an empty string for an empty line."""
-    line = line.removeprefix(_BYTE_ORDER_MARK).strip()
+    line = _clean(line)
     if not line:
         return ""
     record = _load(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,12 +16,15 @@ from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.sources import Source
 
+if TYPE_CHECKING:
+    from bpejit.corpus.kept_columns import KeptColumns
+
 _READ_ON = 1 << 16
 """Bytes that are read at a time to find the end of the last line of a range."""
 
-Parse = Callable[[bytes, InputOptions, str, Callable[[int], int]], "tuple[bytes, Array, Skipped]"]
-"""Function that turns lines into documents: `parse(data, options, path, line_number)` returns their texts, their ends, and the
-records that were skipped; `line_number(offset)` is the number of the line that starts at a position in `data`.
+Parse = Callable[[bytes, InputOptions, str, Callable[[int], int]], "tuple[bytes, Array, Skipped, KeptColumns | None]"]
+"""Function that turns lines into documents: `parse(data, options, path, line_number)` returns their texts, their ends, the
+records that were skipped, and the columns to keep; `line_number(offset)` is the number of the line at a position in `data`.
 """
 
 
@@ -69,8 +73,10 @@ class LinesChunk:
                 return self.first_line + lines.count(b"\n", 0, position)
             return reader.line_number(self.path, offset + position)
 
-        texts, ends, skipped = self.parse(lines, self.options, self.path, line_number)
-        return documents_block(reader, texts, ends, specials=self.specials, n_read=self.n_read, skipped=skipped)
+        texts, ends, skipped, columns = self.parse(lines, self.options, self.path, line_number)
+        return documents_block(
+            reader, texts, ends, specials=self.specials, n_read=self.n_read, skipped=skipped, columns=columns
+        )
 
     def _read_lines(self, reader: ChunkReader) -> tuple[bytes, int]:
         """Return the lines of the range, and the position of the first one in the file."""
@@ -138,7 +144,7 @@ def stream_lines(
 
 def parse_plain_lines(
     data: bytes, _options: InputOptions, _path: str, _line_number: Callable[[int], int]
-) -> tuple[bytes, Array, Skipped]:
+) -> tuple[bytes, Array, Skipped, None]:
     """Return the texts of lines without their ends, as documents (see `Parse`). CR LF ends a line as well."""
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
@@ -146,4 +152,4 @@ def parse_plain_lines(
     ends = found - np.arange(found.size)
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data) - found.size)
-    return data.replace(b"\n", b""), ends, NOTHING_SKIPPED
+    return data.replace(b"\n", b""), ends, NOTHING_SKIPPED, None

@@ -12,9 +12,19 @@ import numpy as np
 from bpejit.corpus.base import InputFormat, documents_block, share
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Block
 from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
-from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, column_documents, find_texts, import_pyarrow
+from bpejit.corpus.columns import (
+    arrow_errors,
+    batch_chunks,
+    check_column,
+    column_documents,
+    find_texts,
+    import_pyarrow,
+    kept_rows,
+    read_columns,
+)
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import InputStream, open_raw
+from bpejit.corpus.kept_columns import KeptColumns, kept_schema
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
 from bpejit.storage.remote import is_remote
@@ -55,7 +65,7 @@ class Parquet(InputFormat):
                     group = groups[number]
                     n_rows = max(1, int(group.n_rows * chunk_bytes / size))
                     batches = file.iter_batches(
-                        batch_size=n_rows, row_groups=[number], columns=[options.text_column], use_threads=False
+                        batch_size=n_rows, row_groups=[number], columns=read_columns(options), use_threads=False
                     )
                     yield from batch_chunks(
                         *(batches, path, options, chunk_bytes),
@@ -82,6 +92,11 @@ class Parquet(InputFormat):
         """Return the size of the column, which is too small if it has a dictionary."""
         with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
             return sum(group.n_bytes for group in _measure_groups(file, source.options))
+
+    def column_schema(self, source: Source) -> Any:
+        """Return the schema of the columns to keep."""
+        with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
+            return kept_schema(file.schema_arrow, source.options.keep_columns, source.path)
 
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of row groups."""
@@ -116,7 +131,8 @@ class _RowGroup:
 def _measure_groups(file: Any, options: InputOptions) -> list[_RowGroup]:
     metadata = file.metadata
     names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
-    columns = [index for index, name in enumerate(names) if name == options.text_column]
+    wanted = read_columns(options)
+    columns = [index for index, name in enumerate(names) if any(f"{name}.".startswith(f"{one}.") for one in wanted)]
     groups = []
     first_row = 0
     for number in range(metadata.num_row_groups):
@@ -170,8 +186,10 @@ class RowGroupsChunk:
         options = self.options
         with arrow_errors(self.path, "Parquet"):
             file = reader.opened(self.path, open_parquet)
-            table = file.read_row_groups(list(range(self.first, self.stop)), columns=[options.text_column], use_threads=False)
-            column = find_texts(table, options.text_column.split("."))
+            table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
+            names = options.text_column.split(".")
+            column = find_texts(table, names)
+            rows = kept_rows(table, names, options.keep_columns)
             found = list(column_documents(column, self.path, self.first_row, strict=options.strict))
         skipped = sum((one[2] for one in found), NOTHING_SKIPPED)
         if len(found) == 1:
@@ -181,4 +199,7 @@ class RowGroupsChunk:
             data = np.concatenate([np.empty(0, np.uint8), *(one[0] for one in found)])
             shifted = [one[1] + offset for one, offset in zip(found, offsets, strict=False)]
             ends = np.concatenate([np.empty(0, np.int64), *shifted])
-        return documents_block(reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped)
+        columns = None if rows is None else KeptColumns.packed(rows)
+        return documents_block(
+            reader, data, ends, specials=options.allow_special, n_read=self.n_read, skipped=skipped, columns=columns
+        )

@@ -93,7 +93,7 @@ def plan_units(
             continue
         if source.input_format != TEXT or source.options.documents == "line":
             ranges = line_ranges if source.input_format == TEXT else load_format(source.input_format).ranges
-            for begin, stop, n_bytes in ranges(source, unit_bytes):
+            for begin, stop, n_bytes in list(ranges(source, unit_bytes)) or [(source.start, source.start, 0)]:
                 part = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
                 units.append(Unit(len(units), index, (part,), n_bytes))
             continue

@@ -10,6 +10,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import ChunkReader
+from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.published import END_OF_TEXT
@@ -65,6 +66,8 @@ class EncodedChunk:
         Bytes of the input (see `Block`).
     skipped : Skipped
         Records without text.
+    columns : KeptColumns, optional
+        The values of the columns to keep, a row for each document.
     """
 
     n_bytes: int
@@ -72,6 +75,7 @@ class EncodedChunk:
     ends: Array
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
+    columns: KeptColumns | None = None
 
     @property
     def n_documents(self) -> int:
@@ -110,7 +114,7 @@ class EncodeWorker:
             if block.separated and block.specials:
                 # An empty text has no document, and a separator at the end of a text is not followed by one.
                 ends = np.union1d(self._separated_ends(ids), ends[ends > 0])
-        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped)
+        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns)
 
     def _separated_ends(self, ids: Array) -> Array:
         """Return the positions after each separator, as int64 [documents]."""

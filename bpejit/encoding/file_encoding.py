@@ -15,6 +15,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
@@ -31,7 +32,7 @@ from bpejit.process_memory import peak_memory
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.opening import check_columns, check_token_outputs, read_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
 
 
@@ -103,9 +104,16 @@ def encode_files(
 ) -> EncodeReport:
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
     begun = time.perf_counter()
+    columns = contents.options.keep_columns
+    check_columns(format, columns)
+    if columns and options.pack is not None:
+        raise OptionError(
+            f"keep_columns is {list(columns)}, and pack is {options.pack}; expected one of them, since a row of packed ids "
+            "has parts of several documents: leave one out"
+        )
     sources = find_sources(inputs, contents)
     if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
-        _check_stream(out, options)
+        _check_stream(out, options, columns)
         done = _encode_to_stream(
             *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
         )
@@ -213,7 +221,7 @@ def plan_encoding(
 ) -> JobPlan:
     """Return the plan of an encoding job."""
     form = load_format(format)
-    return plan_job(
+    plan = plan_job(
         encoder,
         inputs,
         sources,
@@ -223,17 +231,24 @@ def plan_encoding(
         dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
         chunk_bytes=chunk_bytes,
         # Stopping at a record without text changes no ids.
-        input_options={name: value for name, value in vars(contents.options).items() if name != "strict"},
+        input_options={
+            name: value
+            for name, value in vars(contents.options).items()
+            if name != "strict" and (value or name != "keep_columns")
+        },
     )
+    if plan.columns is not None:
+        form.check_columns(final_schema(read_schema(plan.columns)))
+    return plan
 
 
-def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions) -> None:
+def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...]) -> None:
     """Raise an exception if the options need files that a stream does not have."""
-    if options.needs_folder or options.document_index or options.pack:
+    if options.needs_folder or options.document_index or options.pack or columns:
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
         raise OptionError(
             f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "
-            "parts, and jobs that are resumed: name a file"
+            "columns, parts, and jobs that are resumed: name a file"
         )
 
 

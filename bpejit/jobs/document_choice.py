@@ -60,6 +60,8 @@ class DocumentChoice:
         The unit of the next documents that begin.
     begun : int
         The number of documents that have begun in the unit.
+    ended : bool [documents]
+        For each document that ended in the last block, whether it is set aside.
     open : bool, optional
         Whether the document that continues in the next block is set aside. None if no document does.
     """
@@ -69,6 +71,7 @@ class DocumentChoice:
         self.seed = seed
         self.unit = 0
         self.begun = 0
+        self.ended: Array = np.zeros(0, dtype=bool)
         self.open: bool | None = None
 
     def begin_unit(self, unit: int) -> None:
@@ -89,6 +92,7 @@ class DocumentChoice:
         stops = np.append(ends, ids.size)
         unfinished = bool(stops[-1] > begins[-1])
         count = ends.size + unfinished
+        self.ended = np.zeros(0, dtype=bool)
         if not count:
             return [(ids, ends), (ids[:0], ends[:0])]
         continued = self.open is not None
@@ -97,6 +101,7 @@ class DocumentChoice:
         aside[int(continued) :] = drawn < self.fraction
         if continued:
             aside[0] = self.open
+        self.ended = aside[: ends.size]
         self.begun += count - continued
         self.open = bool(aside[-1]) if unfinished else None
         if not aside.any():

@@ -15,6 +15,7 @@ import numpy as np
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.column_planning import plan_columns
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
@@ -24,6 +25,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
+from bpejit.jobs.column_spools import SCHEMA
 from bpejit.jobs.finishing import LENGTHS, Finished, finish_job, missing_parts, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -70,6 +72,8 @@ class JobPlan:
     dtype : np.dtype
     options : JobOptions
     chunker : Chunker
+    columns : bytes, optional
+        The types of the columns to keep, as far as they are known.
     """
 
     sources: list[Source]
@@ -81,6 +85,7 @@ class JobPlan:
     dtype: np.dtype[Any]
     options: JobOptions
     chunker: Chunker
+    columns: bytes | None = None
 
     @property
     def size(self) -> int | None:
@@ -156,6 +161,7 @@ def plan_job(
             f"{name} can be read only once; expected files, since a job that is resumed, divided, or has an output for each "
             "input reads ranges of them: write the text to a file first"
         )
+    columns = plan_columns(sources) if input_options.get("keep_columns") else None
     chunker = Chunker(encoder.splitter, chunk_bytes=chunk_bytes)
     separator = find_separator(model)
     token = None
@@ -185,7 +191,7 @@ def plan_job(
     }
     folder = out / ".bpejit-job" if options.per_input else job_folder(out)
     mine = units if options.part is None else slice_units(units, *options.part)
-    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker)
+    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker, columns)
 
 
 def slice_units(units: Sequence[Unit], part: int, parts: int) -> list[Unit]:
@@ -270,7 +276,8 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
         if options.resume:
             say(describe_resumed(plan, kept, checkpoint))
         sink_options = _sink_options(plan, encoder, parts)
-        run = PartRun(folder, plan.mine, options, sink_options, seconds)
+        keeps_columns = bool(plan.job.get("keep_columns"))
+        run = PartRun(folder, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns)
         job = EncodeJob(encoder.model, plan.dtype.name, encoder)
         seconds.plan = time.perf_counter() - begun
         if checkpoint is not None and checkpoint.get("complete"):
@@ -319,6 +326,10 @@ def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:
     form = plan.names.format
     by_token = options.shard_tokens is not None or bool(options.val_fraction)
     lengths = count_lengths(model.tokens, model.special_tokens, model.vocab_size) if by_token else None
+    if plan.columns is not None:
+        schema = hidden(plan.folder / SCHEMA, "tmp")
+        schema.write_bytes(plan.columns)
+        schema.replace(plan.folder / SCHEMA)
     if lengths is not None and parts > 1:
         written = hidden(plan.folder / LENGTHS, "tmp.npy")
         np.save(written, lengths)

@@ -13,6 +13,7 @@ import numpy as np
 from bpejit.corpus.blocks import Skipped
 from bpejit.engines.base import Progress
 from bpejit.errors import BpejitError, OutputError
+from bpejit.jobs.column_spools import StoredColumns
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
@@ -184,6 +185,9 @@ def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], p
         "skipped": totals.skipped.count,
     }
     check_job_outputs(names, inputs=[entry["path"] for entry in job["inputs"]], overwrite=bool(begun.get("overwrite")))
+    columns = None
+    if job.get("keep_columns"):
+        columns = StoredColumns.of(folder, [part_folder(folder, index, parts) for index in range(parts)], records)
     old = names.existing()
     pairs = write_final(
         folder,
@@ -197,6 +201,7 @@ def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], p
         document_index=job["document_index"],
         pack=pack,
         has_ends=has_ends,
+        columns=columns,
     )
     for _ in created_folders(pairs):
         pass

@@ -13,10 +13,13 @@ from typing import Any
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.corpus.units import Unit
 from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
+from bpejit.errors import CorpusError
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
+from bpejit.jobs.column_spools import ColumnSpools
 from bpejit.jobs.document_choice import DocumentChoice
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.job_folder import CHECKPOINT, write_record
@@ -95,6 +98,10 @@ class PartRun:
     sink_options : SinkOptions
     seconds : Seconds
         Is added to.
+    keeps_columns : bool
+        Whether columns pass through.
+    schema : bytes, optional
+        Their types, as far as they are planned.
     """
 
     folder: Path
@@ -102,6 +109,8 @@ class PartRun:
     options: JobOptions
     sink_options: SinkOptions
     seconds: Seconds = field(default_factory=Seconds)
+    keeps_columns: bool = False
+    schema: bytes | None = None
 
     def run(
         self, job: EncodeJob, engine: Engine, chunker: Chunker, checkpoint: Mapping[str, Any] | None, report: Progress
@@ -133,12 +142,16 @@ class PartRun:
         missing = [unit.size for unit in rest]
         total = None if None in missing else sum(size for size in missing if size is not None)
         sink = SpoolSink(self.folder, self.sink_options, None if checkpoint is None else checkpoint["sink"])
+        columns = None
+        if self.keeps_columns:
+            state = None if checkpoint is None else checkpoint.get("columns")
+            columns = ColumnSpools(self.folder, self.sink_options.sides, self.schema, state)
         checkpoints = Checkpoints(self.folder)
         unsaved = read_now = 0
         stack = ExitStack()
         try:
             if not self.options.per_input:
-                sink.begin_output(0)
+                self._begin_output(0, sink, columns)
             report("encode", 0, total, "bytes")
             details = getattr(report, "details", None)
             before = time.perf_counter()
@@ -147,18 +160,21 @@ class PartRun:
                 now = time.perf_counter()
                 self.seconds.encode += now - before
                 if self.options.per_input:
-                    sink.begin_output(unit.first_source)
+                    self._begin_output(unit.first_source, sink, columns)
                 if encoded is None:
                     totals.units += 1
                     state, flush = sink.snapshot()
                     fields = {"totals": totals.as_json(), "last": tokens.last, "aside": choice.open, "sink": state}
+                    if columns is not None:
+                        fields["columns"], flush_rows = columns.snapshot()
+                        flush += flush_rows
                     # Not after each of thousands of small units, since a checkpoint takes a few milliseconds.
                     checkpoints.note(fields, flush, write=unsaved >= self.options.unit_bytes // 2)
                     unsaved = 0 if unsaved >= self.options.unit_bytes // 2 else unsaved
                 else:
                     if choice.unit != unit.number:
                         choice.begin_unit(unit.number)
-                    totals.tokens += self._write(sink, tokens, choice, encoded)
+                    totals.tokens += self._write(sink, columns, tokens, choice, encoded)
                     totals.documents += encoded.n_documents
                     totals.bytes += encoded.n_bytes
                     totals.read += encoded.n_read
@@ -171,6 +187,8 @@ class PartRun:
                 before = time.perf_counter()
                 self.seconds.write += before - now
             sink.finish()
+            if columns is not None:
+                columns.finish()
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
             write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
@@ -183,16 +201,53 @@ class PartRun:
             stack.close()
             checkpoints.close()
             sink.close()
+            if columns is not None:
+                columns.close()
 
-    def _write(self, sink: SpoolSink, tokens: DocumentTokens, choice: DocumentChoice, encoded: EncodedChunk) -> int:
+    @staticmethod
+    def _begin_output(output: int, sink: SpoolSink, columns: ColumnSpools | None) -> None:
+        sink.begin_output(output)
+        if columns is not None:
+            columns.begin_output(output)
+
+    def _write(
+        self,
+        sink: SpoolSink,
+        columns: ColumnSpools | None,
+        tokens: DocumentTokens,
+        choice: DocumentChoice,
+        encoded: EncodedChunk,
+    ) -> int:
         ids, ends = tokens.add(encoded.ids, encoded.ends)
         if not self.options.val_fraction:
             sink.write(False, ids, ends, encoded.n_bytes)
+            if columns is not None:
+                columns.write(False, rows_of(encoded))
             return int(ids.size)
         for aside, (some, some_ends) in zip((False, True), choice.divide(ids, ends), strict=True):
             if some.size or some_ends.size:
                 sink.write(aside, some, some_ends, 0)
+        if columns is not None:
+            for aside in (False, True):
+                columns.write(aside, rows_of(encoded).filtered(choice.ended == aside))
         return int(ids.size)
+
+
+def rows_of(encoded: EncodedChunk) -> KeptColumns:
+    """Return the rows of the columns to keep of a chunk.
+
+    Raises
+    ------
+    CorpusError
+        If there is not one for each document.
+    """
+    rows = encoded.columns or KeptColumns(0, b"", b"")
+    if rows.n_rows != encoded.n_documents:
+        raise CorpusError(
+            f"an input has {rows.n_rows} rows of columns to keep, and {encoded.n_documents} documents; expected one for each: "
+            "its format (see `bpejit.corpus.registry`) has to return them"
+        )
+    return rows
 
 
 def map_units(

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import OutputError
+from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import read_record, write_record
 from bpejit.jobs.job_manifest import FORMAT, manifest_path
 from bpejit.jobs.spools import END_DTYPE, SpoolRecord, ends_path, ids_path, read_spool
@@ -124,6 +126,7 @@ def write_final(
     document_index: bool,
     pack: int | None,
     has_ends: bool,
+    columns: StoredColumns | None = None,
 ) -> list[tuple[Path, Path]]:
     """Write the files of the outputs into the folder `final` of a job; return pairs of these files and their final paths.
 
@@ -141,6 +144,8 @@ def write_final(
         Of the token files.
     has_ends : bool
         Whether the spools have document ends.
+    columns : StoredColumns, optional
+        The rows of the columns to keep.
 
     Raises
     ------
@@ -149,14 +154,15 @@ def write_final(
     final = folder / FINAL
     final.mkdir(exist_ok=True)
     pairs: list[tuple[Path, Path]] = []
-    for record in records:
+    for record, first_row in zip(records, first_rows(records), strict=True):
         path = names.path(record)
         place = final / f"{record.number:06d}"
         place.mkdir(exist_ok=True)
         staged = place / path.name
         if not (place / "complete").exists():
+            rows = None if columns is None else columns.rows(record, first_row)
             _write_token_file(
-                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, pack, has_ends
+                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, pack, has_ends, rows
             )
             (place / "complete").touch()
             for path_of in (ids_path, ends_path):  # the spool is not needed any more
@@ -183,6 +189,7 @@ def _write_token_file(
     document_index: bool,
     pack: int | None,
     has_ends: bool,
+    columns: ColumnRows | None,
 ) -> None:
     if adopts(form) and record.ids_sha256 is not None:
         _adopt(staged, spools, record, dtype, vocab_size, tokenizer_sha256, document_index)
@@ -190,6 +197,8 @@ def _write_token_file(
     options: dict[str, Any] = {"document_index": True} if document_index else {}
     if pack is not None:
         options["pack"] = pack
+    if columns is not None:
+        options["columns"] = columns
     with form.writer(
         staged, dtype=dtype.name, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=True, **options
     ) as writer:

@@ -173,12 +173,13 @@ class SpoolSink:
 
     def _end_shard(self, side: bool) -> None:
         spool = self._open.pop(side)
-        if self._in_document[side] and self._options.has_ends:
+        continues = self._in_document[side]
+        if continues and self._options.has_ends:
             # The rest of the document is in the next shard; a file of documents contains no other ids.
             spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
         self._unsynced.update(spool.paths)
-        self._log(spool.complete())
+        self._log(spool.complete(continues=continues))
 
     def _log(self, record: SpoolRecord) -> None:
         data = json.dumps(record.as_json()).encode("ascii") + b"\n"

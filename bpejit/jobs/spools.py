@@ -47,6 +47,8 @@ class SpoolRecord:
         Ids, documents that end in it, and bytes of text.
     ids_sha256 : str, optional
         The hash of the ids of a complete spool, if it was computed.
+    continues : bool
+        Whether its last document continues in the next shard.
     """
 
     number: int
@@ -57,6 +59,7 @@ class SpoolRecord:
     documents: int = 0
     bytes: int = 0
     ids_sha256: str | None = None
+    continues: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
@@ -192,12 +195,12 @@ class Spool:
             if file is not None:
                 sync_file(file.fileno())
 
-    def complete(self) -> SpoolRecord:
+    def complete(self, *, continues: bool = False) -> SpoolRecord:
         """Close the files, which are not flushed to disk yet; return what they contain."""
         self.close()
         found = self.snapshot()
         digest = None if self._hasher is None else self._hasher.finish()
-        return SpoolRecord(**{**found.as_json(), "ids_sha256": digest})
+        return SpoolRecord(**{**found.as_json(), "ids_sha256": digest, "continues": continues})
 
     @property
     def paths(self) -> list[Path]:

@@ -6,10 +6,12 @@ The file is not compressed, so that it is mapped into memory.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from bpejit.arrays import Array
 from bpejit.tokenfiles.list_columns import (
+    BATCH_ROWS,
     GroupWriter,
     ListColumnFormat,
     ListColumnTokens,
@@ -60,6 +62,19 @@ class ArrowTokens(ListColumnTokens):
         with reading(self.path, _KIND):
             batch = self._file.get_batch(group)
         return list_arrays(batch.column(self._column), self.path)
+
+    def _column_names(self) -> list[str]:
+        return [field.name for field in self._file.schema]
+
+    def _other_batches(self, names: list[str]) -> tuple[Any, Iterator[Any]]:
+        def batches() -> Iterator[Any]:
+            with reading(self.path, _KIND):
+                for number in range(self._file.num_record_batches):
+                    batch = self._file.get_batch(number).select(names)
+                    for start in range(0, batch.num_rows, BATCH_ROWS):
+                        yield batch.slice(start, BATCH_ROWS)
+
+        return [self._file.schema.field(name) for name in names], batches()
 
     def _token_counts(self) -> list[int]:
         return [int(offsets[-1]) for _, offsets in self._groups()]

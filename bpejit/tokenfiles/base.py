@@ -151,6 +151,8 @@ class TokenFileFormat(ABC):
         The usual suffix of its files, with the dot.
     dtypes : mapping of str to np.dtype
         The dtypes that it stores, in the order in which `auto` tries them, each little-endian.
+    own_columns : tuple of str
+        The names of the columns of its files, if these can have further ones.
     stores_documents : bool
         True if its files always contain the borders of documents. Otherwise `document_index` adds a file with them.
     """
@@ -159,6 +161,7 @@ class TokenFileFormat(ABC):
     suffix: ClassVar[str]
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]]
     stores_documents: ClassVar[bool] = False
+    own_columns: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def writer(
@@ -217,6 +220,10 @@ class TokenFileFormat(ABC):
     def files(self, path: StrPath) -> list[StrPath]:
         """Return all files of the token file at `path`, which a writer creates or removes and a reader reads."""
         return [path]
+
+    def check_columns(self, schema: Any) -> None:  # noqa: ARG002
+        """Raise OptionError if the format cannot store columns of these types, a pyarrow.Schema."""
+        return
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is in this format, judged without reading all of it."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from bpejit import arguments
+from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
-from bpejit.tokenfiles.opening import check_packing, check_token_outputs, open_tokens, token_inputs, token_writer
-from bpejit.tokenfiles.registry import AUTO
+from bpejit.tokenfiles.opening import check_packing, check_token_outputs, has_columns, open_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.registry import AUTO, load_format
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def convert_tokens(
     overwrite: bool = False,
 ) -> Conversion:
     """Write the ids and documents of a token file to a new one in another format, block by block.
+
+    From Parquet or Arrow to one of these, the other columns are written as well, unless rows are packed.
 
     Parameters
     ----------
@@ -110,6 +113,7 @@ def convert_tokens(
         overwrite=overwrite,
         document_index=has_borders and out != "-",
         pack=pack,
+        columns=_other_columns(tokens) if pack is None and has_columns(load_format(format)) else None,
         format=format,
     )
     with writer:
@@ -120,6 +124,12 @@ def convert_tokens(
             writer.write(ids, ends=ends)
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
     return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0))
+
+
+def _other_columns(tokens: TokenReader) -> ColumnRows | None:
+    """Return the columns of a token file beside the ids; None if it has none."""
+    found = getattr(tokens, "other_columns", None)
+    return None if found is None else found()
 
 
 def _largest_id(tokens: TokenReader) -> int:

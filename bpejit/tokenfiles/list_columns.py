@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from bpejit import arguments
 from bpejit.arrays import Array, distinct
+from bpejit.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.storage.files import OutputFile, StrPath, read_error
@@ -48,6 +49,12 @@ GROUP_TOKENS = 1 << 20
 
 GROUP_ROWS = 1 << 17
 
+BATCH_ROWS = 1 << 10
+"""Rows of other columns that are read at a time."""
+
+GROUP_BYTES = 1 << 26
+"""Bytes of other columns after which a group ends."""
+
 _LONGEST = 2**31 - 1
 
 
@@ -56,8 +63,11 @@ class GroupWriter(TokenFileWriter):
 
     document_count = True
 
-    def __init__(self, path: StrPath | BinaryIO, *, pack: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, path: StrPath | BinaryIO, *, pack: int | None = None, columns: ColumnRows | None = None, **options: Any
+    ) -> None:
         self.left_out = 0
+        self._columns = columns
         self._pack = pack
         super().__init__(path, **options)
 
@@ -95,7 +105,10 @@ class GroupWriter(TokenFileWriter):
         begin, first = self._start, 0
         while first < ends.size:
             n_rows = 1 + int(np.searchsorted(ends[first:], self._start + GROUP_TOKENS, side="left"))
-            stop = first + min(n_rows, GROUP_ROWS)
+            n_rows = min(n_rows, GROUP_ROWS)
+            if self._columns is not None:
+                n_rows = self._columns.count_rows(n_rows, GROUP_BYTES)
+            stop = first + n_rows
             if stop > ends.size and not final:
                 break
             stop = min(stop, ends.size)
@@ -135,6 +148,8 @@ class GroupWriter(TokenFileWriter):
             self._arrow.ListArray.from_arrays(offsets[name].astype(np.int32), self._arrow.array(found), type=self._kind(found))
             for name, found in values.items()
         ]
+        if self._columns is not None:
+            arrays += self._columns.take(int(offsets[COLUMN].size) - 1)
         self._write_group(arrays, int(ids.size))
         if hashed is not None:
             hashed.result()
@@ -151,7 +166,7 @@ class GroupWriter(TokenFileWriter):
         fields = [
             self._arrow.field(name, self._kind(np.empty(0, dtype=dtype)), nullable=False) for name, dtype in columns.items()
         ]
-        return self._arrow.schema(fields)
+        return self._arrow.schema([*fields, *(() if self._columns is None else self._columns.schema)])
 
     def _write_group(self, arrays: list[Any], n_tokens: int) -> None:
         """Write rows: an array of lists for each column, with `n_tokens` ids."""
@@ -188,6 +203,24 @@ class ListColumnTokens(ABC):
     @abstractmethod
     def _read_group(self, group: int) -> tuple[Array, Array]:
         """Return the ids of a group, and the offsets of its documents, [documents + 1] from 0 up."""
+
+    @abstractmethod
+    def _other_batches(self, names: list[str]) -> tuple[Any, Iterator[Any]]:
+        """Return the schema of some columns, and an iterator of all their rows as record batches of a moderate size."""
+
+    @abstractmethod
+    def _column_names(self) -> list[str]:
+        """Return the names of all columns."""
+
+    def other_columns(self) -> ColumnRows | None:
+        """Return the rows of the other columns, which are read in order; None if there are none."""
+        names = [name for name in self._column_names() if name not in (self._column, LENGTHS_COLUMN)]
+        if not names:
+            return None
+        schema, batches = self._other_batches(names)
+        arrow = arrow_module("pyarrow", f"the columns of `{self.path}`")
+        plain = arrow.schema([arrow.field(field.name, plain_type(field.type)) for field in schema])
+        return ColumnRows(plain, (arrow.record_batch(list(map(plain_array, one.columns)), schema=plain) for one in batches))
 
     @abstractmethod
     def _token_counts(self) -> list[int]:
@@ -349,6 +382,7 @@ class ListColumnFormat(TokenFileFormat):
 
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = LIST_DTYPES
     stores_documents = True
+    own_columns = (COLUMN, LENGTHS_COLUMN)
     magic: ClassVar[bytes]
     writer_type: ClassVar[type[GroupWriter]]
     reader_type: ClassVar[type[ListColumnTokens]]
@@ -363,10 +397,12 @@ class ListColumnFormat(TokenFileFormat):
         overwrite: bool = False,
         document_index: bool = False,  # noqa: ARG002 - rows are documents
         pack: int | None = None,
+        columns: ColumnRows | None = None,
     ) -> GroupWriter:
         """Return a writer; streams are refused, because a description is written as well.
 
-        With `pack`, each row has so many ids, and ids at the end that do not fill a row are left out.
+        With `pack`, each row has so many ids, and ids at the end that do not fill a row are left out. `columns` has a row for
+        each document, whose values are written beside its ids.
         """
         arrow_module("pyarrow", f"the token file format {self.name}")  # before files are opened
         return self.writer_type(
@@ -378,6 +414,7 @@ class ListColumnFormat(TokenFileFormat):
             tokenizer_sha256=tokenizer_sha256,
             overwrite=overwrite,
             pack=pack,
+            columns=columns,
         )
 
     def open(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
@@ -15,6 +15,9 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
 from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, format_names, load_format
+
+if TYPE_CHECKING:
+    from bpejit.arrow_columns import ColumnRows
 
 STANDARD_INPUT = "-"
 
@@ -84,14 +87,18 @@ def token_writer(
     overwrite: bool = False,
     document_index: bool = False,
     pack: int | None = None,
+    columns: ColumnRows | None = None,
     format: str = DEFAULT_FORMAT,  # noqa: A002
 ) -> TokenWriter:
     """Return the writer of a token file; the parameters and errors are the same as for `TokenFileFormat.writer`.
 
-    `pack` is the number of ids of each row, for formats that `check_packing` accepts.
+    `pack` is the number of ids of each row, for formats that `check_packing` accepts, and `columns` has the rows of further
+    columns, for those that `check_columns` accepts.
     """
     check_packing(format, pack)
-    packing = {} if pack is None else {"pack": pack}
+    packing: dict[str, Any] = {} if pack is None else {"pack": pack}
+    if columns is not None:
+        packing["columns"] = columns
     return load_format(format).writer(
         path,
         dtype=dtype,
@@ -110,6 +117,29 @@ def check_packing(format: str, pack: int | None) -> None:  # noqa: A002
             f"pack is {pack}, and the format {format} has no rows; expected parquet or arrow: choose one of them, or read "
             "windows of the ids, as the page on token files does"
         )
+
+
+def check_columns(format: str, names: Sequence[str]) -> None:  # noqa: A002
+    """Raise OptionError if a format has no further columns, or names some of them itself, and `names` is not empty."""
+    if not names:
+        return
+    form = load_format(format)
+    if not has_columns(form):
+        raise OptionError(
+            f"keep_columns is {list(names)}, and the format {format} has no columns; expected parquet or arrow: choose one of "
+            "them, or leave `keep_columns=` out"
+        )
+    own = [name for name in names if name in form.own_columns]
+    if own:
+        raise OptionError(
+            f"keep_columns contains {own[0]!r}, which is the name of a column that the format {format} writes itself; expected "
+            "another name: rename the column of the input, or leave it out"
+        )
+
+
+def has_columns(form: TokenFileFormat) -> bool:
+    """Return True if a format has further columns beside the ids."""
+    return "columns" in inspect.signature(form.writer).parameters
 
 
 def check_token_outputs(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bpejit.arrays import Array
+from bpejit.errors import OptionError
 from bpejit.tokenfiles.list_columns import (
+    BATCH_ROWS,
     GroupWriter,
     ListColumnFormat,
     ListColumnTokens,
@@ -67,6 +71,19 @@ class ParquetTokens(ListColumnTokens):
             column = self._file.read_row_group(group, columns=[self._column]).column(0).combine_chunks()
         return list_arrays(column.chunk(0) if hasattr(column, "chunks") else column, self.path)
 
+    def _column_names(self) -> list[str]:
+        return [field.name for field in self._file.schema_arrow]
+
+    def _other_batches(self, names: list[str]) -> tuple[Any, Iterator[Any]]:
+        schema = self._file.schema_arrow
+
+        def batches() -> Iterator[Any]:
+            with reading(self.path, _KIND):
+                for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
+                    yield batch.select(names)
+
+        return [schema.field(name) for name in names], batches()
+
     def _token_counts(self) -> list[int]:
         stored = (self._file.metadata.metadata or {}).get(_COUNTS)
         try:
@@ -86,3 +103,24 @@ class ParquetFormat(ListColumnFormat):
     magic = b"PAR1"
     writer_type = ParquetTokenWriter
     reader_type = ParquetTokens
+
+    def check_columns(self, schema: Any) -> None:
+        """Raise OptionError if Parquet has no types for some of the columns."""
+        arrow = arrow_module("pyarrow", "a column of a Parquet file")
+        parquet = arrow_module("pyarrow.parquet", "a column of a Parquet file")
+        for field in schema:
+            with _storing(field):
+                parquet.ParquetWriter(arrow.BufferOutputStream(), arrow.schema([field])).close()
+
+
+@contextmanager
+def _storing(field: Any) -> Iterator[None]:
+    """Raise OptionError where pyarrow cannot store a column."""
+    errors = (arrow_module("pyarrow", "a column").ArrowException, ValueError)
+    try:
+        yield
+    except errors as cause:
+        raise OptionError(
+            f"the column `{field.name}` contains {field.type}, which Parquet cannot store ({cause}); expected another type: "
+            "choose the format arrow, or leave the column out of `keep_columns=`"
+        ) from cause

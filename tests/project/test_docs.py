@@ -13,6 +13,7 @@ import sys
 import types
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, program
 from conftest import DATA, ROOT, data_text
@@ -93,13 +94,16 @@ def test_large_corpora_in_the_readme(shell):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_page_of_corpora(shell, monkeypatch):
     documents = (shell.folder / "corpus.txt").read_text(encoding="utf-8").split("<|endoftext|>")
-    (shell.folder / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    records = [{"text": text, "id": k, "meta": {"url": f"file:{k}"}} for k, text in enumerate(documents)]
+    (shell.folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     (shell.folder / "lines.txt.gz").write_bytes(gzip.compress("\n".join(documents).encode()))
     page = (ROOT / "CORPORA.md").read_text(encoding="utf-8")
     for session in blocks(page, "console"):
         assert all(line.startswith("$ bpejit ") for line in session.splitlines())
         shell(session.replace("$ bpejit", "bpejit"))
     assert (shell.folder / "tokens.bin").stat().st_size > (shell.folder / "remote.bin").stat().st_size
+    columns = pyarrow.parquet.read_table(shell.folder / "tokens.parquet").select(["id", "meta.url"])
+    assert columns.to_pylist() == [{"id": number, "meta.url": f"file:{number}"} for number in range(len(documents))]
     monkeypatch.chdir(shell.folder)
     (example,) = blocks(page, "python")
     names: dict[str, object] = {}

@@ -1,0 +1,318 @@
+"""Columns and fields of records that pass through to the output, beside the texts: a row for each document.
+
+Values of Parquet and Arrow keep their types. The type of a field of JSON is known only when all its values are: they are JSON
+text until then, and the field's metadata has the kinds of the values so far, as bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.arrow_columns import plain_array, plain_type
+from bpejit.errors import CorpusError
+from bpejit.extras import import_extra
+
+_KINDS = b"bpejit.kinds"
+"""The key of the metadata of a field of JSON."""
+
+_BOOL, _NEGATIVE, _NUMBER, _UNSIGNED, _WIDE, _FLOAT, _STRING, _OTHER = (1 << bit for bit in range(8))
+"""Kinds of values: integers below 0, from 0 on, and from 2^63 on; those that a float64 may not hold have `_WIDE` as well."""
+
+_EXACT = 1 << 53
+
+
+@dataclass(frozen=True)
+class KeptColumns:
+    """The values of some documents, which can be pickled.
+
+    Parameters
+    ----------
+    n_rows : int
+    schema : bytes
+        A schema of Arrow.
+    batch : bytes
+        A record batch.
+    """
+
+    n_rows: int
+    schema: bytes
+    batch: bytes
+
+    @classmethod
+    def packed(cls, batch: Any) -> KeptColumns:
+        """Return the values of a record batch."""
+        return cls(batch.num_rows, batch.schema.serialize().to_pybytes(), batch.serialize().to_pybytes())
+
+    def unpacked(self) -> Any:
+        """Return the values as a record batch."""
+        pyarrow = _arrow()
+        schema = read_schema(self.schema)
+        return pyarrow.ipc.read_record_batch(pyarrow.py_buffer(self.batch), schema)
+
+    def filtered(self, wanted: Array) -> KeptColumns:
+        """Return the rows where `wanted`, bool [rows], is True."""
+        if wanted.all():
+            return self
+        return self.packed(self.unpacked().filter(_arrow().array(wanted)))
+
+
+def _arrow() -> Any:
+    import_extra("pyarrow.ipc", "a column that passes through")
+    return import_extra("pyarrow", "a column that passes through")
+
+
+def no_columns(path: str) -> CorpusError:
+    """Return the error for an input without columns, when some are to be kept."""
+    what = {"-": "standard input is plain text, which has", "texts": "an iterator of texts has"}.get(
+        path, f"the input `{path}` is plain text, which has"
+    )
+    return CorpusError(f"{what} no columns to keep; expected JSON lines, Parquet or Arrow: leave out `keep_columns=`")
+
+
+def read_schema(data: bytes) -> Any:
+    """Return the schema of `KeptColumns`."""
+    pyarrow = _arrow()
+    return pyarrow.ipc.read_schema(pyarrow.py_buffer(data))
+
+
+def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
+    """Return the schema of some columns of a file.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the file.
+    names : sequence of str
+        Columns; a dot leads to the field of a struct.
+    path : str
+
+    Raises
+    ------
+    CorpusError
+        If there is no such column, or its type cannot be written.
+    """
+    pyarrow = _arrow()
+    fields = []
+    for name in names:
+        found = _find_type(schema, name.split("."))
+        if found is None:
+            known = ", ".join(f"`{field.name}`" for field in list(schema)[:10]) or "none"
+            raise CorpusError(
+                f"the input `{path}` has no column `{name}`; expected one to keep: correct `keep_columns=`, or leave it out "
+                f"(its columns are {known})"
+            )
+        if _nested_dictionary(found):
+            raise CorpusError(
+                f"the column `{name}` of the input `{path}` contains {found}, and dictionaries inside of other types cannot be "
+                "kept; expected plain values: convert it, or leave it out of `keep_columns=`"
+            )
+        fields.append(pyarrow.field(name, plain_type(found)))
+    return pyarrow.schema(fields)
+
+
+def _find_type(schema: Any, names: list[str]) -> Any:
+    fields = {field.name: field.type for field in schema}
+    found = None
+    for name in names:
+        found = fields.get(name)
+        if found is None:
+            return None
+        fields = {}
+        if str(found).startswith("struct<"):
+            fields = {found.field(index).name: found.field(index).type for index in range(found.num_fields)}
+    return found
+
+
+def _nested_dictionary(data_type: Any) -> bool:
+    children = [data_type.field(index).type for index in range(getattr(data_type, "num_fields", 0))]
+    return any("dictionary<" in str(child) for child in children)
+
+
+def keep_rows(batch: Any, names: Sequence[str]) -> Any:
+    """Return some columns of a record batch or a table, as a record batch; a dot leads to the field of a struct."""
+    pyarrow = _arrow()
+    arrays = []
+    for name in names:
+        first, *others = name.split(".")
+        column = batch.column(first)
+        for other in others:
+            column = import_extra("pyarrow.compute", "a column of a struct").struct_field(column, other)
+        if hasattr(column, "chunks"):
+            column = pyarrow.concat_arrays([plain_array(chunk) for chunk in column.chunks] or [pyarrow.array([], column.type)])
+        arrays.append(plain_array(column))
+    return pyarrow.record_batch(arrays, names=list(names))
+
+
+class JsonFields:
+    """Collects fields of JSON records.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Fields; a dot leads to the field of an object.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [name.split(".") for name in names]
+        self._values: list[list[bytes | None]] = [[] for _ in names]
+        self._kinds = [0] * len(names)
+        self._dumps = import_extra("orjson", "JSON lines").dumps
+
+    def add(self, record: Any) -> None:
+        """Append the values of a record; those that it lacks are null."""
+        for index, path in enumerate(self._names):
+            value = record
+            for name in path:
+                value = value.get(name) if isinstance(value, dict) else None
+            self._values[index].append(None if value is None else self._text(value, index))
+
+    def _text(self, value: Any, index: int) -> bytes:
+        if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+            value = float(value)  # as orjson reads it
+        self._kinds[index] |= _kind(value)
+        try:
+            if type(value) is float and not np.isfinite(value):
+                raise ValueError
+            found: bytes = self._dumps(value)
+        except (TypeError, ValueError):  # NaN, halves of surrogate pairs, and more than 254 levels
+            try:
+                text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            except RecursionError:
+                raise CorpusError(
+                    f"a value of the field `{'.'.join(self._names[index])}` has too many levels; expected fewer than 900: "
+                    "leave the field out of `keep_columns=`"
+                ) from None
+            found = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return found
+
+    def packed(self) -> KeptColumns:
+        """Return all values."""
+        pyarrow = _arrow()
+        arrays = [pyarrow.array(values, pyarrow.large_binary()) for values in self._values]
+        names = [".".join(path) for path in self._names]
+        return KeptColumns.packed(pyarrow.record_batch(arrays, schema=json_schema(names, self._kinds)))
+
+
+def json_schema(names: Sequence[str], kinds: Sequence[int] | None = None) -> Any:
+    """Return the schema of fields of JSON, whose values have some kinds; by default, no kind is known yet."""
+    pyarrow = _arrow()
+    fields = [
+        pyarrow.field(name, pyarrow.large_binary(), metadata={_KINDS: b"%d" % kind})
+        for name, kind in zip(names, kinds or [0] * len(names), strict=True)
+    ]
+    return pyarrow.schema(fields)
+
+
+def _kind(value: Any) -> int:
+    kind = type(value)
+    if kind is str:
+        return _STRING
+    if kind is bool:
+        return _BOOL
+    if kind is float:
+        return _FLOAT
+    if kind is not int:
+        return _OTHER
+    found = _NEGATIVE if value < 0 else _UNSIGNED if value >> 63 else _NUMBER
+    return found if -_EXACT <= value <= _EXACT else found | _WIDE
+
+
+def merge_schemas(old: Any, new: Any) -> Any:
+    """Return the schema that holds the values of two schemas with the same names.
+
+    Raises
+    ------
+    CorpusError
+        If there is none.
+    """
+    pyarrow = _arrow()
+    fields = []
+    for first, second in zip(old, new, strict=True):
+        kinds = [_json_kinds(field) for field in (first, second)]
+        if kinds[0] is not None and kinds[1] is not None:
+            fields.append(json_schema([first.name], [kinds[0] | kinds[1]]).field(0))
+            continue
+        found = None
+        if kinds == [None, None]:
+            try:
+                parts = [pyarrow.schema([field]) for field in (first, second)]
+                found = pyarrow.unify_schemas(parts, promote_options="permissive").field(0)
+            except pyarrow.ArrowException:
+                pass
+        if found is None:
+            shown = [
+                "JSON" if kind is not None else str(field.type) for kind, field in zip(kinds, (first, second), strict=True)
+            ]
+            raise CorpusError(
+                f"the column `{first.name}` contains {shown[0]} in some inputs and {shown[1]} in others; expected types that "
+                "have one in common: convert the inputs, encode them one by one, or leave the column out of `keep_columns=`"
+            )
+        fields.append(found)
+    return pyarrow.schema(fields)
+
+
+def _json_kinds(field: Any) -> int | None:
+    found = (field.metadata or {}).get(_KINDS)
+    return None if found is None else int(found)
+
+
+def final_schema(schema: Any) -> Any:
+    """Return the schema of the output: the types of fields of JSON follow from the kinds of all their values."""
+    pyarrow = _arrow()
+    fields = []
+    for field in schema:
+        kinds = _json_kinds(field)
+        fields.append(pyarrow.field(field.name, field.type if kinds is None else _json_type(kinds)))
+    return pyarrow.schema(fields)
+
+
+def _json_type(kinds: int) -> Any:
+    pyarrow = _arrow()
+    if kinds == _BOOL:
+        return pyarrow.bool_()
+    if kinds and not kinds & ~(_NEGATIVE | _NUMBER | _WIDE):
+        return pyarrow.int64()
+    if kinds and not kinds & ~(_NUMBER | _UNSIGNED | _WIDE):
+        return pyarrow.uint64()
+    if kinds and not kinds & ~(_NEGATIVE | _NUMBER | _FLOAT):
+        return pyarrow.float64()
+    return pyarrow.string()
+
+
+def final_batch(batch: Any, known: Any, final: Any) -> Any:
+    """Return a record batch with the types of the output.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    known : pyarrow.Schema
+        The merged schema of all batches.
+    final : pyarrow.Schema
+        `final_schema(known)`.
+    """
+    arrays = []
+    for column, merged, field in zip(batch.columns, known, final, strict=True):
+        kinds = _json_kinds(merged)
+        arrays.append(column.cast(field.type) if kinds is None else _json_values(column, kinds, field.type))
+    return _arrow().record_batch(arrays, schema=final)
+
+
+def _json_values(column: Any, kinds: int, data_type: Any) -> Any:
+    """Return JSON texts as values of a type; as strings, they stay JSON text unless all values are strings."""
+    pyarrow = _arrow()
+    if data_type == pyarrow.string() and kinds & ~_STRING:
+        return column.cast(pyarrow.large_string()).cast(data_type)
+    text = b"[" + b",".join(b"null" if value is None else value for value in column.to_pylist()) + b"]"
+    try:
+        values = import_extra("orjson", "JSON lines").loads(text)
+    except ValueError:  # NaN
+        values = json.loads(text)
+    if data_type == pyarrow.float64():
+        values = [None if value is None else float(value) for value in values]
+    return pyarrow.array(values, data_type)

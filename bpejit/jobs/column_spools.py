@@ -1,0 +1,231 @@
+"""Spools of the columns that pass through a job: a row for each document, in files that only grow.
+
+`columns-<output>-<0 or 1>.rows` in the folder of a part has the rows of the documents of an output that remain, or that are set
+aside. It is a sequence of items: the number of rows, the size of the schema and that of the record batch, little-endian uint64
+each, then both. Shards do not divide it: the documents of a shard are a range of its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bpejit.arrow_columns import ColumnRows
+from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, merge_schemas, read_schema
+from bpejit.jobs.spools import SpoolRecord
+from bpejit.storage.temporary import sync_file
+
+SCHEMA = "columns.schema"
+"""The types that were planned, in the folder of a job."""
+
+_HEADER = struct.Struct("<QQQ")
+
+_read_schema = lru_cache(maxsize=64)(read_schema)
+
+
+def columns_path(folder: Path, output: int, aside: bool) -> Path:
+    """Return the file of the rows of an output."""
+    return folder / f"columns-{output:06d}-{int(aside)}.rows"
+
+
+class ColumnSpools:
+    """Writes the rows of the documents of a part.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    sides : tuple of bool
+        `(False,)`, or `(False, True)` if documents are set aside.
+    schema : bytes, optional
+        The types that were planned.
+    state : dict, optional
+        The state at a checkpoint (see `snapshot`); None to begin.
+
+    Raises
+    ------
+    OSError
+    """
+
+    def __init__(
+        self, folder: Path, sides: tuple[bool, ...], schema: bytes | None, state: Mapping[str, Any] | None = None
+    ) -> None:
+        self._folder = folder
+        self._sides = sides
+        self._schema = None if schema is None else read_schema(schema)
+        self._known: set[bytes] = set()
+        self._output = -1
+        self._open: dict[bool, BinaryIO] = {}
+        self._unsynced: set[Path] = set()
+        if state is not None and state["output"] >= 0:
+            self._begin(state["output"], [int(size) for size in state["sizes"]])
+
+    def begin_output(self, output: int) -> None:
+        """Set the output of the next rows.
+
+        Raises
+        ------
+        OSError
+        """
+        if output != self._output:
+            self._begin(output, [0] * len(self._sides))
+
+    def _begin(self, output: int, sizes: Sequence[int]) -> None:
+        self.close()
+        self._output = output
+        for side, size in zip(self._sides, sizes, strict=True):
+            path = columns_path(self._folder, output, side)
+            file = path.open("r+b" if size else "wb", buffering=0)
+            self._open[side] = file
+            self._unsynced.add(path)
+            if file.seek(0, os.SEEK_END) < size:
+                raise OSError(None, "it is shorter than at the last checkpoint", str(path))
+            file.truncate(size)
+            file.seek(size)
+
+    def write(self, side: bool, rows: KeptColumns) -> None:
+        """Append rows to the current output.
+
+        Raises
+        ------
+        CorpusError
+            If their types and those of earlier rows have none in common.
+        OSError
+        """
+        if not rows.n_rows:
+            return
+        if rows.schema not in self._known:
+            schema = read_schema(rows.schema)
+            self._schema = schema if self._schema is None else merge_schemas(self._schema, schema)
+            self._known.add(rows.schema)
+        data = memoryview(_HEADER.pack(rows.n_rows, len(rows.schema), len(rows.batch)) + rows.schema + rows.batch)
+        file = self._open[side]
+        while data:
+            data = data[file.write(data) :]
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
+        """Return the state for a checkpoint, and functions that flush what it refers to."""
+        state = {"output": self._output, "sizes": [file.tell() for file in self._open.values()]}
+        return state, [partial(self._sync, path) for path in tuple(self._unsynced)]
+
+    def _sync(self, path: Path) -> None:
+        with path.open("rb") as file:
+            sync_file(file.fileno())
+        if all(path.name != Path(str(file.name)).name for file in tuple(self._open.values())):
+            self._unsynced.discard(path)
+
+    def finish(self) -> None:
+        """Close all files, and flush them to disk.
+
+        Raises
+        ------
+        OSError
+        """
+        self.close()
+        for path in tuple(self._unsynced):
+            self._sync(path)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._open.values():
+            with suppress(OSError):
+                file.close()
+        self._open.clear()
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """The rows of a complete job, from all its parts.
+
+    Parameters
+    ----------
+    folders : list of Path
+        The folders of the parts, in order.
+    known : pyarrow.Schema
+        The types of all rows together.
+    """
+
+    folders: Sequence[Path]
+    known: Any
+
+    @classmethod
+    def of(cls, folder: Path, folders: Sequence[Path], records: Sequence[SpoolRecord]) -> StoredColumns:
+        """Return the rows of a job, whose types follow from all of them.
+
+        Parameters
+        ----------
+        folder : Path
+            Of the job.
+        folders : list of Path
+            Of the parts.
+        records : list of SpoolRecord
+            Of the outputs.
+
+        Raises
+        ------
+        CorpusError, OSError
+        """
+        try:
+            schema = read_schema((folder / SCHEMA).read_bytes())
+        except FileNotFoundError:
+            schema = None
+        seen: set[bytes] = set()
+        for output, aside in {(record.output, record.aside) for record in records}:
+            for part in folders:
+                for _, data, _ in _items(columns_path(part, output, aside)):
+                    if data not in seen:
+                        seen.add(data)
+                        schema = _read_schema(data) if schema is None else merge_schemas(schema, _read_schema(data))
+        return cls(folders, schema)
+
+    def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
+        """Return the rows of the documents of a spool, the first of which has the number `start` in its output."""
+        final = final_schema(self.known)
+        return ColumnRows(final, self._batches(record, start, final))
+
+    def _batches(self, record: SpoolRecord, start: int, final: Any) -> Iterator[Any]:
+        for part in self.folders:
+            for n_rows, schema, read in _items(columns_path(part, record.output, record.aside)):
+                if start >= n_rows:
+                    start -= n_rows
+                    continue
+                batch = KeptColumns(n_rows, schema, read()).unpacked().slice(start)
+                yield final_batch(batch, self.known, final)
+                start = 0
+
+
+def _items(path: Path) -> Iterator[tuple[int, bytes, Callable[[], bytes]]]:
+    """Yield the number of rows and the schema of each item of a file, and a function that reads its batch."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # a part without documents of the output
+        return
+    with file:
+        position = 0
+        while header := file.read(_HEADER.size):
+            n_rows, n_schema, n_batch = _HEADER.unpack(header)
+            schema = file.read(n_schema)
+            position += _HEADER.size + n_schema
+            yield n_rows, schema, partial(file.read, n_batch)
+            position += n_batch
+            file.seek(position)
+
+
+def first_rows(records: Sequence[SpoolRecord]) -> list[int]:
+    """Return the number of the first row of each spool in its output, for all spools in order.
+
+    A document that continues in the next shard belongs to both.
+    """
+    found = []
+    following: dict[tuple[int, bool], int] = {}
+    for record in records:
+        start = following.get((record.output, record.aside), 0)
+        found.append(start)
+        following[record.output, record.aside] = start + record.documents - int(record.continues)
+    return found
