@@ -18,7 +18,7 @@ from bpejit.encoding.offsets import TokenOffsets
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
 from bpejit.encoding.utf8 import encode_utf8
-from bpejit.engines import check_engine_options
+from bpejit.engines import check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
@@ -567,6 +567,7 @@ class Tokenizer:
         keep_columns: Sequence[str] = (),
         workers: int | None = None,
         engine: str = "auto",
+        ray_address: str | None = None,
         chunk_bytes: int = CHUNK_BYTES,
         unit_bytes: int = UNIT_BYTES,
         shard: str | tuple[int, int] | None = None,
@@ -619,7 +620,10 @@ class Tokenizer:
             value for each document. Columns keep their types. Fields become strings, integers, floating-point numbers or
             booleans if all their values are, and JSON text otherwise; records that lack them have null.
         workers, engine
-            How the work is distributed (see `bpejit.engines`). The result does not depend on it.
+            How the work is distributed (see `bpejit.engines`). The result does not depend on it. "ray" divides the job into
+            parts, which are tasks on a Ray cluster; `workers` is then the most that run at the same time.
+        ray_address : str, optional
+            For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local one.
         chunk_bytes : int
             Amount of text that a worker encodes at a time. The result does not depend on it.
         unit_bytes : int
@@ -646,7 +650,8 @@ class Tokenizer:
         from bpejit.jobs.job_options import check_job_options
         from bpejit.tokenfiles.opening import check_packing
 
-        workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
+        workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
+        ray_address = check_ray_address(ray_address, engine)
         options = check_job_options(
             self.special_tokens,
             append_token=append_token,
@@ -680,6 +685,7 @@ class Tokenizer:
             format=format,
             workers=workers,
             engine=engine,
+            ray_address=ray_address,
             chunk_bytes=chunk_bytes,
             contents=Contents(
                 input_format,

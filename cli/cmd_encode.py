@@ -13,9 +13,9 @@ from .encoding_job_options import describe_job, job_fields, job_options, telling
 from .options import (
     LazyChoice,
     bom_notes,
+    cluster_engine_options,
     complete_path,
     dtype_choices,
-    engine_options,
     input_argument,
     input_options,
     out_option,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @job_options
 @input_options
 @strip_bom_option
-@engine_options
+@cluster_engine_options
 @report_options
 def encode(
     *,
@@ -76,6 +76,7 @@ def encode(
     strip_bom: bool,
     workers: int | None,
     engine: str,
+    ray_address: str | None,
 ) -> None:
     """Encode text into files of token ids.
 
@@ -127,6 +128,7 @@ def encode(
                 strip_bom=strip_bom,
                 workers=workers,
                 engine=engine,
+                ray_address=ray_address,
                 overwrite=overwrite,
                 progress=progress,
             )
@@ -157,9 +159,10 @@ def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, 
     stage = progress.stages.get("encode")
     done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
     what = f"part {job['shard']}, " if job["shard"] else ""
+    where = f" on {report.cluster}" if report.cluster else ""
     text = (
-        f"encoded {what}{format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio} in {format_seconds(report.seconds)} "
-        f"({format_rate(done, report.seconds, 'bytes')}); "
+        f"encoded {what}{format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio}{where} in "
+        f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
     )
     if report.missing_parts:
         return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
@@ -180,4 +183,8 @@ def _describe_plan(report: EncodeReport, out: str) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
     expected = f"; expected: {report.tokens:,} tokens in {format_seconds(report.seconds)}" if report.tokens else ""
     units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
+    if report.cluster:
+        parts = f"{report.parts:,} part{'' if report.parts == 1 else 's'}"
+        units += f", {parts}, on {report.cluster}"
+        expected += f"; memory of a task: {format_bytes(report.worker_memory)}"
     return f"would encode {format_bytes(report.bytes)} in {units}{kept} to `{out}` ({report.dtype}){expected}"

@@ -148,5 +148,7 @@ def job_fields(report: EncodeReport) -> dict[str, Any]:
         "missing_parts": report.missing_parts,
         "peak_memory": report.peak_memory,
         "worker_memory": report.worker_memory,
+        "parts": report.parts,
+        "cluster": report.cluster or None,
         "timing": dict(report.stages),
     }

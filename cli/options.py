@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bpejit.encoding.codec import Codec
 
 from bpejit.corpus import registry as input_formats
-from bpejit.engines import AUTO, engine_descriptions, engine_names
+from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
 from bpejit.tokenfiles import DEFAULT_FORMAT, DEPRECATED_FORMATS, TEXT_FORMAT, format_descriptions, format_names
@@ -330,11 +330,25 @@ class FormatChoice(LazyChoice):
 
 def engine_options(function: Function) -> Function:
     """Add `--workers` and `--engine`."""
-    engines = ", ".join(f"{name} ({text})" if text else name for name, text in engine_descriptions().items())
+    return _engine_options(function, {}, lambda: (AUTO, *engine_names()))
+
+
+def cluster_engine_options(function: Function) -> Function:
+    """Add `--workers`, `--engine` with the engine `ray`, and `--ray-address`."""
+    address = click.option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="The Ray cluster of --engine ray, or local.  [default: the running cluster, otherwise a local one]",
+    )
+    return address(_engine_options(function, {RAY: "a Ray cluster"}, lambda: (AUTO, *engine_names(), RAY)))
+
+
+def _engine_options(function: Function, more: dict[str, str], names: Callable[[], tuple[str, ...]]) -> Function:
+    engines = ", ".join(f"{name} ({text})" if text else name for name, text in {**engine_descriptions(), **more}.items())
     workers = click.option("--workers", type=Count(1), metavar="N", help="Number of workers.  [default: one per processor]")
     engine = click.option(
         "--engine",
-        type=LazyChoice("engine", lambda: (AUTO, *engine_names())),
+        type=LazyChoice("engine", names),
         default=AUTO,
         show_default=True,
         metavar="NAME",

@@ -125,7 +125,7 @@ class Chunker:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes is {chunk_bytes}; expected at least 1")
         self.splitter = splitter
-        self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = self._chunk_bytes = chunk_bytes
         self.normalize_newlines = normalize_newlines
         self.group_files = group_files
         self._longest_special = max((len(token) for token in splitter.special_tokens), default=0)

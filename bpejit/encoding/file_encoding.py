@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +21,7 @@ from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import count_cpus, make_engine
+from bpejit.engines import RAY, count_cpus, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.document_tokens import DocumentTokens
@@ -34,6 +35,8 @@ from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, read_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
+
+_logger = logging.getLogger("bpejit")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ class EncodeReport:
         Where the time went, in seconds: `plan`, `encode` (waiting for ids), `write` and `finish`.
     peak_memory, worker_memory : int
         Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
+    parts : int
+        Parts of the job.
+    cluster : str
+        The Ray cluster that the job ran on, in words.
     """
 
     path: Path | None
@@ -85,6 +92,8 @@ class EncodeReport:
     stages: Mapping[str, float] = field(default_factory=dict)
     peak_memory: int = 0
     worker_memory: int = 0
+    parts: int = 1
+    cluster: str = ""
 
 
 def encode_files(
@@ -97,6 +106,7 @@ def encode_files(
     format: str,  # noqa: A002
     workers: int | None,
     engine: str,
+    ray_address: str | None = None,
     chunk_bytes: int,
     contents: Contents,
     dry_run: bool,
@@ -113,7 +123,7 @@ def encode_files(
         )
     sources = find_sources(inputs, contents)
     if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
-        _check_stream(out, options, columns)
+        _check_stream(out, options, columns, engine)
         done = _encode_to_stream(
             *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
         )
@@ -123,6 +133,10 @@ def encode_files(
     plan = plan_encoding(
         encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
     )
+    if engine == RAY:
+        _check_parts(sources, options)
+    if dry_run and engine == RAY:
+        return _plan_on_cluster(plan, encoder, workers, ray_address, contents)
     if dry_run:
         kept = find_kept(Path(out), per_input=options.per_input) if options.resume else None
         tokens, seconds = estimate_job(plan, encoder, workers or count_cpus())
@@ -131,7 +145,17 @@ def encode_files(
             units=len(plan.mine),
             kept_units=kept.units if kept else 0,
         )
-    result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
+    cluster_name = ""
+    if engine == RAY:
+        from bpejit.engines.ray_cluster import connected
+        from bpejit.jobs.cluster_encoding import encode_on_cluster
+
+        with connected(ray_address, workers=workers) as cluster:
+            cluster_name = cluster.describe()
+            getattr(report, "message", _logger.info)(f"encoding on {cluster_name}")
+            result = encode_on_cluster(plan, encoder, cluster, report=report)
+    else:
+        result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
     finished = result.finished
     memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths
@@ -151,7 +175,48 @@ def encode_files(
         missing_parts=result.missing,
         stages=dict(vars(result.seconds)),
         peak_memory=memory,
-        worker_memory=worker_memory,
+        worker_memory=result.worker_memory if engine == RAY else worker_memory,
+        parts=result.parts,
+        cluster=cluster_name,
+    )
+
+
+def _check_parts(sources: Sequence[Source], options: JobOptions) -> None:
+    """Raise an exception if a job cannot be divided into parts for a cluster."""
+    if options.part is not None:
+        raise OptionError(
+            "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
+        )
+    pipes = [source.path for source in sources if source.size is None]
+    if pipes:
+        name = "standard input" if pipes[0] == "-" else f"`{pipes[0]}`"
+        raise OptionError(
+            f"{name} can be read only once, and only here; expected files that all nodes of the cluster read: write the text "
+            "to files first, or use another engine"
+        )
+
+
+def _plan_on_cluster(
+    plan: JobPlan, encoder: Encoder, workers: int | None, ray_address: str | None, contents: Contents
+) -> EncodeReport:
+    """Return the plan of a job on a cluster, which is asked for its size. A local one is not started."""
+    from bpejit.engines.ray_cluster import connected, find_address
+    from bpejit.jobs.cluster_encoding import choose_parts
+
+    slots, name = workers or count_cpus(), "a local Ray, not started yet"
+    if find_address(ray_address) is not None:
+        with connected(ray_address, workers=workers) as cluster:
+            slots, name = cluster.slots, cluster.describe()
+    kept = find_kept(plan.names.out, per_input=plan.options.per_input) if plan.options.resume else None
+    parts = choose_parts(plan, slots)
+    tokens, seconds = estimate_job(plan, encoder, min(slots, parts))
+    return EncodeReport(
+        *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
+        units=len(plan.mine),
+        kept_units=kept.units if kept else 0,
+        worker_memory=peak_memory()[0],
+        parts=parts,
+        cluster=name,
     )
 
 
@@ -242,9 +307,9 @@ def plan_encoding(
     return plan
 
 
-def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...]) -> None:
+def _check_stream(out: str | os.PathLike[str] | BinaryIO, options: JobOptions, columns: tuple[str, ...], engine: str) -> None:
     """Raise an exception if the options need files that a stream does not have."""
-    if options.needs_folder or options.document_index or options.pack or columns:
+    if options.needs_folder or options.document_index or options.pack or columns or engine == RAY:
         name = f"`{os.fspath(out)}`" if isinstance(out, (str, os.PathLike)) else "the output"
         raise OptionError(
             f"{name} is a stream; expected the path of a file for shards, validation sets, an index of documents, rows, "

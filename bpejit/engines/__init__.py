@@ -22,6 +22,9 @@ from bpejit.errors import EngineError
 if TYPE_CHECKING:
     from bpejit.engines.base import Engine
 
+RAY = "ray"
+"""The name that runs the parts of a job on a Ray cluster, in functions and commands that have jobs with parts."""
+
 SERIAL_BYTES = 8 << 20
 """Below this input size `auto` selects the serial engine: starting workers would take longer than they save."""
 
@@ -33,8 +36,17 @@ def count_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def check_engine_options(workers: int | None, engine: str, chunk_bytes: int) -> tuple[int | None, str, int]:
+def check_engine_options(
+    workers: int | None, engine: str, chunk_bytes: int, *, clusters: bool = False
+) -> tuple[int | None, str, int]:
     """Return the options that control how work is distributed, validated.
+
+    Parameters
+    ----------
+    workers, engine, chunk_bytes
+        As given.
+    clusters : bool
+        Whether the caller can run on a cluster.
 
     Raises
     ------
@@ -44,9 +56,25 @@ def check_engine_options(workers: int | None, engine: str, chunk_bytes: int) -> 
 
     return (
         arguments.optional_whole_number("workers", workers, least=1, error=EngineError),
-        arguments.choice("engine", engine, (AUTO, *engine_names()), error=EngineError),
+        arguments.choice("engine", engine, (AUTO, *engine_names(), *([RAY] if clusters else [])), error=EngineError),
         arguments.whole_number("chunk_bytes", chunk_bytes, least=1, most=MAX_TEXT_BYTES),
     )
+
+
+def check_ray_address(ray_address: str | None, engine: str) -> str | None:
+    """Return the address of a Ray cluster, which needs the engine `ray`.
+
+    Raises
+    ------
+    ArgumentTypeError, EngineError
+    """
+    address = arguments.optional_string("ray_address", ray_address)
+    if address is not None and engine != RAY:
+        raise EngineError(
+            f"ray_address is given, and engine is {engine!r}; expected the engine that uses it: give `engine='ray'`, or leave "
+            "`ray_address=` out"
+        )
+    return address
 
 
 def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, returns_arrays: bool) -> str:
@@ -119,8 +147,10 @@ def make_engine(
 
 __all__ = [
     "AUTO",
+    "RAY",
     "SERIAL_BYTES",
     "check_engine_options",
+    "check_ray_address",
     "choose_engine",
     "count_cpus",
     "engine_descriptions",

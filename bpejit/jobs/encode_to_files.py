@@ -6,8 +6,8 @@ import glob
 import logging
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,10 @@ class JobResult:
     missing : int
         Parts that are not complete yet.
     seconds : Seconds
+    worker_memory : int
+        Peak resident memory of the largest worker on a cluster, in bytes.
+    parts : int
+        The number of parts of the job.
     """
 
     totals: Totals
@@ -117,6 +121,8 @@ class JobResult:
     kept: int
     missing: int
     seconds: Seconds = field(default_factory=Seconds)
+    worker_memory: int = 0
+    parts: int = 1
 
 
 def plan_job(
@@ -255,22 +261,90 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
     CorpusError, OutputError, OptionError, EngineError
     """
     begun = time.perf_counter()
-    seconds = Seconds()
-    options = plan.options
     say = getattr(report, "message", None) or _logger.info
+    done = begin_job(plan, (plan.options.part or (0, 1))[1], say)
+    if isinstance(done, Finished):
+        return JobResult(done.totals, done, len(plan.units), len(plan.units), 0)
+    planning = time.perf_counter() - begun
+    if plan.options.part is not None or done == 1:
+        result = run_part(plan, encoder, workers=workers, engine=engine, report=report)
+    else:
+        say(f"the unfinished job has {done} parts, which this run works on one after the other")
+        result = _run_parts(plan, done, encoder, workers=workers, engine=engine, report=report)
+    result.seconds.plan += planning
+    return result
+
+
+def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
+    """Check the outputs of a job, and what an earlier run left.
+
+    Parameters
+    ----------
+    plan : JobPlan
+    parts : int
+        The number of parts, unless the job is begun already.
+    say : callable
+        Called with remarks for the user.
+    patience : float
+        Seconds to wait for processes that work on the job, and end.
+
+    Returns
+    -------
+    Finished or int
+        The complete output if the job is resumed and nothing is left to do; otherwise the number of parts, which is that of the
+        unfinished job if that is resumed.
+
+    Raises
+    ------
+    OutputError
+    """
     done = _find_complete(plan)
     if done is not None:
         say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
-        return JobResult(done.totals, done, len(plan.units), len(plan.units), 0, seconds)
-    check_job_outputs(plan.names, inputs=[source.path for source in plan.sources], overwrite=options.overwrite)
-    prepare_folder(plan, say)
+        return done
+    check_job_outputs(plan.names, inputs=[source.path for source in plan.sources], overwrite=plan.options.overwrite)
+    return prepare_folder(plan, say, parts=parts, patience=patience)
+
+
+def run_part(
+    plan: JobPlan,
+    encoder: Encoder,
+    *,
+    workers: int | None,
+    engine: str,
+    report: Progress,
+    joins: bool = True,
+    patience: float = 0.0,
+) -> JobResult:
+    """Run the part of a begun job that this process works on, and join all parts if it was the last one.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Without a part, the job has one.
+    encoder, workers, engine, report
+        As for `run_job`.
+    joins : bool
+        False if another process writes the manifest of the unfinished job, and joins the parts.
+    patience : float
+        Seconds to wait for another process that works on this part, and ends.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = time.perf_counter()
+    seconds = Seconds()
+    options = plan.options
+    say = getattr(report, "message", None) or _logger.info
     part, parts = options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     with (
-        held(folder, f"works on {'this job' if parts == 1 else f'part {part} of this job'}"),
+        held(folder, f"works on {'this job' if parts == 1 else f'part {part} of this job'}", patience=patience),
         without_empty_folder(plan, folder),
     ):
-        claim_job(plan, parts)
+        if joins:
+            claim_job(plan, parts)
         checkpoint = read_record(folder / CHECKPOINT) if options.resume else None
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if options.resume:
@@ -293,9 +367,9 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
             with naming_output(plan):
                 totals = run.run(job, spread, plan.chunker, checkpoint, report)
         before = time.perf_counter()
-        missing = len(missing_parts(plan.folder, parts))
+        missing = len(missing_parts(plan.folder, parts)) if joins else parts
         finished = None
-        if totals.skipped and not totals.documents:
+        if totals.skipped and not totals.documents and joins:
             raise no_texts(totals.skipped)
         if not missing:
             with naming_output(plan):
@@ -304,6 +378,24 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
                     say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before
     return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
+
+
+def plan_part(plan: JobPlan, part: int, parts: int) -> JobPlan:
+    """Return the plan of a part of a job; what exists of the part is resumed."""
+    options = replace(plan.options, part=(part, parts), resume=True)
+    return replace(plan, options=options, mine=slice_units(plan.units, part, parts))
+
+
+def _run_parts(plan: JobPlan, parts: int, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+    """Run the parts of an unfinished job in this process, one after the other, and join them."""
+    seconds = Seconds()
+    kept = 0
+    for part in range(parts):
+        result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=report)
+        kept += result.kept
+        for name, value in vars(result.seconds).items():
+            setattr(seconds, name, getattr(seconds, name) + value)
+    return JobResult(result.totals, result.finished, len(plan.units), kept, result.missing, seconds)
 
 
 def _find_complete(plan: JobPlan) -> Finished | None:

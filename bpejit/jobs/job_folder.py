@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ except ImportError:  # Windows
 MANIFEST = "manifest.json"
 
 CHECKPOINT = "checkpoint.json"
+
+WAIT_SECONDS = 0.1
+"""Time between two looks at a lock."""
 
 _PART = re.compile(r"part-(\d+)-of-(\d+)")
 
@@ -151,7 +155,7 @@ def find_kept(out: Path, *, per_input: bool) -> Kept | None:
 
 
 @contextmanager
-def held(folder: Path, what: str) -> Iterator[None]:
+def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of a folder, which is created, for the duration of the context.
 
     Parameters
@@ -159,6 +163,8 @@ def held(folder: Path, what: str) -> Iterator[None]:
     folder : Path
     what : str
         What another process does with it, for the message.
+    patience : float
+        Seconds to wait for another process that holds the lock.
 
     Raises
     ------
@@ -166,8 +172,11 @@ def held(folder: Path, what: str) -> Iterator[None]:
         If another process holds the lock, or the folder cannot be created.
     """
     path = folder / "lock"
+    until = time.monotonic() + patience
     try:
         while True:
+            while time.monotonic() < until and is_held(folder):
+                time.sleep(WAIT_SECONDS)
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -258,6 +267,7 @@ __all__ = [
     "CHECKPOINT",
     "LOCKS",
     "MANIFEST",
+    "WAIT_SECONDS",
     "Kept",
     "claim_record",
     "find_kept",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
+    WAIT_SECONDS,
     claim_record,
     found_parts,
     is_held,
@@ -91,33 +93,51 @@ def naming_output(plan: AnyPlan) -> Iterator[None]:
         raise write_error(str(cause.filename or plan.names.out), cause) from cause
 
 
-def prepare_folder(plan: AnyPlan, say: Callable[[str], None]) -> None:
+def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | None = None, patience: float = 0.0) -> int:
     """Check what an earlier run left, and remove it unless the job goes on from there.
+
+    Parameters
+    ----------
+    plan : AnyPlan
+    say : callable
+        Called with remarks for the user.
+    parts : int, optional
+        The number of parts of a job that is not begun yet. An unfinished job with another number is resumed, unless `parts` is
+        None, or the plan is that of a part.
+    patience : float
+        Seconds to wait for processes that work on the job, and end.
+
+    Returns
+    -------
+    int
+        The number of parts.
 
     Raises
     ------
     OutputError
     """
     options, folder = plan.options, plan.folder
+    wanted_parts = (options.part or (0, parts or 1))[1]
     if not folder.exists():
         if options.per_input:
             with suppress(FileExistsError):
                 folder.parent.mkdir(parents=True)
         elif not plan.names.divided:
             check_writable(plan.names.out)
-        return
-    parts = found_parts(folder)
+        return wanted_parts
+    found = found_parts(folder)
     begun = read_record(folder / MANIFEST)
-    wanted_parts = (options.part or (0, 1))[1]
     difference = find_difference(None if begun is None else begun.get("job"), plan.job)
     if begun is not None and difference is None and begun.get("parts") != wanted_parts:
-        difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
-    busy = [index for index, _, path in parts if is_held(path)]
-    kept = sum(_count_units(path) for _, _, path in parts)
+        if parts is None or options.part is not None:
+            difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
+        else:
+            wanted_parts = int(begun["parts"])
+    kept = sum(_count_units(path) for _, _, path in found)
     remains = f"`{folder}` keeps {kept} finished units of an unfinished job"
     if options.part is not None:
         if begun is None:
-            return
+            return wanted_parts
         if difference is not None:
             raise OutputError(
                 f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
@@ -127,15 +147,19 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None]) -> None:
             if _count_units(mine) and not options.overwrite:
                 raise OutputError(_unfinished(f"`{mine}` keeps {_count_units(mine)} finished units of this part"))
             remove_folder(mine)
-        return
-    if busy:
+        return wanted_parts
+    until = time.monotonic() + patience
+    while any(is_held(path) for _, _, path in found):
+        if time.monotonic() < until:
+            time.sleep(WAIT_SECONDS)
+            continue
         raise OutputError(
             f"another process works on `{plan.names.out}` (it holds a lock in `{folder}`); expected one at a time: wait until "
             "it ends, or end it"
         )
     remove_links(folder)
     if options.resume and difference is None:
-        return
+        return wanted_parts
     if kept and not options.overwrite:
         if options.resume:
             raise OutputError(
@@ -146,6 +170,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None]) -> None:
             raise OutputError(_unfinished(remains))
     size = remove_folder(folder)
     say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
+    return parts or 1
 
 
 def _unfinished(remains: str) -> str:

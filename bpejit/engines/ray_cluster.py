@@ -1,0 +1,494 @@
+"""Run tasks on the nodes of a Ray cluster.
+
+This is not an engine in the sense of `bpejit.engines.base`: chunks would be too small, and their results would pass through the
+driver. Jobs divide their input into parts instead, and run each part as a task: a function that is named by its location, with
+arguments that describe what to do. Tasks read and write files that all nodes see, and return a few numbers.
+
+The driver repeats a task whose worker or node dies. A task that raises an error fails, and so does the job.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from bpejit.engines.ray_worker import installed_versions
+from bpejit.errors import BpejitError, EngineError, shorten
+from bpejit.extras import import_extra
+
+CONNECT_SECONDS = 5.0
+"""How long the driver waits for the address of a cluster. Ray itself waits a minute, and then ends the process."""
+
+MOST_DEATHS = 4
+"""How often the workers of a task may die without any progress of the task."""
+
+QUEUED = 1000
+"""Tasks that are submitted at a time, and at least four for each processor of the cluster."""
+
+WAIT_SECONDS = 0.25
+
+CANCEL_SECONDS = 1.0
+"""How long cancelled tasks have to save their progress, before their workers are killed."""
+
+LOCAL_OBJECT_BYTES = 100 << 20
+"""The object store of a local Ray, which contains descriptions of tasks and nothing else. Ray would take 30 % of the memory."""
+
+
+@dataclass(frozen=True)
+class ClusterTask:
+    """A task.
+
+    Parameters
+    ----------
+    name : str
+        What Ray's dashboard shows.
+    function : str
+        The location `package.module:name` of a function `f(shared, *arguments, report=)`.
+    arguments : tuple
+        Can be pickled.
+    node : str, optional
+        The id of the node that has to run it.
+    """
+
+    name: str
+    function: str
+    arguments: tuple[Any, ...]
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """A node with processors."""
+
+    number: str
+    address: str
+    cpus: int
+
+
+@dataclass
+class TaskProgress:
+    """What running tasks have reported.
+
+    Parameters
+    ----------
+    done : dict of int to int
+        Amount that each task has done, by its index.
+    counted : dict of int to dict
+        Further counts of each task, such as `tokens`.
+    """
+
+    done: dict[int, int] = field(default_factory=dict)
+    counted: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+class RayCluster:
+    """A connection to a cluster; made by `connected`.
+
+    Parameters
+    ----------
+    ray : module
+    address : str
+    is_local : bool
+        Whether this process has started it.
+    workers : int, optional
+        Most tasks that run at the same time.
+
+    Attributes
+    ----------
+    nodes : list of ClusterNode
+    slots : int
+        Tasks that run at the same time.
+    """
+
+    def __init__(self, ray: Any, address: str, *, is_local: bool, workers: int | None) -> None:
+        self._ray = ray
+        self.address = address
+        self.is_local = is_local
+        self._workers = workers
+        self.nodes = [
+            ClusterNode(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"]["CPU"]))
+            for node in ray.nodes()
+            if node["Alive"] and int(node["Resources"].get("CPU", 0))
+        ]
+        cpus = sum(node.cpus for node in self.nodes)
+        if not cpus:
+            raise EngineError(
+                f"the Ray cluster at {address} has no node with processors; expected at least one: start workers "
+                "(`ray start --address=...`)"
+            )
+        self.slots = cpus if workers is None else min(cpus, workers)
+        self._remote = _make_remote(ray)
+        self._tally: Any = None
+        self._environment = {name: value for name, value in os.environ.items() if name.startswith(("BPEJIT_", "NUMBA_"))}
+
+    def describe(self) -> str:
+        """Return a phrase for reports, such as `the Ray cluster at 10.0.0.1:6379 (3 nodes, 12 processors)`."""
+        cpus = sum(node.cpus for node in self.nodes)
+        size = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}, {cpus} processor{'s' * (cpus > 1)}"
+        return f"a local Ray ({size})" if self.is_local else f"the Ray cluster at {self.address} ({size})"
+
+    def prepare_nodes(self, stage: str, kernels: str, paths: Sequence[str]) -> None:
+        """Check versions and storage on each node, and have it compile what tasks need, once.
+
+        Parameters
+        ----------
+        stage : str
+            Beginning of the names of tasks.
+        kernels : str
+            A part of `bpejit.warmup`.
+        paths : sequence of str
+            Files that all nodes must see.
+
+        Raises
+        ------
+        EngineError
+        """
+        tasks = [
+            ClusterTask(
+                f"{stage} prepare {node.address}", "bpejit.engines.ray_worker:prepare_node", (kernels, list(paths)), node.number
+            )
+            for node in self.nodes
+        ]
+        for _ in self.run(tasks):
+            pass
+
+    def run(
+        self,
+        tasks: Sequence[ClusterTask],
+        shared: Any = None,
+        advance: Callable[[TaskProgress], None] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Run tasks, and yield the index and the result of each as it ends.
+
+        Parameters
+        ----------
+        tasks : sequence of ClusterTask
+        shared : object
+            The first argument of all functions: sent once to each node, and unpickled once in each worker.
+        advance : callable, optional
+            Called about every quarter of a second with what the tasks have reported.
+
+        Raises
+        ------
+        BpejitError
+            If a task fails, or its workers die again and again. All others are cancelled.
+        """
+        ray = self._ray
+        shared_ref = ray.put(pickle.dumps(shared))
+        key = shared_ref.hex()
+        progress = TaskProgress()
+        deaths: dict[int, int] = {}
+        at_death: dict[int, int] = {}
+        waiting = deque(range(len(tasks)))
+        running: dict[Any, int] = {}
+        most = max(QUEUED, 4 * self.slots) if self._workers is None else self.slots
+        if advance is not None and self._tally is None:
+            self._tally = _start_tally(ray)
+        tally = self._tally if advance is not None else None
+        read: Any = None
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    index = waiting.popleft()
+                    running[self._submit(tasks[index], index, key, shared_ref, tally)] = index
+                ready, _ = ray.wait(list(running), num_returns=1, timeout=WAIT_SECONDS)
+                if len(ready) < len(running):
+                    more, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
+                    ready = more or ready
+                for ref in ready:
+                    index = running.pop(ref)
+                    task = tasks[index]
+                    try:
+                        outcome = ray.get(ref)
+                    except ray.exceptions.RayTaskError as error:
+                        raise EngineError(f"the task `{task.name}` failed: {_last_line(error)}") from error
+                    except ray.exceptions.RayError as error:
+                        if task.node is not None and _is_lost(ray, task.node):
+                            continue  # the node has left the cluster: its work goes to others
+                        if progress.done.get(index, 0) > at_death.get(index, 0):
+                            deaths[index] = 0
+                        at_death[index] = progress.done.get(index, 0)
+                        deaths[index] = deaths.get(index, 0) + 1
+                        if deaths[index] >= MOST_DEATHS:
+                            raise EngineError(
+                                f"the workers of the task `{task.name}` died {MOST_DEATHS} times without progress, the last "
+                                f"one with: {_last_line(error)}; expected it to finish: look at the memory of the nodes and "
+                                "at Ray's logs, and continue with `resume=True`"
+                            ) from error
+                        waiting.append(index)
+                        continue
+                    yield index, _unpack(outcome, task)
+                if tally is not None and advance is not None:
+                    read = _read_tally(ray, tally, read, progress)
+                    advance(progress)
+        finally:
+            self._cancel(list(running))
+
+    def _submit(self, task: ClusterTask, index: int, key: str, shared: Any, tally: Any) -> Any:
+        options: dict[str, Any] = {"name": task.name, "num_cpus": 1, "max_retries": 0}
+        if task.node is not None:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(task.node, soft=False)
+        return self._remote.options(**options).remote(
+            self._environment, installed_versions(), task.function, key, shared, pickle.dumps(task.arguments), index, tally
+        )
+
+    def _cancel(self, refs: list[Any]) -> None:
+        if not refs:
+            return
+        ray = self._ray
+        with suppress(Exception):
+            for ref in refs:
+                ray.cancel(ref)
+            _, left = ray.wait(refs, num_returns=len(refs), timeout=CANCEL_SECONDS)
+            for ref in left:
+                ray.cancel(ref, force=True)
+
+    def close(self) -> None:
+        """End the helpers of this connection."""
+        if self._tally is not None:
+            with suppress(Exception):
+                self._ray.kill(self._tally)
+            self._tally = None
+
+
+def _unpack(outcome: Any, task: ClusterTask) -> Any:
+    """Return the result of a task, or raise its error."""
+    kind, node, value = outcome
+    if kind == "done":
+        return value
+    if kind == "versions":
+        raise EngineError(
+            f"node {node} and this process have different versions: {value}; expected equal ones: install the same versions on "
+            "all nodes"
+        )
+    if isinstance(value, BpejitError):
+        raise type(value)(f"{value} (in the task `{task.name}` on node {node})") from value
+    raise EngineError(f"the task `{task.name}` failed on node {node}: {value}")
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    return shorten(f"{type(error).__name__}: {lines[-1]}", 300)[1:-1]
+
+
+def _is_lost(ray: Any, number: str) -> bool:
+    return not any(node["NodeID"] == number and node["Alive"] for node in ray.nodes())
+
+
+def _make_remote(ray: Any) -> Any:
+    """Return the function that all tasks run.
+
+    It is sent to the workers as code, since it is local, so that it runs there even if bpejit is missing.
+    """
+
+    def run(
+        environment: Mapping[str, str],
+        versions: Mapping[str, str],
+        function: str,
+        key: str,
+        shared: bytes,
+        arguments: bytes,
+        index: int,
+        tally: Any,
+    ) -> tuple[str, str, Any]:
+        import os
+        import socket
+
+        os.environ.update(environment)  # before anything of bpejit is imported
+        try:
+            from bpejit.engines.ray_worker import run_task
+        except ImportError as error:
+            return "versions", socket.gethostname(), f"bpejit {versions['bpejit']} here, and there none ({error})"
+        return run_task(versions, function, key, shared, arguments, index, tally)
+
+    return ray.remote(run)
+
+
+def _start_tally(ray: Any) -> Any:
+    """Start an actor that collects the progress of tasks, on the node of the driver."""
+
+    class Tally:
+        def __init__(self) -> None:
+            self.notes: dict[int, tuple[int, dict[str, int]]] = {}
+
+        def note(self, index: int, done: int, counted: dict[str, int]) -> None:
+            self.notes[index] = done, counted
+
+        def read(self) -> dict[int, tuple[int, dict[str, int]]]:
+            notes, self.notes = self.notes, {}
+            return notes
+
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(Tally).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
+
+
+def _read_tally(ray: Any, tally: Any, asked: Any, progress: TaskProgress) -> Any:
+    """Add the notes that have arrived, and ask for more. Progress is shown only, so errors do no harm."""
+    with suppress(ray.exceptions.RayError):
+        if asked is not None:
+            ready, _ = ray.wait([asked], timeout=0)
+            if not ready:
+                return asked
+            for index, (done, counted) in ray.get(asked).items():
+                progress.done[index] = done
+                progress.counted[index] = counted
+        return tally.read.remote()
+    return None
+
+
+@contextmanager
+def connected(address: str | None, *, workers: int | None = None) -> Iterator[RayCluster]:
+    """Connect to a cluster for the duration of the context.
+
+    Parameters
+    ----------
+    address : str, optional
+        `host:port` of the head node, `ray://host:port` of a Ray client server, or `local` for a new Ray on this machine. The
+        default is that of a program that is connected already, the variable `RAY_ADDRESS`, a cluster that runs on this machine,
+        or a new local Ray, in this order.
+    workers : int, optional
+        Most tasks that run at the same time; for a local Ray, its number of processors.
+
+    Raises
+    ------
+    EngineError
+        If Ray is not installed, the address does not answer within `CONNECT_SECONDS`, or the cluster has other versions.
+    """
+    ray = import_extra("ray", "engine='ray'", extra="ray", error=EngineError)
+    if ray.is_initialized():
+        cluster = RayCluster(ray, ray.get_runtime_context().gcs_address, is_local=False, workers=workers)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+        return
+    found = find_address(address)
+    temporary = None
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": "bpejit"}
+    try:
+        with _own_signals():
+            if found is not None:
+                _connect(ray, found, quiet)
+            else:
+                from bpejit.engines import count_cpus
+
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+                # Not the folder that all programs share: it is removed, and no other program finds this Ray. The paths of
+                # sockets below it may have some 100 bytes only.
+                parent = tempfile.gettempdir()
+                temporary = tempfile.mkdtemp(prefix="bpejit-ray-", dir=parent if len(parent) < 24 else "/tmp")
+                ray.init(
+                    address="local",
+                    num_cpus=workers or count_cpus(),
+                    include_dashboard=False,
+                    object_store_memory=LOCAL_OBJECT_BYTES,
+                    _temp_dir=temporary,
+                    **quiet,
+                )
+        _silence(ray)
+        cluster = RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+    finally:
+        with suppress(Exception):
+            ray.shutdown()
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _silence(ray: Any) -> None:
+    """Have Ray print nothing about workers and nodes that die to standard output, which may be a report."""
+    with suppress(Exception):  # no public function does this
+        ray._private.ray_logging.global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+
+
+def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
+    try:
+        ray.init(address=address, **quiet)
+    except RuntimeError as cause:
+        if "ersion mismatch" not in str(cause):
+            raise
+        found = "; ".join(
+            line.strip() for line in str(cause).splitlines() if "ray:" in line.lower() or "python:" in line.lower()
+        )
+        raise EngineError(
+            f"the Ray cluster at {address} and this process have different versions of Ray or Python ({found}, the cluster's "
+            "first); expected equal ones: install the same versions on all nodes"
+        ) from cause
+    except (ConnectionError, ValueError, OSError) as cause:
+        raise _unreachable(address, str(cause).partition("\n")[0]) from cause
+
+
+def find_address(address: str | None) -> str | None:
+    """Return the address of the cluster to use; None to start a local one.
+
+    Raises
+    ------
+    EngineError
+        If a cluster that was named does not answer.
+    """
+    if address == "local":
+        return None
+    named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS")
+    if named:
+        problem = _probe(named)
+        if problem is not None:
+            raise _unreachable(named, problem)
+        return named
+    folder = os.environ.get("RAY_TMPDIR") or "/tmp"
+    with suppress(OSError), open(os.path.join(folder, "ray", "ray_current_cluster"), encoding="ascii") as file:  # noqa: PTH118, PTH123
+        running = file.read().strip()
+        if running and _probe(running) is None:
+            return running
+    if address == "auto":
+        raise _unreachable("auto", "no cluster runs on this machine")
+    return None
+
+
+def _probe(address: str) -> str | None:
+    """Return why nothing answers at an address, or None."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        return "it is not of the form host:port"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+            return None
+    except (OSError, OverflowError) as error:
+        return str(getattr(error, "strerror", None) or error)
+
+
+def _unreachable(address: str, problem: str) -> EngineError:
+    return EngineError(
+        f"no Ray cluster answers at {shorten(address)[1:-1]}: {problem}; expected the address of a head node, such as "
+        "10.0.0.1:6379: check it and the network (`ray status`), or start a cluster with `ray start --head`"
+    )
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,157 @@
+"""What Ray's workers run: the functions of tasks, after a check of versions, and the preparation of a node."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import pickle
+import platform
+import socket
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+from bpejit.errors import BpejitError, EngineError, shorten
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+NOTE_SECONDS = 0.25
+"""Time between two reports of a task."""
+
+_shared: dict[str, Any] = {}
+
+
+@functools.cache
+def installed_versions() -> dict[str, str]:
+    """Return the versions that all nodes must have in common."""
+    from bpejit import __version__
+
+    found = {"bpejit": __version__, "Python": ".".join(platform.python_version_tuple()[:2])}
+    return found | {package: version(package) for package in ("numba", "numpy")}
+
+
+def node_name() -> str:
+    """Return host name and address of this node."""
+    with suppress(Exception):
+        ray: Any = importlib.import_module("ray")
+        return f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+    return socket.gethostname()
+
+
+class TaskReport:
+    """The progress of a task, sent to the driver.
+
+    Parameters
+    ----------
+    tally : actor, optional
+    index : int
+        The index of the task.
+    """
+
+    def __init__(self, tally: Any, index: int) -> None:
+        self._tally = tally
+        self._index = index
+        self._counted: dict[str, int] = {}
+        self._next = 0.0
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:  # noqa: ARG002
+        """Report an amount, not more often than the driver looks."""
+        now = time.monotonic()
+        if self._tally is not None and now >= self._next:
+            self._next = now + NOTE_SECONDS
+            self._tally.note.remote(self._index, done, self._counted)
+
+    def details(self, **counted: int) -> None:
+        """Report further counts with the next amount."""
+        self._counted = counted
+
+    def message(self, text: str) -> None:
+        """Ignore remarks: the driver makes its own."""
+
+
+def run_task(
+    versions: Mapping[str, str], function: str, key: str, shared: bytes, arguments: bytes, index: int, tally: Any
+) -> tuple[str, str, Any]:
+    """Run a task; return what became of it, the name of the node, and the result or the error.
+
+    Parameters
+    ----------
+    versions : dict
+        Those of the driver.
+    function : str
+        Location of the function.
+    key : str
+        Identifies `shared`.
+    shared, arguments : bytes
+        Pickled.
+    index : int
+    tally : actor, optional
+    """
+    mine = installed_versions()
+    wrong = [name for name, found in versions.items() if mine.get(name) != found]
+    if wrong:
+        return "versions", node_name(), ", ".join(f"{name} {versions[name]} here, and {mine.get(name)} there" for name in wrong)
+    try:
+        module, _, name = function.partition(":")
+        run = getattr(importlib.import_module(module), name)
+        if key not in _shared:
+            _shared.clear()
+            _shared[key] = pickle.loads(shared)  # by the driver
+        return "done", "", run(_shared[key], *pickle.loads(arguments), report=TaskReport(tally, index))
+    except BpejitError as error:
+        return "failed", node_name(), error
+    except Exception as error:
+        return "failed", node_name(), f"{shorten(error, 300)}: {traceback.format_exc(limit=-4)}"
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Hold a lock of this node's kernel cache, if there is one."""
+    from bpejit.jit import cache, folders
+
+    descriptor = None
+    if fcntl is not None and cache.find_problem() is None:
+        with suppress(OSError, folders.FolderError):
+            folder = folders.resolve(folders.find_cache_folder().path, create=True)
+            assert folder is not None
+            descriptor = os.open(folder, os.O_RDONLY)  # the folder itself: a lock file would stay
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@functools.cache
+def warm_up(kernels: str) -> int:
+    """Compile the kernels of a part, unless this node has them; return how many were compiled.
+
+    Workers of a node wait for each other, so each kernel is compiled once, also on a node that joins later.
+    """
+    from bpejit.jit.dispatch import JIT_ENABLED
+
+    if not JIT_ENABLED:
+        return 0
+    warmup = importlib.import_module("bpejit.warmup").warmup  # above this folder
+    with _one_at_a_time():
+        compiled, _ = warmup(kernels)
+    return int(compiled)
+
+
+def prepare_node(shared: Any, kernels: str, paths: Sequence[str], *, report: TaskReport) -> int:  # noqa: ARG001
+    """Check that this node sees files, and compile what tasks need."""
+    for path in paths:
+        if not os.path.exists(path):  # noqa: PTH110
+            raise EngineError(
+                f"node {node_name()} cannot see `{path}`, which the driver sees; expected storage that all nodes share: mount "
+                "it there under the same path, or use a URL such as s3://"
+            )
+    return warm_up(kernels)

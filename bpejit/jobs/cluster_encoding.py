@@ -1,0 +1,333 @@
+"""Run an encoding job on a Ray cluster: its parts as tasks, and joining them as another."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpejit.corpus.blocks import SkippedRecord, no_texts
+from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.input_streams import is_remote
+from bpejit.corpus.units import Unit
+from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
+from bpejit.encoding.encoder import Encoder
+from bpejit.engines.base import Progress
+from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
+from bpejit.engines.ray_worker import TaskReport, warm_up
+from bpejit.errors import OutputError
+from bpejit.jobs.encode_to_files import JobPlan, JobResult, begin_job, run_part, slice_units
+from bpejit.jobs.finishing import Finished, finish_job, missing_parts, read_finished
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    WAIT_SECONDS,
+    find_kept,
+    held,
+    is_held,
+    part_folder,
+    read_record,
+    remove_folder,
+)
+from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.job_run import Seconds, Totals
+from bpejit.jobs.output_files import OutputNames
+from bpejit.jobs.unfinished import claim_job
+from bpejit.model import Model
+from bpejit.process_memory import peak_memory
+from bpejit.tokenfiles.registry import load_format
+
+PARTS_PER_SLOT = 4
+"""Parts for each processor, so that the last ones to end leave few processors idle."""
+
+PART_BYTES = 4 << 30
+"""Larger parts would lose more of an index of documents, and take longer to hand over, when a node dies."""
+
+PATIENCE = 120.0
+"""Seconds that a task waits for another one that works on its part: a node that seems lost may end its tasks late."""
+
+DRIVER_PATIENCE = 15.0
+
+STAGE = "bpejit encode"
+
+
+@dataclass
+class SharedJob:
+    """What all tasks of a job have in common.
+
+    Parameters
+    ----------
+    model : Model
+    out : str
+        Absolute.
+    inputs : list of Path, optional
+        See `OutputNames`.
+    divided : bool
+    format : str
+    folder : str
+        The folder of the unfinished job, absolute.
+    job : dict
+        What was asked for, as in the manifest.
+    dtype : str
+    options : JobOptions
+    chunk_bytes : int
+    cache_bytes : int
+        The cache budget of the driver.
+    """
+
+    model: Model
+    out: str
+    inputs: list[Path] | None
+    divided: bool
+    format: str
+    folder: str
+    job: Mapping[str, Any]
+    dtype: str
+    options: JobOptions
+    chunk_bytes: int
+    cache_bytes: int
+
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """An encoder, made once in each worker."""
+        set_encoding_cache_budget(self.cache_bytes)
+        return Encoder(self.model)
+
+    @property
+    def names(self) -> OutputNames:
+        """The names of the outputs."""
+        return OutputNames(Path(self.out), self.inputs, self.divided, load_format(self.format))
+
+    def plan(self, part: int, parts: int, units: list[Unit]) -> JobPlan:
+        """Return the plan of a part."""
+        options = replace(self.options, part=(part, parts), resume=True)
+        chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
+        folder, dtype = Path(self.folder), np.dtype(self.dtype)
+        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker)
+
+
+def choose_parts(plan: JobPlan, slots: int) -> int:
+    """Return the number of parts for a cluster that runs `slots` tasks at the same time."""
+    begins = sum(unit.starts_document for unit in plan.units)
+    by_size = -(-(plan.size or 0) // PART_BYTES)
+    return max(min(begins, max(PARTS_PER_SLOT * slots, by_size)), 1)
+
+
+def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, report: Progress) -> JobResult:
+    """Run a job on a cluster; the outputs are those of `run_job`.
+
+    Parameters
+    ----------
+    plan : JobPlan
+        Of the whole job.
+    encoder : Encoder
+    cluster : RayCluster
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError
+    """
+    begun = time.perf_counter()
+    seconds = Seconds()
+    say = getattr(report, "message", None) or (lambda _: None)
+    parts = begin_job(plan, choose_parts(plan, cluster.slots), say, patience=DRIVER_PATIENCE)
+    if isinstance(parts, Finished):
+        return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
+    with _without_empty_job(plan), held(plan.folder / "driver", "directs this job", patience=DRIVER_PATIENCE):
+        claim_job(plan, parts)
+        inputs = [source.path for source in (*plan.sources[:1], *plan.sources[-1:]) if not is_remote(source.path)]
+        seen = [str(plan.folder / MANIFEST), *inputs]
+        cluster.prepare_nodes(STAGE, "encoding", list(map(_absolute, seen)))
+        shared = SharedJob(
+            encoder.model,
+            _absolute(plan.names.out),
+            plan.names.inputs,
+            plan.names.divided,
+            plan.names.format.name,
+            _absolute(plan.folder),
+            plan.job,
+            plan.dtype.name,
+            plan.options,
+            plan.chunker.chunk_bytes,
+            get_encoding_cache_budget(),
+        )
+        seconds.plan = time.perf_counter() - begun
+        totals, kept, memory = _encode_parts(plan, parts, shared, cluster, report)
+        seconds.encode = time.perf_counter() - begun - seconds.plan
+        if totals.skipped and not totals.documents:
+            raise no_texts(totals.skipped)
+    _join(shared, totals.tokens, cluster, report)
+    finished = read_finished(plan.names, plan.job)
+    if finished is None:
+        raise OutputError(
+            f"the outputs of `{plan.names.out}` were removed, or replaced by another process; expected those of this job: "
+            "encode again"
+        )
+    seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
+    return JobResult(totals, replace(finished, totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
+
+
+def _encode_parts(
+    plan: JobPlan, parts: int, shared: SharedJob, cluster: RayCluster, report: Progress
+) -> tuple[Totals, int, int]:
+    """Run the parts that are not complete; return the totals, the units of earlier runs, and the peak memory of a worker."""
+    found = [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
+    kept, kept_bytes = sum(totals.units for totals in found), sum(totals.read for totals in found)
+    missing = missing_parts(plan.folder, parts)
+    names = {_absolute(source.path): source.path for source in plan.sources if not is_remote(source.path)}
+    tasks = [
+        ClusterTask(
+            f"{STAGE} part {part + 1}/{parts}",
+            "bpejit.jobs.cluster_encoding:encode_part",
+            (part, parts, [_for_worker(unit) for unit in slice_units(plan.units, part, parts)]),
+        )
+        for part in missing
+    ]
+    done = {part: found[part].read for part in range(parts)}
+    counted = {part: {"tokens": found[part].tokens, "documents": found[part].documents} for part in range(parts)}
+    total = None if plan.size is None else max(plan.size - kept_bytes, 0)
+    details = getattr(report, "details", None)
+    memory = 0
+
+    def show() -> None:
+        if details is not None:
+            details(**{name: sum(counts.get(name, 0) for counts in counted.values()) for name in ("tokens", "documents")})
+        report("encode", sum(done.values()) - kept_bytes, total, "bytes")
+
+    def advance(progress: TaskProgress) -> None:
+        for index, amount in progress.done.items():
+            if found[missing[index]].units < 0:  # it has ended since
+                continue
+            done[missing[index]] = amount
+            counted[missing[index]] = progress.counted[index] or counted[missing[index]]
+        show()
+
+    report("encode", 0, total, "bytes")
+    complete = dict(enumerate(found))
+    for index, (fields, peak) in cluster.run(tasks, shared, advance):
+        part = missing[index]
+        totals = complete[part] = _renamed(Totals.from_json(fields), names)
+        found[part] = Totals(units=-1)
+        done[part] = totals.read
+        counted[part] = {"tokens": totals.tokens, "documents": totals.documents}
+        memory = max(memory, peak)
+        show()
+    return sum((complete[part] for part in range(parts)), Totals()), kept, memory
+
+
+def encode_part(
+    shared: SharedJob, part: int, parts: int, units: list[Unit], *, report: TaskReport
+) -> tuple[dict[str, Any], int]:
+    """Encode a part of a job: a task. It goes on from the part's last checkpoint.
+
+    Returns
+    -------
+    totals : dict
+    memory : int
+        Peak resident memory of the worker.
+    """
+    warm_up("encoding")
+    before = _kept_totals(part_folder(Path(shared.folder), part, parts)).read
+    plan = shared.plan(part, parts, units)
+    result = run_part(
+        plan,
+        shared.encoder,
+        workers=1,
+        engine="serial",
+        report=_Shifted(report, before),
+        joins=False,
+        patience=PATIENCE,
+    )
+    return result.totals.as_json(), peak_memory()[0]
+
+
+class _Shifted:
+    """Progress of a part that goes on from a checkpoint."""
+
+    def __init__(self, report: TaskReport, before: int) -> None:
+        self._report = report
+        self._before = before
+        self.details = report.details
+        self.message = report.message
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        self._report(stage, self._before + done, total, unit)
+
+
+def _join(shared: SharedJob, tokens: int, cluster: RayCluster, report: Progress) -> None:
+    """Join the parts in a task."""
+    report("combine", 0, tokens, "tokens")
+
+    def advance(progress: TaskProgress) -> None:
+        report("combine", sum(progress.done.values()), tokens, "tokens")
+
+    for _ in cluster.run([ClusterTask(f"{STAGE} join", "bpejit.jobs.cluster_encoding:join_parts", ())], shared, advance):
+        report("combine", tokens, tokens, "tokens")
+
+
+def join_parts(shared: SharedJob, *, report: TaskReport) -> None:
+    """Join the parts of a job: a task. Nothing happens if another one has just done so."""
+    folder = Path(shared.folder)
+    until = time.monotonic() + PATIENCE
+    while finish_job(folder, shared.names, report=report) is None:
+        if not (folder / MANIFEST).exists():
+            return
+        if time.monotonic() > until and is_held(folder / "combined"):
+            raise OutputError(
+                f"another process joins the parts of `{shared.out}` for {PATIENCE:.0f} seconds; expected it to end: end it, "
+                "and continue with `resume=True`"
+            )
+        time.sleep(WAIT_SECONDS)
+
+
+def _kept_totals(folder: Path) -> Totals:
+    fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
+    return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
+
+
+def _for_worker(unit: Unit) -> Unit:
+    """Return a unit whose inputs have absolute paths, and no content."""
+    sources = tuple(
+        replace(source, path=source.path if is_remote(source.path) else _absolute(source.path), kept=None, contents=None)
+        for source in unit.sources
+    )
+    return replace(unit, sources=sources)
+
+
+def _renamed(totals: Totals, names: Mapping[str, str]) -> Totals:
+    """Return totals whose skipped records have the names of inputs as the user gave them."""
+    first = tuple(replace_path(record, names) for record in totals.skipped.first)
+    return replace(totals, skipped=replace(totals.skipped, first=first))
+
+
+def replace_path(record: SkippedRecord, names: Mapping[str, str]) -> SkippedRecord:
+    """Return a skipped record with another name of its input."""
+    return replace(record, path=names.get(record.path, record.path))
+
+
+def _absolute(path: str | Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve follows links
+
+
+@contextmanager
+def _without_empty_job(plan: JobPlan) -> Iterator[None]:
+    """Remove the folder of the job after an error, unless it keeps finished units."""
+    try:
+        yield
+    except BaseException:
+        if find_kept(plan.names.out, per_input=plan.options.per_input) is None:
+            with suppress(OutputError):
+                remove_folder(plan.folder)
+            if plan.options.per_input:
+                with suppress(OSError):
+                    plan.names.out.rmdir()  # if it is empty
+        raise

@@ -1,0 +1,109 @@
+"""Helpers that start a Ray cluster of several local nodes, and kill its workers and nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+STORE_BYTES = 100 << 20
+"""The smallest object stores that work well; nothing large is stored in them."""
+
+
+class LocalCluster:
+    """A cluster of nodes of one processor each on this machine, in which nodes can be killed and added."""
+
+    def __init__(self, nodes: int) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from ray.cluster_utils import Cluster
+
+            self._cluster = Cluster(
+                initialize_head=True,
+                head_node_args={"num_cpus": 1, "object_store_memory": STORE_BYTES, "include_dashboard": False},
+            )
+        self.address: str = self._cluster.address
+        self.others: list[Any] = []
+        self.fill(nodes)
+
+    def fill(self, nodes: int) -> None:
+        """Add nodes until there are as many."""
+        while 1 + len(self.others) < nodes:
+            self.others.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES, wait=True))
+
+    def kill_node(self) -> bool:
+        """Kill a node that is not the head, with its workers."""
+        if not self.others:
+            return False
+        node = self.others.pop()
+        workers = worker_pids(node, "ray::")
+        self._cluster.remove_node(node, allow_graceful=False)
+        for pid in workers:  # a machine that fails takes all of its processes with it
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return True
+
+    def kill_worker(self, title: str = "ray::bpejit") -> bool:
+        """Kill a worker that runs a task of bpejit; return False if there is none."""
+        for node in (*self.others, self._cluster.head_node):
+            for pid in worker_pids(node, title):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+        return False
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+def worker_pids(node: Any, title: str) -> list[int]:
+    """Return the workers of a node whose current task has a name that begins with `title`."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError, IndexError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == raylet and (entry / "cmdline").read_bytes().startswith(title.encode()):
+                    found.append(int(entry.name))
+    return sorted(found)
+
+
+class Midway:
+    """A progress callback that does something once in the middle of a stage.
+
+    Parameters
+    ----------
+    stage : str
+    act : callable
+        Returns False to be called again at the next report.
+    """
+
+    def __init__(self, stage: str, act: Callable[[], bool]) -> None:
+        self._stage = stage
+        self._act = act
+        self.acted = False
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        if stage == self._stage and not self.acted and 0 < done < (total or 0):
+            self.acted = self._act()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for a condition.
+
+    Raises
+    ------
+    TimeoutError
+    """
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError("the condition does not become true")
+        time.sleep(0.05)
