@@ -15,7 +15,6 @@ import numpy as np
 
 from bpejit.corpus.blocks import SkippedRecord, no_texts
 from bpejit.corpus.chunks import Chunker
-from bpejit.corpus.input_streams import is_remote
 from bpejit.corpus.units import Unit
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
@@ -42,6 +41,7 @@ from bpejit.jobs.output_files import OutputNames
 from bpejit.jobs.unfinished import claim_job
 from bpejit.model import Model
 from bpejit.process_memory import peak_memory
+from bpejit.storage.remote import is_remote
 from bpejit.tokenfiles.registry import load_format
 
 PARTS_PER_SLOT = 4
