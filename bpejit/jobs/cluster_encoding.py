@@ -80,6 +80,8 @@ class SharedJob:
     chunk_bytes : int
     cache_bytes : int
         The cache budget of the driver.
+    columns : bytes, optional
+        See `JobPlan`.
     """
 
     model: Model
@@ -93,6 +95,7 @@ class SharedJob:
     options: JobOptions
     chunk_bytes: int
     cache_bytes: int
+    columns: bytes | None
 
     @functools.cached_property
     def encoder(self) -> Encoder:
@@ -110,7 +113,7 @@ class SharedJob:
         options = replace(self.options, part=(part, parts), resume=True)
         chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
         folder, dtype = Path(self.folder), np.dtype(self.dtype)
-        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker)
+        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker, self.columns)
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:
@@ -159,6 +162,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             plan.options,
             plan.chunker.chunk_bytes,
             get_encoding_cache_budget(),
+            plan.columns,
         )
         seconds.plan = time.perf_counter() - begun
         totals, kept, memory = _encode_parts(plan, parts, shared, cluster, report)
