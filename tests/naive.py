@@ -1052,6 +1052,52 @@ def gather_records(records: list[bytes], order: list[int]) -> bytes:
     return b"".join(records[number] for number in order)
 
 
+def assign_packs(
+    sizes: list[tuple[int, ...]], alone: list[bool], packed_length: int, spacing: int, queue_size: int
+) -> tuple[list[int], list[int]]:
+    """Return the number of the packed example of each example, and these numbers in the order of completion.
+
+    `sizes` has the number of ids of each feature of each example.
+    """
+    packs: list[int] = []
+    complete: list[int] = []
+    queue: list[tuple[int, tuple[int, ...]]] = []
+    n_packs = 0
+    for added, is_alone in zip(sizes, alone, strict=True):
+        if is_alone:
+            packs.append(n_packs)
+            complete.append(n_packs)
+            n_packs += 1
+            continue
+        for place, (number, totals) in enumerate(queue):
+            longer = tuple(total + spacing + size for total, size in zip(totals, added, strict=True))
+            if max(longer) <= packed_length:
+                queue[place] = number, longer
+                packs.append(number)
+                break
+        else:
+            if len(queue) == queue_size:
+                complete.append(queue.pop(0)[0])
+            queue.append((n_packs, added))
+            packs.append(n_packs)
+            n_packs += 1
+    return packs, complete + [number for number, _ in queue]
+
+
+def fill_packs(members: list[list[int]], spacing: int) -> tuple[list[int], list[int], list[int]]:
+    """Return the ids, numbers and positions of one packed example."""
+    ids: list[int] = []
+    segments: list[int] = []
+    positions: list[int] = []
+    for index, member in enumerate(members):
+        number = segments[-1] + 1 if segments else 1
+        gap = [0] * spacing if index else []
+        ids += gap + member
+        segments += gap + [number] * len(member)
+        positions += gap + list(range(len(member)))
+    return ids, segments, positions
+
+
 # ---- inspection ------------------------------------------------------------------------------------------------------
 
 

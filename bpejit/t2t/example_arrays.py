@@ -78,8 +78,16 @@ def _sorted_names(features: Examples) -> list[str]:
         ) from cause
 
 
-def _checked_lists(name: str, lists: Any, n_lists: int | None) -> Lists:
-    """Return the ids and the starts of a feature as arrays of integers."""
+def checked_lists(name: str, lists: Any, n_lists: int | None) -> Lists:
+    """Return the ids and the starts of a feature as arrays of integers, or raise CorpusError.
+
+    Parameters
+    ----------
+    name : str
+    lists : pair of arrays
+    n_lists : int, optional
+        The number of lists of the other features.
+    """
     try:
         ids, starts = (np.asarray(part) for part in lists)
         starts = as_array(starts, np.int64, "starts")
@@ -105,7 +113,7 @@ def _checked_lists(name: str, lists: Any, n_lists: int | None) -> Lists:
     return ids, starts
 
 
-def _as_uint32(ids: Array) -> Array | None:
+def as_uint32(ids: Array) -> Array | None:
     """Return ids as uint32, or None if some are negative or need more bits."""
     if ids.dtype == np.uint32:
         return ids
@@ -145,10 +153,10 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     checked: list[Lists] = []
     n_lists = None
     for name in names:
-        checked.append(_checked_lists(name, features[name], n_lists))
+        checked.append(checked_lists(name, features[name], n_lists))
         n_lists = checked[-1][1].size - 1
     assert n_lists is not None
-    narrow = [_as_uint32(ids) for ids, _ in checked]
+    narrow = [as_uint32(ids) for ids, _ in checked]
     if any(ids is None for ids in narrow):
         return _write_any(names, checked, n_lists)
     ids = as_array(np.concatenate(narrow) if len(names) > 1 else narrow[0], np.uint32, "ids")  # type: ignore[arg-type]
