@@ -116,7 +116,7 @@ def _run_others() -> None:
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.ranked_merges import recover_merges
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
-    from bpejit.t2t.array_packing import pack_arrays
+    from bpejit.t2t.array_packing import pack_example_arrays
     from bpejit.t2t.example_arrays import warm_records
     from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
@@ -127,4 +127,4 @@ def _run_others() -> None:
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
     SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")
     warm_records()
-    pack_arrays({"targets": (np.ones(2, dtype=np.uint32), np.arange(3))}, False)
+    pack_example_arrays({"targets": (np.ones(2, dtype=np.uint32), np.arange(3))}, False)

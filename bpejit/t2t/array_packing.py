@@ -8,11 +8,11 @@ from bpejit import arguments
 from bpejit.arrays import Array, as_array
 from bpejit.errors import CorpusError, OptionError, shorten
 from bpejit.kernels.t2t.example_packing import assign_packs, fill_packs
-from bpejit.t2t.example_arrays import Examples, Lists, as_uint32, checked_lists
+from bpejit.t2t.example_arrays import Examples, Lists, checked_lists, ids_as_uint32
 from bpejit.t2t.packing import pack_examples
 
 
-def pack_arrays(
+def pack_example_arrays(
     features: Examples,
     has_inputs: bool,
     packed_length: int = 256,
@@ -58,7 +58,7 @@ def pack_arrays(
                 f"the examples have the features {shorten(list(features))}; expected {names}: generate examples with {name!r}"
             )
         given[name] = checked_lists(name, features[name], given["targets"][1].size - 1 if given else None)
-    narrow = {name: as_uint32(ids) for name, (ids, _) in given.items()}
+    narrow = {name: ids_as_uint32(ids) for name, (ids, _) in given.items()}
     if any(ids is None for ids in narrow.values()):
         return _pack_any(given, has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
     begins = {name: starts[:-1] for name, (_, starts) in given.items()}

@@ -113,7 +113,7 @@ def checked_lists(name: str, lists: Any, n_lists: int | None) -> Lists:
     return ids, starts
 
 
-def as_uint32(ids: Array) -> Array | None:
+def ids_as_uint32(ids: Array) -> Array | None:
     """Return ids as uint32, or None if some are negative or need more bits."""
     if ids.dtype == np.uint32:
         return ids
@@ -156,7 +156,7 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
         checked.append(checked_lists(name, features[name], n_lists))
         n_lists = checked[-1][1].size - 1
     assert n_lists is not None
-    narrow = [as_uint32(ids) for ids, _ in checked]
+    narrow = [ids_as_uint32(ids) for ids, _ in checked]
     if any(ids is None for ids in narrow):
         return _write_any(names, checked, n_lists)
     ids = as_array(np.concatenate(narrow) if len(names) > 1 else narrow[0], np.uint32, "ids")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from t2t_helpers import STORED
 
 from bpejit.errors import BpejitError
-from bpejit.t2t.array_packing import pack_arrays
+from bpejit.t2t.array_packing import pack_example_arrays
 from bpejit.t2t.packing import pack_examples
 
 lists = st.lists(st.integers(0, 2**32 - 1), max_size=12)
@@ -31,7 +31,7 @@ def arrays(examples, names):
 
 def check(examples, has_inputs, packed_length, spacing=2, queue_size=10, chop=False):
     names = ["inputs", "targets"] if has_inputs else ["targets"]
-    found = pack_arrays(arrays(examples, names), has_inputs, packed_length, spacing, queue_size, chop)
+    found = pack_example_arrays(arrays(examples, names), has_inputs, packed_length, spacing, queue_size, chop)
     expected = list(pack_examples(examples, has_inputs, packed_length, spacing, queue_size, chop))
     for name in expected[0] if expected else ["targets", "inputs"]:
         ids, starts = found[name]
@@ -77,19 +77,19 @@ def test_errors():
     features = arrays([{"targets": [1], "inputs": [1]}], ["targets", "inputs"])
     for wrong in ({"packed_length": 0}, {"spacing": -1}, {"queue_size": 0}):
         with pytest.raises(BpejitError, match="expected a whole number"):
-            pack_arrays(features, False, **wrong)
+            pack_example_arrays(features, False, **wrong)
     with pytest.raises(BpejitError, match="chop_long_sequences is True"):
-        pack_arrays(features, True, chop_long_sequences=True)
+        pack_example_arrays(features, True, chop_long_sequences=True)
     with pytest.raises(BpejitError, match="generate examples with 'inputs'"):
-        pack_arrays({"targets": features["targets"]}, True)
+        pack_example_arrays({"targets": features["targets"]}, True)
     with pytest.raises(BpejitError, match="'inputs' has 0 lists; expected 1"):
-        pack_arrays({**features, "inputs": (np.zeros(0, np.int64), [0])}, True)
+        pack_example_arrays({**features, "inputs": (np.zeros(0, np.int64), [0])}, True)
 
 
 def pack_by_arrays(examples, has_inputs, packed_length=256, spacing=2, queue_size=10, chop_long_sequences=False):
-    """Return what `pack_examples` yields, computed by `pack_arrays`."""
+    """Return what `pack_examples` yields, computed by `pack_example_arrays`."""
     names = ["inputs", "targets"] if has_inputs else ["targets"]
-    found = pack_arrays(arrays(examples, names), has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
+    found = pack_example_arrays(arrays(examples, names), has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
     rows = range(found["targets"][1].size - 1)
     return [{name: ids[starts[row] : starts[row + 1]] for name, (ids, starts) in found.items()} for row in rows]
 
