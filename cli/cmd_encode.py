@@ -102,14 +102,13 @@ def encode(
     target = str(out if out_dir is None else out_dir)
     check_json_output(target)
     token_format = text_format(token_format, text=text)
-    from bpejit.corpus.contents import Contents
-    from bpejit.corpus.sources import find_sources
+    from bpejit.corpus.sources import list_inputs
     from bpejit.formats.recognize import tokenizer_files
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import check_token_outputs
 
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(**reading))]
+        read = list_inputs(inputs)
         forbidden: list[StrPath] = [*read, *tokenizer_files(tokenizer_path)]
         if out_dir is None and not (job["shard_tokens"] or job["resume"] or job["shard"]):
             check_token_outputs(target, inputs=forbidden, overwrite=overwrite or job["dry_run"], format=token_format)

@@ -140,12 +140,13 @@ class Chunker:
         size = 0
         for source in sources:
             small = self._is_small(source)
-            if group and (not small or size + (source.length or 0) > self._chunk_bytes or len(group) >= MOST_FILES):
+            length = (source.length or 0) if small else 0
+            if group and (not small or size + length > self._chunk_bytes or len(group) >= MOST_FILES):
                 yield from self._group_chunks(group)
                 group, size = [], 0
             if small:
                 group.append(source)
-                size += source.length or 0
+                size += length
             else:
                 yield from self._source_chunks(source)
         if group:

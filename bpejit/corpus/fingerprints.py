@@ -26,8 +26,8 @@ def identify_input(source: Source) -> dict[str, str | None]:
     CorpusError
         If the file cannot be read.
     """
-    if source.size is None:
-        return {"sha256": None}
+    if source.size is None or source.sha256 is not None:
+        return {"sha256": source.sha256}
     if is_remote(source.path):
         file_system, name = remote_file_system(source.path, error=CorpusError)
         with remote_errors(source.path, error=CorpusError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,6 +64,8 @@ class Source:
         The texts.
     kept : bytes, optional
         The content of a small file.
+    sha256 : str, optional
+        The fingerprint of a small file (see `bpejit.corpus.fingerprints`), if it was computed when the file was examined.
     streamed : bool
         Whether a remote file is read from its start to its end, because its storage or its format does not allow more.
     """
@@ -80,6 +83,7 @@ class Source:
     texts: Iterator[Any] | None = field(default=None, compare=False, repr=False)
     streamed: bool = False
     kept: bytes | None = field(default=None, compare=False, repr=False)
+    sha256: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def length(self) -> int | None:
@@ -168,15 +172,43 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     if isinstance(inputs, Iterator):
         return [text_source(inputs, contents)]
     sources: list[Source] = []
+    for name, kind in _find_paths(inputs):
+        if kind == "stream":
+            sources.append(Source(name, None, contents=contents, options=contents.options))
+        elif kind == "remote":
+            sources.extend(_remote_sources(name, contents))
+        else:
+            sources.append(_file_source(name, contents, regular=kind == "regular"))
+    return sources
+
+
+def list_inputs(inputs: Inputs) -> list[str]:
+    """Return the paths of all inputs, as `find_sources` does, without opening them.
+
+    Raises
+    ------
+    CorpusError
+        If there are no inputs, or a glob or a folder has no files. Whether a file exists is not checked.
+    """
+    names: list[str] = []
+    for name, kind in _find_paths(inputs):
+        names += [file[0] for file in _find_remote(name)[1]] if kind == "remote" else [name]
+    return names
+
+
+def _find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
+    """Yield the path of each input and its kind: `stream` (standard input), `remote`, `regular` or `file` (unknown)."""
+    has_stream = found_any = False
     for name in _names(inputs):
         if name == STANDARD_INPUT:
-            if any(source.path == STANDARD_INPUT for source in sources):
+            if has_stream:
                 raise CorpusError(
                     "standard input (`-`) is listed twice, but can be read only once; expected it once: remove one"
                 )
-            sources.append(Source(name, None, contents=contents, options=contents.options))
+            has_stream = True
+            yield name, "stream"
         elif is_remote(name):
-            sources.extend(_remote_sources(name, contents))
+            yield name, "remote"
         elif glob.has_magic(name) and not _exists(name):
             # Not Path.glob: the pattern may be absolute.
             matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
@@ -184,17 +216,19 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
                 if arguments.looks_like_text(name):
                     raise _unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
-            sources.extend(_file_source(match, contents) for match in matches)
+            for match in matches:
+                yield match, "file"
         elif os.path.isdir(name):  # noqa: PTH112 - it accepts names that are too long
             files = sorted(_files_of(name))
             if not files:
                 raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
-            sources.extend(_file_source(file, contents, regular=True) for file in files)
+            for file in files:
+                yield file, "regular"
         else:
-            sources.append(_file_source(name, contents))
-    if not sources:
+            yield name, "file"
+        found_any = True
+    if not found_any:
         raise CorpusError("no input was given; expected at least one file, folder, glob, or `-` for standard input")
-    return sources
 
 
 def find_weighted_sources(inputs: Inputs, weights: Mapping[str, int] | None, contents: Contents) -> list[Source]:
@@ -302,18 +336,27 @@ def _file_source(name: str, contents: Contents, *, regular: bool = False) -> Sou
             return Source(name, None, contents=contents, options=contents.options)
         number = os.open(name, _READ_FLAGS)
         try:
+            data = os.read(number, contents.head_bytes)
             size = os.fstat(number).st_size
-            head = os.read(number, HEAD_BYTES)
         finally:
             os.close(number)
     except OSError as error:
         raise _unreadable(name, error) from error
+    head = data[:HEAD_BYTES]
     compression = contents.compression(head)
     if compression is not None:
         return _compressed_source(name, size, contents)
     found, skip = contents.recognize(name, head)
-    kept = contents.keep(head) if size == len(head) and found == TEXT else None
-    return Source(name, size, skip, input_format=found, options=contents.options, kept=kept)
+    if size != len(data):
+        return Source(name, size, skip, input_format=found, options=contents.options)
+    kept = contents.keep(data) if found == TEXT else None
+    sha256 = hash_content(data) if contents.hashed else None
+    return Source(name, size, skip, input_format=found, options=contents.options, kept=kept, sha256=sha256)
+
+
+def hash_content(data: bytes) -> str:
+    """Return the fingerprint of a small file from its content (see `bpejit.corpus.fingerprints`)."""
+    return hashlib.sha256(b"%d %b" % (len(data), data)).hexdigest()
 
 
 def _compressed_source(name: str, size: int | None, contents: Contents) -> Source:

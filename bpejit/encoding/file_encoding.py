@@ -121,6 +121,7 @@ def encode_files(
             f"keep_columns is {list(columns)}, and pack is {options.pack}; expected one of them, since a row of packed ids "
             "has parts of several documents: leave one out"
         )
+    contents.hashed = True
     sources = find_sources(inputs, contents)
     if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
         _check_stream(out, options, columns, engine)

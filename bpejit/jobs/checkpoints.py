@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bpejit.jobs.job_folder import CHECKPOINT, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
 
 CHECKPOINT_FORMAT = "bpejit checkpoint"
 
@@ -25,10 +25,17 @@ class Checkpoints:
     ----------
     folder : Path
         The folder of a part.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether a checkpoint is or has been written.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.begun = False
         self._path = folder / CHECKPOINT
+        self._manifest: Path | None = folder.parent / MANIFEST
         self._thread: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
         self._latest: tuple[dict[str, Any], list[Callable[[], None]]] | None = None
@@ -38,6 +45,7 @@ class Checkpoints:
         self._latest = (fields, flush)
         if not write:
             return
+        self.begun = True
         self.wait()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1)
@@ -46,6 +54,9 @@ class Checkpoints:
             self._latest = None
 
     def _save(self, fields: dict[str, Any], flush: list[Callable[[], None]]) -> None:
+        if self._manifest is not None:  # not when the job begins: without a checkpoint nothing refers to it
+            sync_record(self._manifest)
+            self._manifest = None
         for sync in flush:
             with suppress(ValueError):  # a file that has been completed since, and was flushed then
                 sync()

@@ -6,6 +6,7 @@ import glob
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -221,7 +222,7 @@ def _output_names(inputs: Any, sources: Sequence[Source]) -> list[Path]:
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     common = os.path.commonpath([_base(os.fspath(name)) for name in given])
     names = [Path(os.path.relpath(_local(source.path), common)) for source in sources]
-    repeated = [str(name) for index, name in enumerate(names) if name in names[:index]]
+    repeated = [str(name) for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise OptionError(
             f"the input `{repeated[0]}` is listed twice; expected one output for each input: remove one of the two"
@@ -343,8 +344,7 @@ def run_part(
         held(folder, f"works on {'this job' if parts == 1 else f'part {part} of this job'}", patience=patience),
         without_empty_folder(plan, folder),
     ):
-        if joins:
-            claim_job(plan, parts)
+        claimed = claim_job(plan, parts) if joins else None
         checkpoint = read_record(folder / CHECKPOINT) if options.resume else None
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if options.resume:
@@ -367,13 +367,14 @@ def run_part(
             with naming_output(plan):
                 totals = run.run(job, spread, plan.chunker, checkpoint, report)
         before = time.perf_counter()
-        missing = len(missing_parts(plan.folder, parts)) if joins else parts
+        missing = 0 if run.brief else len(missing_parts(plan.folder, parts)) if joins else parts
         finished = None
         if totals.skipped and not totals.documents and joins:
             raise no_texts(totals.skipped)
         if not missing:
-            with naming_output(plan):
-                finished = finish_job(plan.folder, plan.names, report=report)
+            known: dict[str, Any] = {"begun": claimed, "totals": totals} if run.brief else {}
+            with naming_output(plan), run.keeping_brief(totals):
+                finished = finish_job(plan.folder, plan.names, report=report, **known)
                 if finished is None:  # another process joins the parts
                     say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before

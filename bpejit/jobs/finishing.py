@@ -118,7 +118,14 @@ def _read_outputs(manifest: Path, fields: Mapping[str, Any]) -> Finished | None:
     return Finished(tuple(paths), manifest, totals, dtype)
 
 
-def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finished | None:
+def finish_job(
+    folder: Path,
+    names: OutputNames,
+    *,
+    report: Progress,
+    begun: Mapping[str, Any] | None = None,
+    totals: Totals | None = None,
+) -> Finished | None:
     """Write the outputs of a job whose parts are complete, and remove its folder.
 
     Parameters
@@ -128,6 +135,10 @@ def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finishe
     names : OutputNames
     report : callable
         Progress.
+    begun : dict, optional
+        The manifest of the unfinished job; read from the folder by default.
+    totals : Totals, optional
+        Of a job that is not divided; read from the folder by default.
 
     Returns
     -------
@@ -139,7 +150,7 @@ def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finishe
     OSError, OutputError
         If a file cannot be written. The parts stay.
     """
-    begun = read_record(folder / MANIFEST)
+    begun = begun or read_record(folder / MANIFEST)
     if begun is None:
         return None
     parts = int(begun["parts"])
@@ -153,17 +164,20 @@ def finish_job(folder: Path, names: OutputNames, *, report: Progress) -> Finishe
                 return None
             # Links to spools of an interrupted run; the parts stay until the end.
             remove_links(folder)
-        finished = _write_outputs(folder, names, begun, parts, report)
+        finished = _write_outputs(folder, names, begun, parts, totals, report)
     remove_folder(folder)
     return finished
 
 
-def _write_outputs(folder: Path, names: OutputNames, begun: Mapping[str, Any], parts: int, report: Progress) -> Finished:
+def _write_outputs(
+    folder: Path, names: OutputNames, begun: Mapping[str, Any], parts: int, totals: Totals | None, report: Progress
+) -> Finished:
     job = begun["job"]
     dtype = np.dtype(job["dtype"]).newbyteorder("<")
-    totals = Totals()
-    for index in range(parts):
-        totals += Totals.from_json((read_record(part_folder(folder, index, parts) / CHECKPOINT) or {})["totals"])
+    if totals is None:
+        totals = Totals()
+        for index in range(parts):
+            totals += Totals.from_json((read_record(part_folder(folder, index, parts) / CHECKPOINT) or {})["totals"])
     has_ends = wants_ends(names.format, job["document_index"], parts)
     if parts == 1:
         spools = part_folder(folder, 0, 1)

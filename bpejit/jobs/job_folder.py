@@ -98,7 +98,7 @@ def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
         raise
 
 
-def claim_record(path: Path, fields: dict[str, Any]) -> bool:
+def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> bool:
     """Write a JSON file that does not exist yet; return False if another process has written one.
 
     Raises
@@ -110,7 +110,8 @@ def claim_record(path: Path, fields: dict[str, Any]) -> bool:
         with written.open("wb") as file:
             file.write(json.dumps(fields).encode("ascii"))
             file.flush()
-            sync_file(file.fileno())
+            if synced:
+                sync_file(file.fileno())
         try:
             path.hardlink_to(written)
         except FileExistsError:
@@ -119,10 +120,23 @@ def claim_record(path: Path, fields: dict[str, Any]) -> bool:
             if path.exists():
                 return False
             written.replace(path)
-        sync_folders([path.parent])
+        if synced:
+            sync_folders([path.parent])
         return True
     finally:
         remove(written)
+
+
+def sync_record(path: Path) -> None:
+    """Flush a JSON file and its folder to disk.
+
+    Raises
+    ------
+    OSError
+    """
+    with path.open("rb") as file:
+        sync_file(file.fileno())
+    sync_folders([path.parent])
 
 
 @dataclass(frozen=True)
@@ -279,5 +293,6 @@ __all__ = [
     "part_folder",
     "read_record",
     "remove_folder",
+    "sync_record",
     "write_record",
 ]

@@ -42,7 +42,28 @@ def begun_manifest(job: Mapping[str, Any], parts: int) -> dict[str, Any]:
 def finished_manifest(job: Mapping[str, Any], totals: Mapping[str, int], outputs: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the content of the manifest of a complete job."""
     fields = {"format": FORMAT, "format_version": FORMAT_VERSION, "job": job, **totals, "outputs": list(outputs)}
-    return (json.dumps(fields, indent=1, ensure_ascii=True) + "\n").encode("ascii")
+    return f"{_indented(fields)}\n".encode("ascii")
+
+
+def _indented(fields: Mapping[str, Any], depth: int = 0) -> str:
+    """Return JSON with a field in each line, and each object of a list in one line.
+
+    `json.dumps` with `indent` takes three times as long, which is noticeable for 10,000 inputs.
+    """
+    inner = " " * (depth + 1)
+    lines = []
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            text = _indented(value, depth + 1)
+        elif isinstance(value, list) and value:
+            text = f"[\n{inner} " + f",\n{inner} ".join(map(_ENCODE, value)) + f"\n{inner}]"
+        else:
+            text = _ENCODE(value)
+        lines.append(f"{inner}{_ENCODE(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + f"\n{' ' * depth}}}"
+
+
+_ENCODE = json.JSONEncoder().encode
 
 
 def find_difference(found: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> str | None:

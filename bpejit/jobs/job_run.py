@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.column_spools import ColumnSpools
 from bpejit.jobs.document_choice import DocumentChoice
 from bpejit.jobs.document_tokens import DocumentTokens
-from bpejit.jobs.job_folder import CHECKPOINT, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink
+from bpejit.storage.temporary import sync_file
 
 
 @dataclass
@@ -102,6 +103,12 @@ class PartRun:
         Whether columns pass through.
     schema : bytes, optional
         Their types, as far as they are planned.
+
+    Attributes
+    ----------
+    brief : bool
+        True after a run of an undivided job that is so small that no checkpoint was written. If it is killed, it begins again,
+        so its spools are not flushed to disk unless they become files of the output.
     """
 
     folder: Path
@@ -111,6 +118,7 @@ class PartRun:
     seconds: Seconds = field(default_factory=Seconds)
     keeps_columns: bool = False
     schema: bytes | None = None
+    brief: bool = field(default=False, init=False)
 
     def run(
         self, job: EncodeJob, engine: Engine, chunker: Chunker, checkpoint: Mapping[str, Any] | None, report: Progress
@@ -186,12 +194,14 @@ class PartRun:
                     report("encode", read_now, total, "bytes")
                 before = time.perf_counter()
                 self.seconds.write += before - now
-            sink.finish()
+            self.brief = checkpoint is None and not checkpoints.begun and self.options.part is None
+            sink.finish(brief=self.brief)
             if columns is not None:
                 columns.finish()
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
-            write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
+            if not self.brief:
+                self._write_complete(totals)
             return totals
         except BaseException:
             stack.close()  # ends the workers
@@ -203,6 +213,24 @@ class PartRun:
             sink.close()
             if columns is not None:
                 columns.close()
+
+    def _write_complete(self, totals: Totals) -> None:
+        write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
+
+    @contextmanager
+    def keeping_brief(self, totals: Totals) -> Iterator[None]:
+        """Flush the spools of a small job to disk after an error in its last steps, so that it can be resumed."""
+        try:
+            yield
+        except BaseException:
+            if self.brief:
+                with suppress(OSError):
+                    sync_record(self.folder.parent / MANIFEST)
+                    for path in self.folder.iterdir():
+                        with path.open("rb") as file:
+                            sync_file(file.fileno())
+                    self._write_complete(totals)
+            raise
 
     @staticmethod
     def _begin_output(output: int, sink: SpoolSink, columns: ColumnSpools | None) -> None:

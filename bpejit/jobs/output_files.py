@@ -21,7 +21,7 @@ from bpejit.jobs.spools import END_DTYPE, SpoolRecord, ends_path, ids_path, read
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.files import StrPath, creating_folder, replacing, write_error
 from bpejit.storage.outputs import check_outputs
-from bpejit.storage.temporary import hidden, remove, sync_folders
+from bpejit.storage.temporary import hidden, remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description, description_path, write_description
 from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
@@ -171,8 +171,7 @@ def write_final(
             if made.exists():
                 pairs.append((made, target))
     written = final / names.manifest.name
-    with replacing(written) as file:
-        file.write(manifest)
+    _write_synced(written, manifest)
     # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
     pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
     return pairs
@@ -239,11 +238,18 @@ def _adopt(
                 while data := ends.read(1 << 20):
                     index.write(np.frombuffer(data, dtype=END_DTYPE))
             index.finish()
-    with replacing(description_path(staged)) as file:
-        file.write(write_description(described))
+    _write_synced(description_path(staged), write_description(described))
     source = ids_path(spools, record.number)
     if source.exists():  # otherwise an earlier run has renamed it
         source.replace(staged)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    """Write a file of the folder `final`, and flush it to disk. Nothing reads it before its last name is given to it."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
@@ -269,11 +275,10 @@ def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable
     links = [hidden(target, "new") for target in targets]
     try:
         # Second names, not renames: if the exchange is rolled back, it removes them, and the files here stay.
-        write_record(folder / LINKS, {"links": [str(link) for link in links]})
+        write_record(folder / LINKS, {"links": [str(link) for link in links]}, synced=False)
         for (file, _), target, link in zip(pairs, targets, links, strict=True):
             _keep_mode(file, target)
             _link(file, link)
-        sync_folders(list(dict.fromkeys(target.parent for target in targets)))
         Exchange(list(zip(links, targets, strict=True)), drop).run()
     except OutputError:
         remove_links(folder)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.jobs.spools import Hasher, Spool, SpoolRecord
+from bpejit.jobs.spools import IDS_SUFFIX, Hasher, Spool, SpoolRecord
 from bpejit.storage.temporary import sync_file
 
 CLOSED = "closed.jsonl"
@@ -191,8 +191,13 @@ class SpoolSink:
             self._end_shard(side)
             self._in_document[side] = False
 
-    def finish(self) -> None:
+    def finish(self, *, brief: bool = False) -> None:
         """Complete all spools.
+
+        Parameters
+        ----------
+        brief : bool
+            Whether only the files that become files of the output are flushed to disk.
 
         Raises
         ------
@@ -200,8 +205,10 @@ class SpoolSink:
         """
         self._complete_all()
         for path in tuple(self._unsynced):
-            self._sync(path)
-        sync_file(self._closed.fileno())
+            if not brief or (self._options.hashed and path.suffix == IDS_SUFFIX):
+                self._sync(path)
+        if not brief:
+            sync_file(self._closed.fileno())
 
     def _sync(self, path: Path) -> None:
         """Flush a complete file to disk."""

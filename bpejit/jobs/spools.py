@@ -20,6 +20,8 @@ from bpejit.arrays import Array
 from bpejit.storage.files import SYNC_BYTES
 from bpejit.storage.temporary import start_sync, sync_file
 
+IDS_SUFFIX = ".ids"
+
 END_DTYPE = np.dtype("<i8")
 
 BLOCK_TOKENS = 1 << 20
@@ -68,7 +70,7 @@ class SpoolRecord:
 
 def ids_path(folder: Path, number: int) -> Path:
     """Return the file with the ids of a spool."""
-    return folder / f"{number:06d}.ids"
+    return folder / f"{number:06d}{IDS_SUFFIX}"
 
 
 def ends_path(folder: Path, number: int) -> Path:

@@ -185,11 +185,14 @@ def _count_units(folder: Path) -> int:
         return 0
 
 
-def claim_job(plan: AnyPlan, parts: int) -> None:
-    """Write the manifest of the unfinished job, unless another part has."""
+def claim_job(plan: AnyPlan, parts: int) -> dict[str, Any]:
+    """Write the manifest of the unfinished job, unless another part has, and return it.
+
+    That of a job that is not divided is flushed to disk with its first checkpoint.
+    """
     fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite}
     try:
-        if not claim_record(plan.folder / MANIFEST, fields):
+        if not claim_record(plan.folder / MANIFEST, fields, synced=parts > 1):
             begun = read_record(plan.folder / MANIFEST) or {}
             difference = find_difference(begun.get("job"), plan.job)
             if difference is not None:
@@ -200,6 +203,7 @@ def claim_job(plan: AnyPlan, parts: int) -> None:
         if isinstance(cause, OutputError):
             raise
         raise write_error(str(plan.folder), cause) from cause
+    return fields
 
 
 def describe_resumed(plan: AnyPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
