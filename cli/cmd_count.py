@@ -16,7 +16,7 @@ from .count_options import (
     memory_options,
     skipped_records,
 )
-from .options import complete_path, engine_options, input_options, out_option, overwrite_option, sampling_options
+from .options import cluster_engine_options, complete_path, input_options, out_option, overwrite_option, sampling_options
 from .progress import format_seconds, watch
 from .reporting import report_options, wrote
 
@@ -29,7 +29,7 @@ from .reporting import report_options, wrote
 @input_options
 @sampling_options
 @memory_options
-@engine_options
+@cluster_engine_options
 @report_options
 def count(
     *,
@@ -49,6 +49,7 @@ def count(
     temporary_folder: str | None,
     workers: int | None,
     engine: str,
+    ray_address: str | None,
 ) -> None:
     """Count the distinct pre-tokens of text.
 
@@ -85,6 +86,7 @@ def count(
             overwrite=overwrite,
             workers=workers,
             engine=engine,
+            ray_address=ray_address,
             progress=progress,
         )
         seconds = progress.seconds

@@ -14,7 +14,15 @@ from .command_types import command
 from .count_options import DEFAULT_PATTERN, chosen_special_tokens, count_setting_options, memory_options
 from .count_type import Count
 from .option_names import with_option_names
-from .options import LazyChoice, complete_path, engine_options, input_options, out_option, overwrite_option, sampling_options
+from .options import (
+    LazyChoice,
+    cluster_engine_options,
+    complete_path,
+    input_options,
+    out_option,
+    overwrite_option,
+    sampling_options,
+)
 from .progress import format_bytes, format_seconds, watch
 from .reporting import is_quiet, report_options, wants_json, wrote
 
@@ -84,7 +92,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted training from the counts kept beside the output.")
 @memory_options
-@engine_options
+@cluster_engine_options
 @report_options
 def train(
     *,
@@ -117,6 +125,7 @@ def train(
     temporary_folder: str | None,
     workers: int | None,
     engine: str,
+    ray_address: str | None,
 ) -> None:
     """Train a tokenizer on text.
 
@@ -191,6 +200,7 @@ def train(
                 seed=seed,
                 max_memory=max_memory,
                 temporary_folder=temporary_folder or existing_parent(out),
+                ray_address=ray_address,
                 counts_file=counts_file,
                 **learned,
             )

@@ -14,6 +14,9 @@ from typing import Any
 STORE_BYTES = 100 << 20
 """The smallest object stores that work well; nothing large is stored in them."""
 
+HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+"""A node that was killed is dead after some two seconds, not after twenty."""
+
 
 class LocalCluster:
     """A cluster of nodes of one processor each on this machine, in which nodes can be killed and added."""
@@ -26,7 +29,12 @@ class LocalCluster:
 
             self._cluster = Cluster(
                 initialize_head=True,
-                head_node_args={"num_cpus": 1, "object_store_memory": STORE_BYTES, "include_dashboard": False},
+                head_node_args={
+                    "num_cpus": 1,
+                    "object_store_memory": STORE_BYTES,
+                    "include_dashboard": False,
+                    "_system_config": HEALTH,
+                },
             )
         self.address: str = self._cluster.address
         self.others: list[Any] = []

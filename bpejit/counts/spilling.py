@@ -160,7 +160,7 @@ def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
     return Run(str(path), n, n_bytes, n_pretokens)
 
 
-def _read_run(path: str) -> Iterator[PretokenTable]:
+def read_run(path: str) -> Iterator[PretokenTable]:
     """Yield the blocks of a run."""
     try:
         with Path(path).open("rb") as file:
@@ -193,11 +193,11 @@ class SpilledRuns:
         while len(self._runs) > MOST_RUNS:
             self._runs.sort(key=lambda run: run.n_bytes)
             some, self._runs = self._runs[:MOST_RUNS], self._runs[MOST_RUNS:]
-            self._runs.append(write_run(self._folder, merge_streams([_read_run(run.path) for run in some])))
+            self._runs.append(write_run(self._folder, merge_streams([read_run(run.path) for run in some])))
             for run in some:
                 with suppress(OSError):
                     Path(run.path).unlink()
-        return merge_streams([_read_run(run.path) for run in self._runs])
+        return merge_streams([read_run(run.path) for run in self._runs])
 
     def read_table(self) -> PretokenTable:
         """Return the merged table, in memory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.corpus.blocks import SkippedRecord, no_texts
+from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.units import Unit
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
@@ -149,14 +149,14 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
         claim_job(plan, parts)
         inputs = [source.path for source in (*plan.sources[:1], *plan.sources[-1:]) if not is_remote(source.path)]
         seen = [str(plan.folder / MANIFEST), *inputs]
-        cluster.prepare_nodes(STAGE, "encoding", list(map(_absolute, seen)))
+        cluster.prepare_nodes(STAGE, "encoding", list(map(absolute_path, seen)))
         shared = SharedJob(
             encoder.model,
-            _absolute(plan.names.out),
+            absolute_path(plan.names.out),
             plan.names.inputs,
             plan.names.divided,
             plan.names.format.name,
-            _absolute(plan.folder),
+            absolute_path(plan.folder),
             plan.job,
             plan.dtype.name,
             plan.options,
@@ -187,12 +187,16 @@ def _encode_parts(
     found = [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
     kept, kept_bytes = sum(totals.units for totals in found), sum(totals.read for totals in found)
     missing = missing_parts(plan.folder, parts)
-    names = {_absolute(source.path): source.path for source in plan.sources if not is_remote(source.path)}
+    names = given_names(plan.sources)
     tasks = [
         ClusterTask(
             f"{STAGE} part {part + 1}/{parts}",
             "bpejit.jobs.cluster_encoding:encode_part",
-            (part, parts, [_for_worker(unit) for unit in slice_units(plan.units, part, parts)]),
+            (
+                part,
+                parts,
+                [replace(unit, sources=absolute_sources(unit.sources)) for unit in slice_units(plan.units, part, parts)],
+            ),
         )
         for part in missing
     ]
@@ -219,7 +223,9 @@ def _encode_parts(
     complete = dict(enumerate(found))
     for index, (fields, peak) in cluster.run(tasks, shared, advance):
         part = missing[index]
-        totals = complete[part] = _renamed(Totals.from_json(fields), names)
+        totals = Totals.from_json(fields)
+        totals.skipped = rename_records(totals.skipped, names)
+        complete[part] = totals
         found[part] = Totals(units=-1)
         done[part] = totals.read
         counted[part] = {"tokens": totals.tokens, "documents": totals.documents}
@@ -296,30 +302,6 @@ def join_parts(shared: SharedJob, *, report: TaskReport) -> None:
 def _kept_totals(folder: Path) -> Totals:
     fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
     return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
-
-
-def _for_worker(unit: Unit) -> Unit:
-    """Return a unit whose inputs have absolute paths, and no content."""
-    sources = tuple(
-        replace(source, path=source.path if is_remote(source.path) else _absolute(source.path), kept=None, contents=None)
-        for source in unit.sources
-    )
-    return replace(unit, sources=sources)
-
-
-def _renamed(totals: Totals, names: Mapping[str, str]) -> Totals:
-    """Return totals whose skipped records have the names of inputs as the user gave them."""
-    first = tuple(replace_path(record, names) for record in totals.skipped.first)
-    return replace(totals, skipped=replace(totals.skipped, first=first))
-
-
-def replace_path(record: SkippedRecord, names: Mapping[str, str]) -> SkippedRecord:
-    """Return a skipped record with another name of its input."""
-    return replace(record, path=names.get(record.path, record.path))
-
-
-def _absolute(path: str | Path) -> str:
-    return os.path.abspath(path)  # noqa: PTH100 - Path.resolve follows links
 
 
 @contextmanager

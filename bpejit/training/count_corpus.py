@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings, CountsHeader
 from bpejit.counts.spilling import SpilledRuns, spill_settings
-from bpejit.engines import check_engine_options, make_engine
+from bpejit.engines import RAY, check_engine_options, check_ray_address, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.model import special_bytes
@@ -40,6 +41,8 @@ from bpejit.training.counting import merge_tables
 END_OF_TEXT = "<|endoftext|>"
 
 DEFAULT_OPTIONS = InputOptions()
+
+_logger = logging.getLogger("bpejit")
 
 
 @arguments.explain_wrong_arguments
@@ -65,6 +68,7 @@ def count(
     overwrite: bool = False,
     workers: int | None = None,
     engine: str = "auto",
+    ray_address: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     progress: Progress | None = None,
 ) -> Counts:
@@ -90,7 +94,7 @@ def count(
         (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this folder.
     overwrite : bool, default False
         Replace `out` if it exists.
-    workers, engine, chunk_bytes, progress
+    workers, engine, ray_address, chunk_bytes, progress
         As for `bpejit.train`.
 
     Returns
@@ -108,7 +112,8 @@ def count(
         normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
     )
     report = arguments.function("progress", progress) or no_progress
-    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
+    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
+    ray_address = check_ray_address(ray_address, engine)
     contents = Contents(
         input_format,
         strip_bom=True,
@@ -132,12 +137,15 @@ def count(
         temporary_folder=temporary_folder if temporary_folder is not None or out is None else Path(out).absolute().parent,
         workers=workers,
         engine=engine,
+        ray_address=ray_address,
         chunk_bytes=chunk_bytes,
         report=report,
+        out=out if engine == RAY else None,
     ) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
-        write_counts(out, counts.header, counts.blocks(), report)
+        if engine != RAY:
+            write_counts(out, counts.header, counts.blocks(), report)
     return Counts.load(out)
 
 
@@ -149,10 +157,12 @@ def count_corpus(
     *,
     workers: int | None = None,
     engine: str = "auto",
+    ray_address: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     report: Progress = no_progress,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
+    out: str | None = None,
 ) -> Iterator[Counts]:
     """Count the pre-tokens of all sources. With `max_memory`, the counts can be read until the context exits.
 
@@ -162,10 +172,12 @@ def count_corpus(
     sources : list of Source
     contents : Contents
         Checks of the inputs; has a list of those with a byte-order mark.
-    workers, engine, chunk_bytes, report
+    workers, engine, ray_address, chunk_bytes, report
         Checked by the caller.
     max_memory, temporary_folder
         As for `count`.
+    out : str, optional
+        With the engine `ray`, a counts file that the cluster writes.
     """
     job = CountJob(
         pattern_source(settings.pattern),
@@ -176,6 +188,19 @@ def count_corpus(
     total = total_bytes(sources)
     if contents.sample is not None:
         total = contents.sample[0] if total is None else min(total, contents.sample[0])
+    max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
+    if engine == RAY:
+        with _scratch(temporary_folder) as shared:
+            yield _count_on_cluster(
+                job,
+                *(settings, sources, contents, shared, workers, ray_address),
+                total=total,
+                max_memory=max_memory,
+                chunk_bytes=chunk_bytes,
+                report=report,
+                out=out,
+            )
+        return
     compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
@@ -191,7 +216,6 @@ def count_corpus(
             skipped[path] = skipped.get(path, NOTHING_SKIPPED) + chunk.skipped
         report("count", done, total, "bytes")
 
-    max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
     with nullcontext() if max_memory is None else _scratch(temporary_folder) as folder:
         if max_memory is not None and folder is not None:
             job = replace(job, spill=spill_settings(folder, max_memory, spread.workers))
@@ -219,6 +243,42 @@ def count_corpus(
         runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
         _check_texts(runs.n_pretokens, skipped)
         yield Counts(_header(settings, sources, contents, skipped, n_bytes, runs.n_pretokens), runs)
+
+
+def _count_on_cluster(
+    job: CountJob,
+    settings: CountSettings,
+    sources: list[Source],
+    contents: Contents,
+    folder: Path,
+    workers: int | None,
+    ray_address: str | None,
+    *,
+    total: int | None,
+    max_memory: int | None,
+    chunk_bytes: int,
+    report: Progress,
+    out: str | None,
+) -> Counts:
+    """Count on a Ray cluster, which is left before merges are learned."""
+    from bpejit.engines.ray_cluster import connected
+    from bpejit.training.cluster_counting import count_on_cluster, write_cluster_counts
+
+    with connected(ray_address, workers=workers) as cluster:
+        getattr(report, "message", _logger.info)(f"counting on {cluster.describe()}")
+        counted = count_on_cluster(
+            *(job, sources, contents, cluster, folder),
+            total=total,
+            max_memory=max_memory,
+            chunk_bytes=chunk_bytes,
+            report=report,
+        )
+        runs = SpilledRuns(str(folder), counted.runs)
+        _check_texts(runs.n_pretokens, counted.skipped)
+        header = _header(settings, sources, contents, counted.skipped, counted.n_bytes, runs.n_pretokens)
+        if out is not None:
+            write_cluster_counts(out, header, counted, cluster, folder, report)
+    return Counts(header, runs)
 
 
 @contextmanager

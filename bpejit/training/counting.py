@@ -119,7 +119,7 @@ class PretokenCounter:
         pool, starts, counts = self._unpacked()
         if not in_order:
             return PretokenTable(pool[: starts[-1]], starts, counts)
-        return _gathered(pool, starts, counts, _sorted_order(pool, starts))
+        return gather_rows(pool, starts, counts, _sorted_order(pool, starts))
 
     def take_sorted(self, block_words: int) -> Iterator[PretokenTable]:
         """Empty the table, and yield its pre-tokens sorted by bytes, in blocks of `block_words`.
@@ -132,7 +132,7 @@ class PretokenCounter:
         try:
             order = _sorted_order(pool, starts)
             for begin in range(0, counts.size, block_words):
-                yield _gathered(pool, starts, counts, order[begin : begin + block_words])
+                yield gather_rows(pool, starts, counts, order[begin : begin + block_words])
         finally:
             self._table, self._arena = np.zeros(4 * slots, dtype=np.uint64), np.zeros(arena_bytes, dtype=np.uint8)
             self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
@@ -152,7 +152,7 @@ class PretokenCounter:
 def sort_table(table: PretokenTable) -> PretokenTable:
     """Return a table sorted by bytes."""
     pool = np.concatenate([table.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
-    return _gathered(pool, table.starts, table.counts, _sorted_order(pool, table.starts))
+    return gather_rows(pool, table.starts, table.counts, _sorted_order(pool, table.starts))
 
 
 def _sorted_order(pool: Array, starts: Array) -> Array:
@@ -164,7 +164,7 @@ def _sorted_order(pool: Array, starts: Array) -> Array:
     return order
 
 
-def _gathered(pool: Array, starts: Array, counts: Array, order: Array) -> PretokenTable:
+def gather_rows(pool: Array, starts: Array, counts: Array, order: Array) -> PretokenTable:
     """Return the pre-tokens of `order`, in this order."""
     n_bytes = int((starts[order + 1] - starts[order]).sum())
     found = np.zeros(n_bytes, np.uint8), np.zeros(order.size + 1, np.int64), np.zeros(order.size, np.int64)

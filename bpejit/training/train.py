@@ -16,7 +16,7 @@ from bpejit.corpus.sources import Inputs, find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
-from bpejit.engines import check_engine_options, count_cpus
+from bpejit.engines import RAY, check_engine_options, check_ray_address, count_cpus
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, TrainingError
 from bpejit.model import Model
@@ -59,6 +59,7 @@ def train(
     sources: Mapping[str, int] | None = None,
     workers: int | None = None,
     engine: str = "auto",
+    ray_address: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
@@ -125,7 +126,10 @@ def train(
         change the result.
     engine : str, default "auto"
         How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "serial" uses no threads to learn
-        merges either. Does not change the result.
+        merges either. "ray" counts on a Ray cluster, with as many tasks at a time as `workers`, and learns merges in this
+        process. Does not change the result.
+    ray_address : str, optional
+        For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local one.
     chunk_bytes : int
         Size of the chunks into which files are divided. Does not change the result.
     max_memory : int, optional
@@ -176,6 +180,7 @@ def train(
         sources=sources,
         workers=workers,
         engine=engine,
+        ray_address=ray_address,
         chunk_bytes=chunk_bytes,
         max_memory=max_memory,
         temporary_folder=temporary_folder,
@@ -241,6 +246,7 @@ def train_model(
     sources: Mapping[str, int] | None = None,
     workers: int | None = None,
     engine: str = "auto",
+    ray_address: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
@@ -285,7 +291,8 @@ def train_model(
         normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
     )
     report = arguments.function("progress", progress) or no_progress
-    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
+    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
+    ray_address = check_ray_address(ray_address, engine)
     contents = Contents(
         input_format,
         strip_bom=True,
@@ -309,6 +316,7 @@ def train_model(
         temporary_folder=temporary_folder,
         workers=workers,
         engine=engine,
+        ray_address=ray_address,
         chunk_bytes=chunk_bytes,
         report=report,
     ) as counts:
@@ -428,7 +436,7 @@ def train_model_from_counts(
     )
     merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
     settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
-    workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES)
+    workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES, clusters=True)
     report = arguments.function("progress", progress) or no_progress
     threads = thread_count(workers, engine)
     model = model_from_counts(counts.header, lambda: counts.any_order, settings, workers=threads, report=report)
@@ -439,6 +447,8 @@ def train_model_from_counts(
 
 def thread_count(workers: int | None, engine: str) -> int:
     """Return the number of threads that learn merges."""
+    if engine == RAY:
+        workers = None  # the number of tasks on a cluster
     return 1 if engine == "serial" else workers or count_cpus()
 
 

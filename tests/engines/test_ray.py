@@ -63,6 +63,27 @@ def clear(folder: Path) -> None:
         (folder / name).unlink()
 
 
+@pytest.mark.parametrize("kill", ["node", "worker"])
+def test_counting_survives_a_kill(cluster: LocalCluster, work: Path, kill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work / "in" / "broken.jsonl").write_text('{"text": "from a record"}\n{"no": "text"}\n')
+    options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000, "sources": {"in/two.txt": 3}}
+    inputs = ["in/one.txt", "in/broken.jsonl"]
+    expected = bpejit.count(inputs, out="one.counts", **options)
+    monkeypatch.setattr("bpejit.training.cluster_counting.PART_BYTES", (60_000, 20_000))
+    cluster.fill(3)
+    midway = Midway("count", cluster.kill_node if kill == "node" else lambda: cluster.kill_worker("ray::bpejit count part"))
+    on_cluster: dict[str, Any] = {"engine": "ray", "ray_address": cluster.address, **options}
+    found = bpejit.count(inputs, out="ray.counts", progress=midway, **on_cluster)
+    assert midway.acted
+    assert found == expected
+    assert (work / "ray.counts").read_bytes() == (work / "one.counts").read_bytes()
+    assert [entry.name for entry in work.iterdir() if entry.name.startswith(".")] == []
+    if kill == "worker":
+        sampled = {"vocab_size": 300, "max_bytes": 300_000, "seed": 3, "temporary_folder": work}
+        trained = [bpejit.train(inputs, **options, **sampled), bpejit.train(inputs, **on_cluster, **sampled)]
+        assert trained[0].sha256 == trained[1].sha256
+
+
 @pytest.mark.parametrize(("name", "kill"), [("plain", "node"), ("shards", "worker")])
 def test_encoding_survives_a_kill(cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer, name: str, kill: str) -> None:
     options = OPTIONS[name] | UNIT
