@@ -377,7 +377,7 @@ def _merge_trees(trees: list[_Tree], shared: SharedCounting, cluster: RayCluster
         tasks = [
             ClusterTask(
                 f"{STAGE} merge {groups[index][0].partition + 1}/{len(trees)}",
-                "bpejit.training.cluster_counting:merge_runs",
+                "bpejit.training.cluster_counting:merge_partition_runs",
                 (groups[index][1],),
             )
             for index in several
@@ -397,7 +397,7 @@ def _merge_trees(trees: list[_Tree], shared: SharedCounting, cluster: RayCluster
     return [run for tree in trees for run in tree.runs]
 
 
-def merge_runs(shared: SharedCounting, runs: list[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
+def merge_partition_runs(shared: SharedCounting, runs: list[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
     """Merge runs to a new one: a task."""
     warm_up("training")
     return write_run(shared.folder, merge_streams([read_run(run.path) for run in runs]))
