@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
 from conftest import ROOT, data_text, read_shared, small
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bpejit.corpus.sources import Source
 from bpejit.errors import BpejitError
@@ -144,6 +146,16 @@ def test_stripped_lines():
     for text in ("\n".join(lines), "\n".join(lines) + "\n", "", "\n", " ", "x"):
         expected = "\n".join(line.replace("\r", "").strip() for line in text.split("\n"))
         assert strip_lines(text.encode("utf-8", "surrogateescape")) == expected.encode("utf-8", "surrogateescape")
+
+
+PARTS = [*b"\n\r ax\x1c\x80\x85\xa0\xc2\xe1\xe2\xe3\xf0", b"\xe3\x80\x80", b"\xe2\x80\xa8", b"\xc2\x85", b"\xe3\x80\x81"]
+
+
+@given(st.lists(st.sampled_from([bytes([part]) if isinstance(part, int) else part for part in PARTS]), max_size=15))
+def test_lines_of_any_bytes_are_stripped(parts):
+    lines = b"".join(parts).decode("utf-8", "surrogateescape").split("\n")
+    expected = "\n".join(line.replace("\r", "").strip() for line in lines)
+    assert strip_lines(b"".join(parts)) == expected.encode("utf-8", "surrogateescape")
 
 
 def test_blocks_of_lines(tmp_path, monkeypatch):
