@@ -182,11 +182,12 @@ def test_tool_agrees_with_bpejit(name: str, toy: measure.Context) -> None:
     if tool.version() is None:
         pytest.skip(f"{name} is not installed: make bench")
     ours = get_tool("bpejit")
-    for work_name in ("train", "encode", "batch"):
+    for work_name in ("train", "encode", "batch", "encode_documents"):
         work = get_work(work_name)
         if not work.includes(tool) or not tool.comparable:
             continue
-        case = next(iter(work.cases(toy)))
+        # JSON lines: the form of documents that all of these tools read
+        case = next(case for case in work.cases(toy) if case.key.get("form", "JSON lines") == "JSON lines")
         params = work.params_for(tool, case)
         if tool.interpreter == sys.executable:
             try:
@@ -213,6 +214,7 @@ def test_tools_take_part_by_their_methods() -> None:
     assert "tokenizers-1.0" not in takes_part["train"]
     assert {"tiktoken", "tokenizers", "tokenizers-1.0", "gigatoken", "quicktok"} <= takes_part["encode"]
     assert not {"rustbpe", "plain-python", "regex"} & takes_part["encode"]
+    assert takes_part["encode_documents"] == {"bpejit", "bpejit-avx2", "gigatoken", "datatrove", "megatron-scheme"}
     assert takes_part["split"] == {"bpejit", "bpejit-avx2", "regex"}
     assert takes_part["plain_python"] == {"bpejit", "bpejit-avx2", "plain-python"}
 

@@ -14,6 +14,8 @@ TOOLS = {
     "tiktoken": ("_tiktoken", "Tiktoken"),
     "tokenizers": ("_tokenizers", "HuggingFace"),
     "tokenizers-1.0": ("_tokenizers_next", "HuggingFaceNext"),
+    "datatrove": ("_datatrove", "Datatrove"),
+    "megatron-scheme": ("_megatron_scheme", "MegatronScheme"),
     "rustbpe": ("_rustbpe", "Rustbpe"),
     "bpeasy": ("_bpeasy", "Bpeasy"),
     "sentencepiece": ("_sentencepiece", "Sentencepiece"),

@@ -57,6 +57,20 @@ class Bpejit(Tool):
     def encode_file(self, encoder: Any, vocabulary: Vocabulary, path: Path, out: Path, *, workers: int, dtype: str) -> None:
         encoder.encode_files([path], out, dtype=dtype, workers=workers, overwrite=True)
 
+    def encode_documents(self, vocabulary: Vocabulary, form: str, paths: list[Path], out: Path, *, workers: int) -> None:
+        self.load(vocabulary).encode_files(
+            *(paths, out / "tokens.bin"),
+            dtype=vocabulary.dtype,
+            append_token=END_OF_TEXT,
+            document_index=True,
+            shard_tokens=20_000_000,
+            workers=workers,
+        )
+
+    def document_ids(self, vocabulary: Vocabulary, out: Path) -> np.ndarray:
+        files = sorted(out.glob("*.bin"))
+        return np.concatenate([np.fromfile(path, dtype=vocabulary.dtype) for path in files]).astype(np.uint32)
+
     def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
         encoder.decode_file(path, out, dtype=dtype, overwrite=True)
 

@@ -61,6 +61,25 @@ class Gigatoken(Tool):
         ids = encoder.encode_files([str(path)], parallel=workers > 1)
         self.batch_ids(ids).astype(dtype, copy=False).tofile(out)
 
+    def encode_documents(self, vocabulary: Vocabulary, form: str, paths: list[Path], out: Path, *, workers: int) -> None:
+        import awkward
+        import gigatoken
+
+        names = [str(path) for path in paths]
+        if form == "jsonl":
+            source = gigatoken.JsonlFileSource(names)
+        elif form == "parquet":
+            source = gigatoken.ParquetFileSource(names)
+        else:
+            source = gigatoken.TextFileSource(names, separator=SEPARATOR if form == "text" else None)
+        ids = self.load(vocabulary).encode_files(source, parallel=workers > 1)
+        self.batch_ids(ids).astype(vocabulary.dtype, copy=False).tofile(out / "tokens.bin")
+        np.cumsum(awkward.to_numpy(awkward.num(ids))).astype(np.int64, copy=False).tofile(out / "ends.bin")
+
+    def document_ids(self, vocabulary: Vocabulary, out: Path) -> np.ndarray:
+        ids = np.fromfile(out / "tokens.bin", dtype=vocabulary.dtype).astype(np.uint32)
+        return np.insert(ids, np.fromfile(out / "ends.bin", dtype=np.int64), vocabulary.special_tokens[END_OF_TEXT])
+
     def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:
         out.write_bytes(encoder.decode(np.fromfile(path, dtype=dtype).astype(np.uint32, copy=False)))
 

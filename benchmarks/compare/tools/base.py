@@ -115,6 +115,17 @@ class Tool:
         """Encode a file to a file of ids. Timed."""
         raise CannotError("it does not encode files")
 
+    def encode_documents(self, vocabulary: Vocabulary, form: str, paths: list[Path], out: Path, *, workers: int) -> None:
+        """Encode the documents of files to a folder of token files, loading of the vocabulary included. Timed.
+
+        `form` is `text` (a special token after each document), `jsonl`, `parquet`, or `files` (a document in each file).
+        """
+        raise CannotError("it does not encode corpora")
+
+    def document_ids(self, vocabulary: Vocabulary, out: Path) -> np.ndarray:
+        """Return the ids that `encode_documents` wrote, in order, with that of the end of a document after each."""
+        raise NotImplementedError
+
     # ---- decoding
 
     def decode_file(self, encoder: Any, path: Path, out: Path, *, dtype: str) -> None:

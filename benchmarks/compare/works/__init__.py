@@ -15,6 +15,7 @@ WORKS = {
     "line": "Line",
     "stream": "Stream",
     "encode_file": "EncodeFile",
+    "encode_documents": "EncodeDocuments",
     "decode_file": "DecodeFile",
     "split": "Split",
     "long": "Long",
