@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from bpejit.storage.files import write_error
 
 STORE_BYTES = 100 << 20
 """The smallest object stores that work well; nothing large is stored in them."""
@@ -23,6 +26,7 @@ class LocalCluster:
 
     def __init__(self, nodes: int) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the functions below that tasks run
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from ray.cluster_utils import Cluster
@@ -101,6 +105,16 @@ class Midway:
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         if stage == self._stage and not self.acted and 0 < done < (total or 0):
             self.acted = self._act()
+
+
+def die(shared: object, *, report: object) -> None:
+    """Kill the worker: a task."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fill_disk(shared: object, *, report: object) -> None:
+    """Fail as on a full disk: a task."""
+    raise write_error("/scratch/part", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:

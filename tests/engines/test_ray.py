@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli_helpers import snapshot
-from cluster_helpers import LocalCluster, Midway
+from cluster_helpers import LocalCluster, Midway, wait_until
 from conftest import data_text
 
 import bpejit
+from bpejit.arrays import PretokenTable
+from bpejit.counts.spilling import SpilledRuns
+from bpejit.counts.table_streams import slice_table
+from bpejit.engines import ray_cluster
+from bpejit.engines.ray_cluster import ClusterTask
+from bpejit.engines.ray_worker import installed_versions
+from bpejit.errors import EngineError, OptionError, OutputError
+from bpejit.jobs.job_folder import find_kept
+from bpejit.training.cluster_counting import partition_numbers, write_partitions
 
-pytest.importorskip("ray")
+ray: Any = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
 
 END = "<|endoftext|>"
@@ -29,8 +44,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
+    """A cluster to which this process is connected, so that jobs share workers."""
     cluster = LocalCluster(3)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     yield cluster
+    ray.shutdown()
     cluster.close()
 
 
@@ -70,9 +88,10 @@ def test_counting_survives_a_kill(cluster: LocalCluster, work: Path, kill: str, 
     inputs = ["in/one.txt", "in/broken.jsonl"]
     expected = bpejit.count(inputs, out="one.counts", **options)
     monkeypatch.setattr("bpejit.training.cluster_counting.PART_BYTES", (60_000, 20_000))
-    cluster.fill(3)
+    if kill == "node":
+        cluster.fill(3)
     midway = Midway("count", cluster.kill_node if kill == "node" else lambda: cluster.kill_worker("ray::bpejit count part"))
-    on_cluster: dict[str, Any] = {"engine": "ray", "ray_address": cluster.address, **options}
+    on_cluster: dict[str, Any] = {"engine": "ray", **options}
     found = bpejit.count(inputs, out="ray.counts", progress=midway, **on_cluster)
     assert midway.acted
     assert found == expected
@@ -90,10 +109,132 @@ def test_encoding_survives_a_kill(cluster: LocalCluster, work: Path, tokenizer: 
     tokenizer.encode_files("in", "tokens.bin", **options)
     expected = results(work)
     clear(work)
-    cluster.fill(3)
+    if kill == "node":
+        cluster.fill(3)
     midway = Midway("encode", cluster.kill_node if kill == "node" else lambda: cluster.kill_worker("ray::bpejit encode part"))
-    report = tokenizer.encode_files("in", "tokens.bin", engine="ray", ray_address=cluster.address, progress=midway, **options)
+    report = tokenizer.encode_files("in", "tokens.bin", engine="ray", progress=midway, **options)
     assert midway.acted
     assert results(work) == expected
     assert report.units > report.parts >= 12
     assert report.cluster.startswith(f"the Ray cluster at {cluster.address} (")
+
+
+def command(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bpejit", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_interrupted_and_resumed_without_a_cluster(cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer) -> None:
+    tokenizer.save("tok")
+    tokenizer.encode_files("in", "tokens.bin", **UNIT)
+    expected = results(work)
+    clear_outputs(work)
+    code = (
+        "import bpejit, sys; tokenizer = bpejit.load('tok'); "
+        f"tokenizer.encode_files('in', 'tokens.bin', engine='ray', ray_address=sys.argv[1], **{UNIT})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, cluster.address], stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: find_kept(work / "tokens.bin", per_input=False) is not None or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors.strip().endswith("KeyboardInterrupt")
+    kept = find_kept(work / "tokens.bin", per_input=False)
+    assert kept is not None
+    assert 0 < kept.units < kept.total
+    assert not (work / "tokens.bin").exists()
+    with pytest.raises(OutputError, match="continue it with `resume=True`"):
+        tokenizer.encode_files("in", "tokens.bin", engine="ray", **UNIT)
+    report = tokenizer.encode_files("in", "tokens.bin", resume=True, **UNIT)
+    assert report.kept_units >= kept.units
+    assert results(work) == expected
+    again = tokenizer.encode_files("in", "tokens.bin", engine="ray", resume=True, **UNIT)
+    assert (again.units, again.kept_units) == (report.units, report.units)
+
+
+def clear_outputs(folder: Path) -> None:
+    for path in folder.glob("tokens*"):
+        path.unlink()
+
+
+def test_command_with_a_local_ray(work: Path) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("bpejit-ray-*"))
+    train = command("train", "in", "--vocab-size", "300", "--engine", "ray", "--ray-address", "local", "--workers", "1")
+    _, errors = train.communicate(timeout=120)
+    assert train.returncode == 0, errors
+    assert "counting on a local Ray (1 node, 1 processor)" in errors
+    assert bpejit.load("tokenizer").sha256 == bpejit.train("in", vocab_size=300).sha256
+    assert set(Path(tempfile.gettempdir()).glob("bpejit-ray-*")) == before
+    plan = command("encode", "in", "--out", "t.bin", "--engine", "ray", "--ray-address", "local", "--dry-run")
+    _, errors = plan.communicate(timeout=120)
+    assert "in 1 unit, 1 part, on a local Ray, not started yet to `t.bin`" in errors
+    assert "memory of a task" in errors
+
+
+def test_tasks_that_fail(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ray_cluster.connected(None) as connection:
+        with pytest.raises(EngineError, match=r"the workers of the task `a name` died 4 times without progress"):
+            list(connection.run([ClusterTask("a name", "cluster_helpers:die", ())]))
+        with pytest.raises(OutputError, match=r"No space left on device.*\(in the task `b` on node .+\)"):
+            list(connection.run([ClusterTask("b", "cluster_helpers:fill_disk", ())]))
+        with pytest.raises(EngineError, match=r"cannot see `/no/such/folder`, which the driver sees; expected storage"):
+            connection.prepare_nodes("test", "encoding", ["/no/such/folder"])
+        versions = installed_versions() | {"bpejit": "0.0.0", "numba": "0.1"}
+        monkeypatch.setattr(ray_cluster, "installed_versions", lambda: versions)
+        with pytest.raises(EngineError, match=r"different versions: bpejit 0\.0\.0 here, and .+ there, numba 0\.1 here, and"):
+            connection.prepare_nodes("test", "encoding", [])
+
+
+def test_requests_that_are_refused(work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match="which divides the job itself"):
+        tokenizer.encode_files("in", "t.bin", engine="ray", shard="0/2")
+    with pytest.raises(OptionError, match="can be read only once"):
+        tokenizer.encode_files(iter(["text"]), "t.bin", engine="ray")
+    with pytest.raises(OptionError, match="`-` is a stream"):
+        tokenizer.encode_files("in", "-", engine="ray")
+    with pytest.raises(EngineError, match="ray_address is given, and engine is 'threads'"):
+        tokenizer.encode_files("in", "t.bin", engine="threads", ray_address="local")
+    with pytest.raises(EngineError, match="engine is 'ray'"):
+        bpejit.extend(tokenizer, "in", vocab_size=500, engine="ray")
+    assert results(work) == {}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere", "auto"])
+def test_address_without_a_cluster(address: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(work))
+    with pytest.raises(EngineError, match=f"no Ray cluster answers at {address}: .+; expected the address of a head node"):
+        ray_cluster.find_address(address)
+
+
+def test_without_ray(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineError, match=r"needs the package `ray`.*pip install 'bpejit\[ray\]'"):
+        bpejit.count("in", engine="ray")
+
+
+def test_partitions_depend_on_the_bytes_alone(tmp_path: Path) -> None:
+    words = sorted({data_text("code.txt")[begin : begin + 1 + begin % 23] for begin in range(0, 40_000, 3)})
+    table = table_of(words)
+    numbers = partition_numbers(table, 7)
+    assert set(numbers.tolist()) == set(range(7))
+    assert min(np.bincount(numbers)) > len(words) / 14
+    single = [int(partition_numbers(table_of([word]), 7)[0]) for word in words[:300]]
+    assert single == numbers[:300].tolist()
+    runs = write_partitions(tmp_path, iter([slice_table(table, 0, 5000), slice_table(table, 5000, len(words))]), 7)
+    assert sum(run.n for run in runs) == len(words)
+    indices = {word: index for index, word in enumerate(words)}
+    for number, run in enumerate(runs):
+        found = SpilledRuns(str(tmp_path), [run]).read_table()
+        mine = [word for word, chosen in zip(words, numbers.tolist(), strict=True) if chosen == number]
+        assert found == table_of(mine, [indices[word] + 1 for word in mine])
+
+
+def table_of(words: list[bytes], counts: list[int] | None = None) -> PretokenTable:
+    starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    numbers = np.arange(1, len(words) + 1) if counts is None else np.array(counts)
+    return PretokenTable(np.frombuffer(b"".join(words), np.uint8), starts, numbers.astype(np.int64))
