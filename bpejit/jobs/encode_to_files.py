@@ -387,12 +387,38 @@ def plan_part(plan: JobPlan, part: int, parts: int) -> JobPlan:
     return replace(plan, options=options, mine=slice_units(plan.units, part, parts))
 
 
+class _ShiftedReport:
+    """Progress of parts that run one after the other, as that of one job. Remarks about single parts are left out."""
+
+    def __init__(self, report: Progress, total: int | None) -> None:
+        self._report = report
+        self._total = total
+        self._before = self._done = 0
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        if stage != "encode":
+            self._report(stage, done, total, unit)
+            return
+        self._done = done
+        self._report(stage, self._before + done, self._total, unit)
+
+    def message(self, text: str) -> None:
+        """Ignore a remark."""
+
+    def end_part(self) -> None:
+        """Begin the next part."""
+        self._before += self._done
+        self._done = 0
+
+
 def _run_parts(plan: JobPlan, parts: int, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
     seconds = Seconds()
     kept = 0
+    shifted = _ShiftedReport(report, plan.size)
     for part in range(parts):
-        result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=report)
+        result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=shifted)
+        shifted.end_part()
         kept += result.kept
         for name, value in vars(result.seconds).items():
             setattr(seconds, name, getattr(seconds, name) + value)
