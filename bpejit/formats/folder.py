@@ -8,9 +8,10 @@ from pathlib import Path
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import without_gz
-from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKEN_BYTES_FILE, TOKENIZER_FILE
+from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKENIZER_FILE
 from bpejit.formats.folder_reading import load_folder
 from bpejit.formats.folder_writing import check_folder, save_folder
+from bpejit.formats.token_bytes import TOKEN_BYTES_FILE
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description

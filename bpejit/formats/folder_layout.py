@@ -58,6 +58,4 @@ TOKENIZER_FILE = "tokenizer.json"
 PRIVATE_FILE = "model.json"
 """The name of `tokenizer.json` if other tools would give other ids; they do not read files of this name."""
 
-TOKEN_BYTES_FILE = "token_bytes.npy"
-
 PUBLIC_FILES = (TOKENIZER_FILE, CONFIG_FILE, OWN_FILE)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bpejit import __version__
 from bpejit.errors import PatternError, TokenizerFormatError, shorten
@@ -21,7 +18,6 @@ from bpejit.formats.folder_layout import (
     PREPARATION_STEPS,
     PRIVATE_FILE,
     PUBLIC_FILES,
-    TOKEN_BYTES_FILE,
     TOKENIZER_FILE,
 )
 from bpejit.formats.huggingface_writing import (
@@ -33,6 +29,7 @@ from bpejit.formats.huggingface_writing import (
     tokenizer_json,
 )
 from bpejit.formats.pipelines import split_steps
+from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy, token_lengths
 from bpejit.model import Model, pattern_source
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, creating_folder, replacing_all
@@ -86,11 +83,11 @@ def save_folder(
     if not obstacle:
         contents[CONFIG_FILE] = tokenizer_config_json(model)
         stale = [folder / PRIVATE_FILE] if _is_ours(folder, PRIVATE_FILE) else []
-    lengths = _token_lengths(model)
+    lengths = token_bytes_npy(model)
     if lengths is None:
         stale.append(folder / TOKEN_BYTES_FILE)
     else:
-        contents[TOKEN_BYTES_FILE] = _token_bytes(lengths)
+        contents[TOKEN_BYTES_FILE] = lengths
     contents[OWN_FILE] = _own_json(model, source, name, written, obstacle)  # describes the others, so it is the last
     with creating_folder(folder), replacing_all([folder / file for file in contents], remove=stale) as files:
         for file, data in zip(files, contents.values(), strict=True):
@@ -154,7 +151,7 @@ def _own_json(model: Model, source: Pattern, name: str, written: bytes, obstacle
         "training": dict(model.training),
         "vocab_size": model.vocab_size,
         "merge_counts": model.merge_counts,
-        "token_lengths": _token_lengths(model),
+        "token_lengths": token_lengths(model),
     }
     # ASCII, since file names in the notes may contain bytes that are not UTF-8.
     lines = (f"  {json.dumps(key)}: {json.dumps(value, default=_plain_value)}" for key, value in fields.items())
@@ -184,22 +181,3 @@ def _plain_value(value: Any) -> Any:
     raise TypeError(
         f"the training notes contain {shorten(value)}, a {type(value).__name__}; expected a value that JSON can represent"
     )
-
-
-def _token_bytes(lengths: list[int]) -> bytes:
-    """Return the content of `token_bytes.npy`."""
-    data = io.BytesIO()
-    np.lib.format.write_array(data, np.array(lengths, dtype="<i4"), version=(1, 0))
-    return data.getvalue()
-
-
-def _token_lengths(model: Model) -> list[int] | None:
-    size = model.vocab_size
-    if size > 2 * len(model.vocab) + 65536:
-        return None
-    lengths = [0] * size
-    for token_id, token in model.tokens.items():
-        lengths[token_id] = len(token)
-    for token_id in model.special_tokens.values():
-        lengths[token_id] = 0
-    return lengths

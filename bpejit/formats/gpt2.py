@@ -25,6 +25,7 @@ from bpejit.formats.folder_layout import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
+from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
@@ -365,13 +366,19 @@ def write_gpt2_pair(model: Model, vocab_path: StrPath, merges_path: StrPath, *, 
 
 
 def gpt2_files(folder: StrPath) -> list[Path]:
-    """Return the paths that `save_gpt2_pair` writes: vocabulary, merges, configuration and sidecar."""
+    """Return the paths that `save_gpt2_pair` writes: vocabulary, merges, configuration, sidecar and bytes of tokens."""
     vocab_path = Path(folder) / VOCAB_FILE
-    return [vocab_path, Path(folder) / MERGES_FILE, Path(folder) / CONFIG_FILE, sidecar_path(vocab_path)]
+    return [
+        vocab_path,
+        Path(folder) / MERGES_FILE,
+        Path(folder) / CONFIG_FILE,
+        sidecar_path(vocab_path),
+        Path(folder) / TOKEN_BYTES_FILE,
+    ]
 
 
 def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) -> None:
-    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json` and a sidecar to an existing folder.
+    """Write `vocab.json`, `merges.txt`, `tokenizer_config.json`, a sidecar and `token_bytes.npy` to an existing folder.
 
     Raises
     ------
@@ -380,7 +387,7 @@ def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) ->
     OutputError
         If a file cannot be written, or exists and `overwrite` is false. Existing files are unchanged then.
     """
-    vocab_path, merges_path, config_path, sidecar = gpt2_files(folder)
+    vocab_path, merges_path, config_path, sidecar, lengths_path = gpt2_files(folder)
     obstacle = _obstacle(model)
     if obstacle:
         raise TokenizerFormatError(
@@ -389,12 +396,14 @@ def save_gpt2_pair(model: Model, folder: StrPath, *, overwrite: bool = False) ->
         )
     check_outputs(gpt2_files(folder), overwrite=overwrite, folder=folder)
     vocab, merges = _pair(model, vocab_path, must_be_plain=True)
-    targets = [merges_path, vocab_path, config_path, sidecar]
-    with replacing_all(targets) as (merges_file, vocab_file, config_file, sidecar_file):
-        merges_file.write(merges)
-        vocab_file.write(vocab)
-        config_file.write(gpt2_config_json(model))
-        sidecar_file.write(sidecar_json(model, vocab))
+    contents = {merges_path: merges, vocab_path: vocab, config_path: gpt2_config_json(model)}
+    lengths = token_bytes_npy(model)
+    if lengths is not None:
+        contents[lengths_path] = lengths
+    contents[sidecar] = sidecar_json(model, vocab)
+    with replacing_all(list(contents), remove=[] if lengths is not None else [lengths_path]) as files:
+        for file, data in zip(files, contents.values(), strict=True):
+            file.write(data)
 
 
 def _obstacle(model: Model) -> str | None:

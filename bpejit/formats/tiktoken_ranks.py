@@ -20,6 +20,7 @@ from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import read_tokenizer_file, without_gz
 from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
 from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
+from bpejit.formats.token_bytes import token_bytes_npy, token_bytes_path
 from bpejit.model import Model, pattern_source
 from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
@@ -235,12 +236,12 @@ def module_path(path: StrPath) -> Path:
 
 
 def tiktoken_files(path: StrPath) -> list[Path]:
-    """Return the paths that `write_tiktoken` writes: ranks, module and sidecar."""
-    return [Path(path), module_path(path), sidecar_path(path)]
+    """Return the paths that `write_tiktoken` writes: ranks, module, sidecar and bytes of tokens."""
+    return [Path(path), module_path(path), sidecar_path(path), token_bytes_path(path)]
 
 
 def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> None:
-    """Write `NAME.tiktoken`, its sidecar, and a Python module that creates a `tiktoken.Encoding` from it.
+    """Write `NAME.tiktoken`, its sidecar, `NAME.token_bytes.npy`, and a Python module that creates a `tiktoken.Encoding`.
 
     Raises
     ------
@@ -261,12 +262,16 @@ def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> N
             "equal ids: save it in another format"
         )
     ranks = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in sorted(model.tokens.items()))
-    path, script, sidecar = tiktoken_files(path)
-    check_outputs([path, script, sidecar], overwrite=overwrite)
-    with replacing_all([path, script, sidecar]) as (ranks_file, script_file, sidecar_file):
-        ranks_file.write(ranks)
-        script_file.write(_script(model, path, pattern))
-        sidecar_file.write(sidecar_json(model, ranks))
+    path, script, sidecar, lengths_path = tiktoken_files(path)
+    check_outputs([path, script, sidecar, lengths_path], overwrite=overwrite)
+    contents = {path: ranks, script: _script(model, path, pattern)}
+    lengths = token_bytes_npy(model)
+    if lengths is not None:
+        contents[lengths_path] = lengths
+    contents[sidecar] = sidecar_json(model, ranks)
+    with replacing_all(list(contents), remove=[] if lengths is not None else [lengths_path]) as files:
+        for file, data in zip(files, contents.values(), strict=True):
+            file.write(data)
 
 
 def _obstacle(model: Model) -> str | None:

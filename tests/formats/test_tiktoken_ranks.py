@@ -6,6 +6,7 @@ import json
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_helpers import snapshot
 from conftest import ROOT, data_text, read_shared, small
@@ -44,7 +45,11 @@ def test_written_files(tmp_path: Path) -> None:
     lines = path.read_bytes().split(b"\n")
     assert lines[:2] == [b"AA== 0", b"AQ== 1"]
     assert lines[-4:] == [b"IHQ= 256", b"aGU= 257", b"IHRoZQ== 300", b""]
-    assert sorted(snapshot(tmp_path)) == ["mine.tiktoken", "mine.tiktoken.bpejit.json", "mine_encoding.py"]
+    files = ["mine.tiktoken", "mine.tiktoken.bpejit.json", "mine.token_bytes.npy", "mine_encoding.py"]
+    assert sorted(snapshot(tmp_path)) == files
+    lengths = np.load(tmp_path / "mine.token_bytes.npy")
+    assert lengths.dtype == np.int32
+    assert lengths.tolist() == [len(MODEL.tokens.get(number, b"")) for number in range(MODEL.vocab_size)]
     sidecar = json.loads((tmp_path / "mine.tiktoken.bpejit.json").read_bytes())
     assert (sidecar["pattern"], sidecar["special_tokens"]) == (MODEL.pattern, MODEL.special_tokens)
     assert read_tiktoken(path) == MODEL
@@ -80,8 +85,11 @@ def test_trained_tokenizer_in_tiktoken_and_gpt2_formats(tmp_path: Path, tiktoken
     assert encoding.encode(text, allowed_special="all") == ids
     assert bpejit.load(tmp_path / "mine.tiktoken").encode(text) == ids
     ours.save(tmp_path / "new" / "pair", format="gpt2")
-    files = ["merges.txt", "tokenizer_config.json", "vocab.json", "vocab.json.bpejit.json"]
+    files = ["merges.txt", "token_bytes.npy", "tokenizer_config.json", "vocab.json", "vocab.json.bpejit.json"]
     assert sorted(snapshot(tmp_path / "new" / "pair")) == files
+    expected = [0 if number in ours.model.special_tokens.values() else len(ours.vocab[number]) for number in range(len(ours))]
+    assert np.load(tmp_path / "new" / "pair" / "token_bytes.npy").tolist() == expected
+    assert np.load(tmp_path / "mine.token_bytes.npy").tolist() == expected
     assert bpejit.load(tmp_path / "new" / "pair").sha256 == ours.sha256
     assert bpejit.load(tmp_path / "new" / "pair" / "vocab.json").sha256 == ours.sha256
 
