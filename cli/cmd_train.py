@@ -144,16 +144,16 @@ def train(
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counts.counts import Counts
-    from bpejit.formats.folder_writing import check_folder, save_folder
-    from bpejit.shrinking import first_merges
+    from bpejit.formats.folder_writing import check_folder
     from bpejit.storage.outputs import existing_parent
     from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.counts_resume import CountsFile
     from bpejit.training.model_learning import SKIPPED_RECORDS
+    from bpejit.training.saved_sizes import save_sizes, smaller_folders
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
     from bpejit.warmup import compiling_meanwhile
 
-    folders = {size: f"{out.rstrip('/')}-{size}" for size in sorted(set(also), reverse=True)}
+    folders = smaller_folders(out, also)
     _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
     for folder in (out, *folders.values()):
         check_folder(folder, overwrite=overwrite)  # before hours of training
@@ -204,9 +204,7 @@ def train(
                 counts_file=counts_file,
                 **learned,
             )
-        unreadable = save_folder(model, out, overwrite=overwrite)
-        for size, folder in folders.items():
-            save_folder(first_merges(model, size), folder, overwrite=overwrite)
+        unreadable = save_sizes(model, out, folders, overwrite=overwrite)
         counts_file.remove()
         seconds = progress.seconds
     read = format_bytes(model.training["bytes"])

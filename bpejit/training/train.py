@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bpejit import arguments
@@ -18,16 +19,19 @@ from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
 from bpejit.engines import RAY, check_engine_options, check_ray_address, count_cpus
 from bpejit.engines.base import Progress, no_progress
-from bpejit.errors import BpejitWarning, CorpusError, TrainingError
+from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
+from bpejit.formats.folder_writing import check_folder
 from bpejit.model import Model
 from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
+from bpejit.storage.outputs import existing_parent
 from bpejit.tokenizer import Tokenizer
-from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
 from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
 from bpejit.training.counts_resume import CountsFile
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
+from bpejit.training.saved_sizes import check_smaller_sizes, listed_sizes, save_sizes, smaller_folders
 
 
 @arguments.explain_wrong_arguments
@@ -63,6 +67,10 @@ def train(
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    also: Sequence[int] = (),
+    resume: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Tokenizer:
     """Train a tokenizer on files, or on the texts of an iterator.
@@ -136,7 +144,18 @@ def train(
         Maximum memory of counting in bytes (see `bpejit.count`). Learning merges needs memory for all distinct pre-tokens. Does
         not change the result.
     temporary_folder : path, optional
-        Where `max_memory` writes; by default the system's folder for temporary files (`TMPDIR`).
+        Where `max_memory` writes; by default the folder of `out`, or the system's folder for temporary files (`TMPDIR`).
+    out : path, optional
+        Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`, until
+        the tokenizer is written.
+    also : sequence of int, optional
+        Smaller sizes to save as well, to the folders `<out>-<size>`. Each has the first merges, so it equals a training of that
+        size. Needs `out`.
+    resume : bool, default False
+        Whether to continue an interrupted training from the counts that it kept, if there are any. The inputs and the options
+        of counting must be the same. Needs `out`.
+    overwrite : bool, default False
+        Whether to replace tokenizers in these folders.
     progress : callable, optional
         Called as `progress(stage, done, total, unit)`.
 
@@ -146,15 +165,24 @@ def train(
 
     Raises
     ------
-    ArgumentTypeError, CorpusError, PatternError, TrainingError, EngineError
+    ArgumentTypeError, CorpusError, CountsError, OptionError, OutputError, PatternError, TrainingError, EngineError
 
     See Also
     --------
     train_from_iterator : Train on texts in memory.
     train_bpe : The interface of Stanford's CS336 assignment.
+
+    Examples
+    --------
+    >>> train("corpus/*.txt", vocab_size=128_000, out="tokenizer", also=[64_000, 32_000])  # doctest: +SKIP
+    >>> load("tokenizer-32000")  # doctest: +SKIP
     """
-    model = train_model(
+    model = _train_and_save(
         inputs,
+        out=out,
+        also=also,
+        resume=resume,
+        overwrite=overwrite,
         vocab_size=vocab_size,
         special_tokens=special_tokens,
         special_tokens_first=special_tokens_first,
@@ -212,10 +240,48 @@ def train_from_iterator(texts: Iterable[Any], *, vocab_size: int, **options: Any
     ArgumentTypeError, CorpusError, PatternError, TrainingError, EngineError
     """
     settings: dict[str, Any] = {"vocab_size": vocab_size, **options}
-    arguments.bound("train_from_iterator", inspect.signature(train_model), (texts,), settings)
-    model = train_model(iterate_texts(texts), **settings)
+    arguments.bound("train_from_iterator", inspect.signature(train), (texts,), settings)
+    model = _train_and_save(iterate_texts(texts), **settings)
     _warn(model, stacklevel=4)  # the decorator is one level
     return Tokenizer.from_model(model, lazy=True)
+
+
+def _train_and_save(
+    inputs: Inputs,
+    *,
+    vocab_size: int,
+    out: str | os.PathLike[str] | None = None,
+    also: Sequence[int] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    **options: Any,
+) -> Model:
+    """Train, and save the model and smaller ones if there is a folder for them; the parameters are those of `train`."""
+    resume, overwrite = arguments.flag("resume", resume), arguments.flag("overwrite", overwrite)
+    sizes = listed_sizes(also)
+    if out is None:
+        if resume or sizes:
+            given = "resume is True" if resume else f"also is {sizes}"
+            raise OptionError(f"{given}, and out is None; expected the folder of the tokenizer: give `out=`")
+        return train_model(inputs, vocab_size=vocab_size, **options)
+    out = arguments.path("out", out, error=OutputError)
+    if sizes:
+        tokens = arguments.special_tokens("special_tokens", options.get("special_tokens", (END_OF_TEXT,)), error=TrainingError)
+        tokens += [options[name] for name in TOKEN_FIELDS if options.get(name) is not None]
+        check_smaller_sizes(sizes, arguments.whole_number("vocab_size", vocab_size), 256 + len(set(tokens)))
+    smaller = smaller_folders(out, sizes)
+    named = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
+    listed = [] if isinstance(named, Iterator) or not arguments.is_iterable(named) else list(named)
+    files = [path for path in listed if isinstance(path, (str, os.PathLike)) and Path(path).is_file()]
+    for folder in (out, *smaller.values()):
+        check_folder(folder, inputs=files, overwrite=overwrite)  # before hours of training
+    if options.get("temporary_folder") is None:
+        options["temporary_folder"] = existing_parent(out)
+    counts_file = CountsFile.beside(out, resume=resume)
+    model = train_model(inputs, vocab_size=vocab_size, counts_file=counts_file, **options)
+    save_sizes(model, out, smaller, overwrite=overwrite)
+    counts_file.remove()
+    return model
 
 
 def train_model(
@@ -487,7 +553,7 @@ def train_bpe(
     vocab_size : int
     special_tokens : sequence of str
     **options
-        Any other parameter of `train`.
+        Any other parameter of `train` that does not concern saving (`out`, `also`, `resume`, `overwrite`).
 
     Returns
     -------

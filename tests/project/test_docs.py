@@ -187,7 +187,16 @@ def test_examples_of_counts(shell, monkeypatch):
     assert len(names["new"]) == 4500 - 4000
     counts = names["bpejit"].Counts
     assert counts.load("again.counts").table == counts.load("all.counts").table == counts.load("merged.counts").table
-    sizes = {"tok": 4000, "tok-2000": 2000, "tok-1000": 1000, "tok-500": 500, "tok-extended": 4500}
+    sizes = {
+        "sizes": 4000,
+        "sizes-2000": 2000,
+        "sizes-1000": 1000,
+        "tok": 4000,
+        "tok-2000": 2000,
+        "tok-1000": 1000,
+        "tok-500": 500,
+        "tok-extended": 4500,
+    }
     assert {name: names["bpejit"].load(name).model.vocab_size for name in sizes} == sizes
 
 

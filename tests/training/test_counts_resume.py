@@ -8,11 +8,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_helpers import COMMAND, ENVIRONMENT, invoke
 from conftest import data_text, small
 
+import bpejit
+from bpejit import OutputError
 from bpejit.training import model_learning
 
 ARGUMENTS = ["--vocab-size", "320", "--out", "tok"]
@@ -122,3 +125,50 @@ def test_a_killed_training_continues(work: Path) -> None:
         assert folder_bytes("tok") == folder_bytes("expected")
         assert not [path for path in work.iterdir() if path.name.startswith(".")]
     assert killed
+
+
+def test_an_interrupted_training_continues_in_python(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    options = {"vocab_size": 320, "out": work / "tok", "also": [300, 280, 300]}
+    with monkeypatch.context() as patch:
+        patch.setattr(model_learning, "MergeLearner", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bpejit.train(["a.txt", "b.txt"], **options)
+    assert Path("tok.partial.counts").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("bpejit.training.train.count_corpus", interrupt)  # counts again otherwise
+        tokenizer = bpejit.train(["b.txt", "a.txt"], **options, resume=True)
+    assert not Path("tok.partial.counts").exists()
+    assert folder_bytes("tok") == folder_bytes("expected")
+    assert bpejit.load("tok") == tokenizer
+    for size in (300, 280):
+        bpejit.train(["a.txt", "b.txt"], vocab_size=size, out=f"alone-{size}")
+        assert folder_bytes(f"tok-{size}") == folder_bytes(f"alone-{size}")
+    with pytest.raises(OutputError, match="exists"):
+        bpejit.train(["a.txt", "b.txt"], **options)
+    bpejit.train(["a.txt", "b.txt"], **options, overwrite=True, resume=True)
+    texts = iter([Path("a.txt").read_text(), Path("b.txt").read_text()])
+    bpejit.train_from_iterator(texts, vocab_size=320, out="texts", also=[300])
+    assert bpejit.load("texts-300").vocab == bpejit.load("tok-300").vocab
+    assert not list(work.glob("*.partial.counts"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"also": [300]}, "also is .300., and out is None"),
+        ({"resume": True}, "resume is True, and out is None"),
+        ({"also": [320], "out": "t"}, "also contains 320; expected sizes from 257"),
+        ({"also": [256], "out": "t"}, "also contains 256; expected sizes from 257"),
+        ({"also": 300, "out": "t"}, "also is 300, an int; expected a list"),
+        ({"also": ["x"], "out": "t"}, r"also\[0\] is 'x'"),
+        ({"out": "a.txt"}, "a.txt"),
+    ],
+)
+def test_wrong_options_of_saving(work: Path, options: dict[str, Any], message: str) -> None:
+    before = sorted(work.iterdir())
+    with pytest.raises(bpejit.BpejitError, match=message):
+        bpejit.train("a.txt", vocab_size=320, **options)
+    assert sorted(work.iterdir()) == before
