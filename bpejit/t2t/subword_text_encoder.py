@@ -49,7 +49,7 @@ _LINE_BREAK = '"\\n"'
 
 _BLOCK_SPANS = 1 << 15
 _BLOCK_IDS = 1 << 18
-_CACHE_SLOTS = 1 << 17
+_CACHE_SLOTS = 1 << 16
 _BATCH_BYTES = 1 << 22
 
 

@@ -50,6 +50,11 @@ _COUNT_SHIFT = np.uint64(56)
 _POINT_BITS = np.uint64(21)
 _ROOT = np.uint64(1)
 
+HAS_CHILDREN = np.uint64(1 << 31)
+"""Flag in the value of an edge: the child node has edges of its own. The bits below are the id of its subtoken plus one."""
+
+_ID_MASK = np.uint64((1 << 31) - 1)
+
 
 @kernel
 def split_words(text, stop, class_of, byte_class, ends, state):
@@ -162,8 +167,8 @@ def build_edges(points, starts, edges):
     starts : int64[n + 1], in
     edges : uint64[2 * slots], in-out
         All 0 on entry. The number of slots is a power of two and at least twice the size of `points`. The first word of a slot
-        contains the parent node and the character. The second one contains the child node, and in the low half the id of its
-        subtoken plus one.
+        contains the parent node and the character. The second one contains the child node, and in the low half HAS_CHILDREN
+        and the id of its subtoken plus one.
 
     Notes
     -----
@@ -175,6 +180,8 @@ def build_edges(points, starts, edges):
         node = _ROOT
         word = ZERO
         for i in range(starts[token_id], starts[token_id + 1]):
+            if node != _ROOT:
+                edges[word + ONE] |= HAS_CHILDREN
             key = node << _POINT_BITS | np.uint64(points[i])
             word = _find_edge(edges, mask, key)
             if edges[word] == ZERO:
@@ -183,36 +190,41 @@ def build_edges(points, starts, edges):
                 edges[word + ONE] = nodes << HALF
             node = edges[word + ONE] >> HALF
         if starts[token_id] < starts[token_id + 1]:
-            edges[word + ONE] = node << HALF | np.uint64(token_id + 1)
+            edges[word + ONE] = edges[word + ONE] & ~_ID_MASK | np.uint64(token_id + 1)
 
 
 @inline
 def _match(escaped, length, edges, out, at):
     """Write the ids of an escaped token, found by greedy longest match. Return the next index in `out`, or -1."""
     mask = np.uint64(edges.size // 2 - 1)
-    start = 0
-    while start < length:
+    start = ZERO
+    stop = np.uint64(length)
+    written = np.uint64(at)
+    while start < stop:
         node = _ROOT
         found = ZERO
         after = start
         i = start
-        while i < length:
+        while i < stop:
             key = node << _POINT_BITS | np.uint64(escaped[i])
             word = _find_edge(edges, mask, key)
             if edges[word] == ZERO:
                 break
             value = edges[word + ONE]
             node = value >> HALF
-            i += 1
-            if value & LOW_HALF != ZERO:
-                found = value & LOW_HALF
+            i += ONE
+            if value & _ID_MASK != ZERO:
+                found = value & _ID_MASK
                 after = i
+            # Most subtokens are no prefix of another one, and the probe that fails would take as long as the others.
+            if value & HAS_CHILDREN == ZERO:
+                break
         if found == ZERO:
             return -1
-        out[at] = np.uint32(found - ONE)
-        at += 1
+        out[written] = np.uint32(found - ONE)
+        written += ONE
         start = after
-    return at
+    return np.int64(written)
 
 
 @inline

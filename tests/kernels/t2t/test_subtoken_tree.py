@@ -144,8 +144,9 @@ def test_build_edges(vocabulary):
         for key, value in entries.items():
             if key >> 21 == node:
                 longer = string + chr(key & 0x1FFFFF)
-                if value & 0xFFFFFFFF:
-                    found[longer] = (value & 0xFFFFFFFF) - 1
+                if value & 0x7FFFFFFF:
+                    found[longer] = (value & 0x7FFFFFFF) - 1
+                assert bool(value >> 31 & 1) == any(other >> 21 == value >> 32 for other in entries)
                 walk(value >> 32, longer)
 
     walk(1, "")
