@@ -154,7 +154,8 @@ def encode(
 
 
 def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, Any]) -> str:
-    ratio = f" ({report.bytes / report.tokens:.2f} bytes per token)" if report.tokens else ""
+    tokens = report.tokens + report.left_out
+    ratio = f" ({report.bytes / tokens:.2f} bytes per token)" if tokens else ""
     stage = progress.stages.get("encode")
     done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
     what = f"part {job['shard']}, " if job["shard"] else ""

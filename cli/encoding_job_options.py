@@ -126,6 +126,8 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
 def describe_job(report: EncodeReport) -> str:
     """Return the second line of a summary: documents, memory, and where the time went."""
     parts = [f"{report.documents:,} document{'' if report.documents == 1 else 's'}"]
+    if report.left_out:
+        parts.append(f"{report.left_out:,} ids that do not fill a row left out")
     if report.skipped:
         parts.append(f"{report.skipped.count:,} records skipped")
     if report.kept_units:
@@ -140,6 +142,7 @@ def job_fields(report: EncodeReport) -> dict[str, Any]:
     """Return the fields of the JSON report about an encoding job."""
     return {
         "documents": report.documents,
+        "left_out": report.left_out,
         "skipped_records": report.skipped.count,
         "outputs": [str(path) for path in report.paths],
         "manifest": None if report.manifest is None else str(report.manifest),

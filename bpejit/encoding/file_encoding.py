@@ -60,6 +60,8 @@ class EncodeReport:
     manifest : Path, optional
         The manifest, which describes the job and its outputs.
     documents : int
+    left_out : int
+        Ids that do not fill a row at the end of a file, with `pack`; `tokens` does not count them.
     skipped : Skipped
         Records without text: their number (`count`), and the first few (`first`).
     units, kept_units : int
@@ -85,6 +87,7 @@ class EncodeReport:
     paths: tuple[Path, ...] = ()
     manifest: Path | None = None
     documents: int = 0
+    left_out: int = 0
     skipped: Skipped = NOTHING_SKIPPED
     units: int = 0
     kept_units: int = 0
@@ -170,6 +173,7 @@ def encode_files(
         paths=paths,
         manifest=None if finished is None else finished.manifest,
         documents=result.totals.documents,
+        left_out=0 if finished is None else finished.left_out,
         skipped=result.totals.skipped,
         units=result.units,
         kept_units=result.kept,
@@ -265,6 +269,7 @@ def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: P
         paths=finished.paths,
         manifest=finished.manifest,
         documents=finished.totals.documents,
+        left_out=finished.left_out,
         skipped=finished.totals.skipped,
         units=finished.totals.units,
         kept_units=finished.totals.units,

@@ -60,12 +60,15 @@ class Finished:
     manifest : Path
     totals : Totals
     dtype : str
+    left_out : int
+        Ids that do not fill a row, which `totals` does not count.
     """
 
     paths: tuple[Path, ...]
     manifest: Path
     totals: Totals
     dtype: str
+    left_out: int = 0
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
@@ -115,7 +118,7 @@ def _read_outputs(manifest: Path, fields: Mapping[str, Any]) -> Finished | None:
         dtype = str(fields["job"]["dtype"])
     except (KeyError, TypeError, ValueError):
         return None
-    return Finished(tuple(paths), manifest, totals, dtype)
+    return Finished(tuple(paths), manifest, totals, dtype, int(fields.get("left_out", 0)))
 
 
 def finish_job(
@@ -191,9 +194,12 @@ def _write_outputs(
     outputs = [_described(record, names) for record in records]
     pack = job.get("pack")
     if pack is not None:  # ids that do not fill a row are left out
-        outputs = [{**output, "tokens": output["tokens"] - output["tokens"] % pack} for output in outputs]
+        outputs = [_packed(output, pack) for output in outputs]
+    left_out = sum(record.tokens for record in records) - sum(output["tokens"] for output in outputs)
+    totals.tokens -= left_out
     sums = {
-        "tokens": sum(record.tokens for record in records),
+        "tokens": sum(output["tokens"] for output in outputs),
+        **({} if pack is None else {"left_out": left_out}),
         "documents": totals.documents,
         "bytes_read": totals.bytes,
         "skipped": totals.skipped.count,
@@ -220,13 +226,19 @@ def _write_outputs(
     for _ in created_folders(pairs):
         pass
     exchange(folder, pairs, old)
-    return Finished(tuple(names.path(record) for record in records), names.manifest, totals, dtype.name)
+    return Finished(tuple(names.path(record) for record in records), names.manifest, totals, dtype.name, left_out)
 
 
 def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
     path = names.path(record).relative_to(names.manifest.parent).as_posix()
     counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
     return {"path": path, **counts, **({"validation": True} if record.aside else {})}
+
+
+def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
+    """Return the description of an output with the ids in its rows, their number, and the ids that do not fill a row."""
+    rows, left_out = divmod(output["tokens"], pack)
+    return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
 
 
 def _join(

@@ -9,10 +9,10 @@ job
     What was asked for: hash of the tokenizer, format and dtype of the output, all options that affect its bytes, and the
     inputs, each with path, size, and a hash of its size, head and tail.
 documents, tokens, bytes_read, skipped
-    Totals. `skipped` is the number of records without text.
+    Totals. `skipped` is the number of records without text. With `pack`, `tokens` are those in rows, and `left_out` the others.
 outputs
     For each output its `path` in the folder of the manifest, `tokens`, `documents` and `bytes_read`, and `validation` if it
-    contains the documents that were set aside.
+    contains the documents that were set aside. With `pack`, also `rows` and `left_out`.
 """
 
 from __future__ import annotations
