@@ -135,7 +135,7 @@ def write_examples(features: Examples) -> tuple[Array, Array]:
     Returns
     -------
     data : uint8 [bytes]
-        Part of a TFRecord file.
+        Part of a TFRecord file. TEXT_PADDING bytes follow in the same memory.
     starts : int64 [n + 1]
         Record i is `data[starts[i]:starts[i + 1]]`.
 
@@ -190,13 +190,37 @@ def _write_any(names: list[str], checked: list[Lists], n_lists: int) -> tuple[Ar
                 raise _empty_list(name, index)
         records.append(frame_record(serialize_example(example)))
     starts = np.cumsum([0, *map(len, records)], dtype=np.int64)
-    return np.frombuffer(bytearray(b"".join(records)), dtype=np.uint8), starts
+    data = np.frombuffer(bytearray(b"".join([*records, bytes(TEXT_PADDING)])), dtype=np.uint8)
+    return data[: starts[-1]], starts
 
 
 def _empty_list(name: str, index: int) -> CorpusError:
     return CorpusError(
         f"the feature {shorten(name)} of example {index:,} is empty; expected at least one element: leave out this example"
     )
+
+
+def order_records(data: Array, starts: Array, order: Array) -> tuple[Array, Array]:
+    """Return some of several records, in another order.
+
+    Parameters
+    ----------
+    data : uint8 [bytes]
+        Framed records, followed by TEXT_PADDING bytes of the same memory, as those of `write_examples`.
+    starts : int64 [n + 1]
+    order : int64 [m]
+        The numbers of the records, from 0 to n - 1, which is not checked.
+
+    Returns
+    -------
+    data : uint8 [bytes]
+    starts : int64 [m + 1]
+    """
+    new = np.zeros(order.size + 1, dtype=np.int64)
+    np.cumsum(np.diff(starts)[order], out=new[1:])
+    out = np.empty(int(new[-1]) + TEXT_PADDING, dtype=np.uint8)
+    record_reading.gather_records(data, starts, order, out)
+    return out[: new[-1]], new
 
 
 def find_records(data: Array, *, source: str = "the data", first_byte: int = 0, first_record: int = 0) -> Array:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bpejit.errors import CorpusError, TokenFileError
 from bpejit.t2t import example_arrays
-from bpejit.t2t.example_arrays import find_records, read_examples, read_record_blocks, write_examples
+from bpejit.t2t.example_arrays import find_records, order_records, read_examples, read_record_blocks, write_examples
 from bpejit.t2t.tfrecords import example_records, frame_record, read_records, serialize_example
 
 pytest.importorskip("google_crc32c")
@@ -68,6 +68,17 @@ def test_many_features_and_long_names():
     assert as_lists(read_examples(found)) == {
         name: [example[name] for example in examples] for name in sorted(names, key=str.encode)
     }
+
+
+@pytest.mark.parametrize("big", [0, 2**40])
+def test_order_records(big):
+    examples = [{"a": list(range(k + 1)), "b": [k + big]} for k in range(20)]
+    records = list(example_records(examples))
+    data, starts = write_examples(arrays(examples))
+    for order in ([], [19], [3, 3, 0], list(range(19, -1, -1))):
+        found, new = order_records(data, starts, np.array(order, np.int64))
+        assert found.tobytes() == b"".join(records[number] for number in order)
+        assert new.tolist() == [0, *accumulate(len(records[number]) for number in order)]
 
 
 def test_sizes():
