@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bpejit import subword
     from bpejit.counts.counts import Counts, merge_counts
+    from bpejit.datagen.generation import generate_data
     from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
     from bpejit.encoding.file_encoding import combine
     from bpejit.errors import (
@@ -65,6 +66,7 @@ _MODULES = {
     "combine": "bpejit.encoding.file_encoding",
     "count": "bpejit.training.count_corpus",
     "extend": "bpejit.training.extending",
+    "generate_data": "bpejit.datagen.generation",
     "convert_tokens": "bpejit.tokenfiles.conversion",
     "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "load": "bpejit.tokenizer",
@@ -103,6 +105,7 @@ __all__ = [
     "convert_tokens",
     "count",
     "extend",
+    "generate_data",
     "get_encoding_cache_budget",
     "load",
     "merge_counts",

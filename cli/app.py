@@ -25,6 +25,7 @@ COMMANDS = {
     "shrink": "cmd_extend:shrink",
     "encode": "cmd_encode:encode",
     "combine": "cmd_combine:combine_command",
+    "datagen": "cmd_datagen:datagen",
     "decode": "cmd_decode:decode",
     "info": "cmd_info:info",
     "show": "cmd_show:show",

@@ -117,7 +117,7 @@ def parse_json_lines(
                 value = value[name]
             texts.append(value.encode())
         except Exception:  # anything may be wrong with a record
-            found = _describe(line, [first, *others])
+            found = describe_record(line, [first, *others])
             if isinstance(found, bytes):
                 texts.append(found)
                 if kept is not None:
@@ -147,7 +147,7 @@ def _clean(line: bytes) -> bytes:
     return line.removeprefix(_BYTE_ORDER_MARK).strip()
 
 
-def _describe(line: bytes, names: list[str]) -> bytes | str:
+def describe_record(line: bytes, names: list[str]) -> bytes | str:
     """Return the text of a record that the fast path does not read, or why it has none; an empty string for an empty line."""
     line = _clean(line)
     if not line:

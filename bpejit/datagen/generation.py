@@ -1,0 +1,298 @@
+"""Generate data sets: `bpejit.generate_data`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bpejit import arguments
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.corpus.fingerprints import fingerprint
+from bpejit.corpus.sources import Source
+from bpejit.datagen.dataset_files import DatasetNames, check_data_folder
+from bpejit.datagen.dataset_job import DatasetPlan, run_generation
+from bpejit.datagen.feature_encoders import FeatureVocabulary
+from bpejit.datagen.generation_job import GenerationSettings
+from bpejit.datagen.problem_files import FileProblem, SampleInputs, load_problem
+from bpejit.datagen.problems import Text2TextProblem
+from bpejit.datagen.python_samples import GeneratedSource
+from bpejit.datagen.sample_reading import Layout
+from bpejit.datagen.sample_sources import SampleSource, SampleUnit, plan_sources
+from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
+from bpejit.engines import AUTO, check_engine_options
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import OptionError, OutputError
+from bpejit.jobs.job_folder import find_kept
+from bpejit.jobs.job_options import JobOptions, parse_shard
+from bpejit.process_memory import peak_memory
+
+UNIT_BYTES = 16 << 20
+"""Bytes of input after which a job can be resumed."""
+
+SHUFFLE_MEMORY = 1 << 30
+"""Memory for shuffling, of all workers together."""
+
+
+@dataclass(frozen=True)
+class GenerationReport:
+    """Result of `generate_data`.
+
+    Parameters
+    ----------
+    paths : tuple of Path
+        The shards; empty while parts of the job are missing, and after a dry run.
+    manifest : Path, optional
+    vocabularies : dict of str to Path
+        The vocabulary files.
+    examples, ids, bytes : int
+        Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing.
+    skipped : Skipped
+        Samples that were skipped: their number (`count`), and the first few (`first`).
+    seconds : float
+        Wall time.
+    units, kept_units : int
+        Units of the job, or of the part, and those that an earlier run had finished.
+    missing_parts : int
+        Parts of the job that are not complete.
+    stages : dict of str to float
+        Where the time went, in seconds: `plan`, `encode` (waiting for records), `write`, and `finish` (shuffling).
+    peak_memory, worker_memory : int
+        Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
+    """
+
+    paths: tuple[Path, ...]
+    manifest: Path | None
+    vocabularies: tuple[Path, ...]
+    examples: int
+    ids: int
+    bytes: int
+    skipped: Skipped = NOTHING_SKIPPED
+    seconds: float = 0.0
+    units: int = 0
+    kept_units: int = 0
+    missing_parts: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    worker_memory: int = 0
+
+
+@arguments.explain_wrong_arguments
+def generate_data(
+    problem: Text2TextProblem | str | os.PathLike[str],
+    data_dir: str | os.PathLike[str],
+    *,
+    tmp_dir: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    workers: int | None = None,
+    engine: str = AUTO,
+    max_memory: int = SHUFFLE_MEMORY,
+    unit_bytes: int = UNIT_BYTES,
+    shard: str | tuple[int, int] | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> GenerationReport:
+    """Generate the data set of a problem: build its vocabulary if it is missing, encode its samples, and write shuffled shards.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem, path or str
+        A problem, a TOML file that describes one, or `MODULE:CLASS`.
+    data_dir : path
+        The folder for the vocabularies and the shards.
+    tmp_dir : path, optional
+        A folder that is passed to `generate_samples`; by default a temporary one.
+    seed : int
+        Selects the order of the examples.
+    strict : bool
+        Whether a malformed or empty sample is an error. By default it is skipped and counted.
+    workers, engine
+        How the work is distributed (see `bpejit.engines`). The result does not depend on it.
+    max_memory : int
+        Bytes of memory for shuffling. The result does not depend on it.
+    unit_bytes : int
+        Bytes of input after which the job can be resumed, and the granularity of its division into parts.
+    shard : str, optional
+        I/N, with I from 0 to N - 1: generate only this part, and join the parts when the last one is complete. `auto` reads I
+        and N from the variables of Slurm's job arrays, or `RANK` and `WORLD_SIZE`.
+    resume : bool
+        Whether to continue an earlier run of the same job. If the data set is complete, nothing is done.
+    dry_run : bool
+        Whether to plan the job only.
+    overwrite : bool
+        Whether to replace an existing data set. Existing vocabularies are always used.
+    progress : callable, optional
+
+    Returns
+    -------
+    GenerationReport
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
+    """
+    begun = time.perf_counter()
+    workers, engine, _ = check_engine_options(workers, engine, 1)
+    options = JobOptions(
+        seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
+        part=parse_shard(shard),
+        resume=arguments.flag("resume", resume),
+        overwrite=arguments.flag("overwrite", overwrite),
+        unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
+    )
+    max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
+    strict, dry_run = arguments.flag("strict", strict), arguments.flag("dry_run", dry_run)
+    report = arguments.function("progress", progress) or no_progress
+    loaded = load_problem(problem)
+    folder = Path(arguments.path("data_dir", data_dir, error=OutputError))
+    if not dry_run:
+        check_data_folder(folder)
+    with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
+        scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
+        vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
+        plan = plan_dataset(loaded, folder, scratch, vocabularies or {}, options, strict=strict, max_memory=max_memory)
+        paths = tuple(folder / name for name in vocabulary_names(loaded))
+        if dry_run:
+            kept = find_kept(plan.names.out, per_input=False) if options.resume else None
+            return GenerationReport(
+                *((), None, paths, 0, 0, plan.size or 0), units=len(plan.mine), kept_units=kept.units if kept else 0
+            )
+        result = run_generation(plan, workers=workers, engine=engine, report=report)
+    memory, worker_memory = peak_memory()
+    return GenerationReport(
+        paths=tuple(plan.names.paths()) if result.complete else (),
+        manifest=plan.names.manifest if result.complete else None,
+        vocabularies=paths,
+        examples=result.totals.documents,
+        ids=result.totals.tokens,
+        bytes=result.totals.bytes,
+        skipped=result.totals.skipped,
+        seconds=time.perf_counter() - begun,
+        units=result.units,
+        kept_units=result.kept,
+        missing_parts=result.missing,
+        stages=dict(vars(result.seconds)),
+        peak_memory=memory,
+        worker_memory=worker_memory,
+    )
+
+
+def plan_inputs(inputs: SampleInputs, split: int, first: int, *, unit_bytes: int = UNIT_BYTES) -> list[SampleUnit]:
+    """Return the units of the inputs of a split.
+
+    Parameters
+    ----------
+    inputs : SampleInputs
+    split : int
+        The index of the split.
+    first : int
+        The index of the first unit.
+    unit_bytes : int
+    """
+    units: list[SampleUnit] = []
+
+    def add(sources: tuple[SampleSource, ...], size: int | None) -> None:
+        units.append(SampleUnit(first + len(units), split, sources, inputs.layout, size))
+
+    for sources in inputs.sources():
+        plan_sources(sources, inputs.layout, unit_bytes, add)
+    return units
+
+
+def plan_dataset(
+    problem: Text2TextProblem,
+    folder: Path,
+    scratch: Path,
+    vocabularies: Mapping[str, FeatureVocabulary],
+    options: JobOptions,
+    *,
+    strict: bool,
+    max_memory: int,
+) -> DatasetPlan:
+    """Return the plan of a data set.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem
+    folder, scratch : Path
+        The folder of the data, and that of temporary files.
+    vocabularies : dict of str to FeatureVocabulary
+    options : JobOptions
+    strict : bool
+    max_memory : int
+
+    Raises
+    ------
+    CorpusError, OptionError
+    """
+    splits = tuple((str(one["split"]), int(one["shards"])) for one in problem.dataset_splits)
+    n_shards = [shards for _, shards in splits]
+    per_split = bool(problem.is_generate_per_split)
+    names = DatasetNames(folder / problem.dataset_filename(), splits)
+    units: list[SampleUnit] = []
+    read: list[Source] = []
+    for index, (split, _) in enumerate(splits if per_split else splits[:1]):
+        if isinstance(problem, FileProblem):
+            inputs = problem.inputs_of(split)
+            inputs = SampleInputs(Layout(**{**vars(inputs.layout), "strict": strict}), inputs.paths)
+            units += plan_inputs(inputs, index, len(units), unit_bytes=options.unit_bytes)
+            read += [source for some in inputs.sources() for source in some]
+        else:
+            source = GeneratedSource(problem, split, str(folder), str(scratch))
+            layout = Layout(problem.text_features, strict=strict)
+            units.append(SampleUnit(len(units), index, (source,), layout, None))
+    pipes = [source.path for source in read if source.size is None]
+    if pipes:
+        raise OptionError(
+            f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a file "
+            "first"
+        )
+    firsts = [sum(n_shards[:index]) for index in range(len(splits))]
+    slots = tuple(zip(firsts, n_shards, strict=True)) if per_split else ((0, sum(n_shards)),)
+    prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
+    settings = GenerationSettings(
+        slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
+    )
+    job = _describe_job(problem, vocabularies, settings, options, splits, read)
+    return DatasetPlan(
+        *(names, units, [source.path for source in read], vocabularies, settings, job, options),
+        shuffles=not problem.already_shuffled,
+        max_memory=max_memory,
+    )
+
+
+def _describe_job(
+    problem: Text2TextProblem,
+    vocabularies: Mapping[str, FeatureVocabulary],
+    settings: GenerationSettings,
+    options: JobOptions,
+    splits: tuple[tuple[str, int], ...],
+    read: list[Source],
+) -> dict[str, Any]:
+    """Return what was asked for, for the manifest."""
+    return {
+        "data_set": problem.dataset_filename(),
+        "format": "tfrecord",
+        "splits": [list(split) for split in splits],
+        "divides_samples": len(settings.slots) < len(splits),
+        "vocab_type": problem.vocab_type,
+        "vocabularies": {
+            name: {"sha256": vocabulary.sha256, "vocab_size": vocabulary.vocab_size}
+            for name, vocabulary in vocabularies.items()
+        },
+        "labels": problem.class_labels("") if hasattr(problem, "class_labels") else None,
+        "prefixes": dict(settings.prefixes),
+        "packed_length": settings.packed_length,
+        "packed_spacing": settings.packed_spacing,
+        "shuffled": settings.reorders,
+        "seed": options.seed,
+        "unit_bytes": options.unit_bytes,
+        "inputs": [{"path": source.path, "size": source.size, "sha256": fingerprint(source)} for source in read],
+    }

@@ -1,0 +1,99 @@
+"""Samples that Python code yields, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bpejit.datagen.feature_encoders import unknown_label
+from bpejit.datagen.generation_job import LABEL
+from bpejit.datagen.problems import Text2ClassProblem, Text2TextProblem
+from bpejit.datagen.sample_reading import Layout, TextsChunk, pack_numbers
+from bpejit.datagen.sample_sources import CHUNK_BYTES
+from bpejit.datagen.texts_of_features import texts_from_list
+from bpejit.errors import CorpusError, shorten
+
+UNIT = "sample"
+
+
+@dataclass(frozen=True)
+class GeneratedSource:
+    """The samples of a problem.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem
+    split : str
+    data_dir, tmp_dir : str
+    """
+
+    problem: Text2TextProblem
+    split: str
+    data_dir: str
+    tmp_dir: str
+
+    def chunks(self, layout: Layout) -> Iterator[TextsChunk]:
+        """Yield the chunks, with the texts.
+
+        Raises
+        ------
+        CorpusError
+            If a sample lacks a feature, or one has a wrong type.
+        """
+        problem = self.problem
+        labels = tuple(problem.class_labels(self.data_dir)) if isinstance(problem, Text2ClassProblem) else None
+        waiting: list[dict[str, Any]] = []
+        first, size = 1, 0
+        for number, sample in enumerate(problem.generate_samples(self.data_dir, self.tmp_dir, self.split), start=1):
+            if sample is None:
+                continue
+            place = f"{self._name}, {UNIT} {number}"
+            row = _checked(sample, problem.text_features, labels, place)
+            if waiting and (size >= CHUNK_BYTES or row.keys() != waiting[0].keys()):
+                yield self._chunk(waiting, first, layout)
+                waiting, size = [], 0
+            if not waiting:
+                first = number
+            waiting.append(row)
+            size += sum(len(row[name]) for name in problem.text_features)
+        if waiting:
+            yield self._chunk(waiting, first, layout)
+
+    @property
+    def _name(self) -> str:
+        return f"problem {self.problem.name}"
+
+    def _chunk(self, rows: list[dict[str, Any]], first: int, layout: Layout) -> TextsChunk:
+        texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
+        ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
+        return TextsChunk(texts, self._name, first, UNIT, ready)
+
+
+def _checked(sample: Mapping[str, Any], texts: tuple[str, ...], labels: tuple[str, ...] | None, place: str) -> dict[str, Any]:
+    """Return a sample with its texts as bytes, and its numbers as lists."""
+    row: dict[str, Any] = {}
+    for name in texts:
+        text = sample.get(name)
+        if not isinstance(text, (str, bytes)):
+            raise CorpusError(
+                f"{place}: {name} is {shorten(text)}; expected a text: yield dicts with {', '.join(map(repr, texts))}"
+            )
+        row[name] = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    for name, value in sample.items():
+        if name in row:
+            continue
+        if name == LABEL and labels is not None:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < len(labels):
+                raise unknown_label(value, tuple(f"{i} ({label})" for i, label in enumerate(labels)), place)
+            row["targets"] = [int(value)]
+            continue
+        numbers = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+        if not all(isinstance(number, (int, np.integer)) for number in numbers) or not len(numbers):
+            raise CorpusError(f"{place}: {name} is {shorten(value)}; expected whole numbers: leave it out, or convert it")
+        row[name] = [int(number) for number in numbers]
+    if labels is not None and "targets" not in row:
+        raise CorpusError(f"{place}: it has no label; expected a number from 0 to {len(labels) - 1}: yield it as `{LABEL}`")
+    return row

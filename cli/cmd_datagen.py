@@ -1,0 +1,185 @@
+"""`bpejit datagen`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .command_types import command
+from .count_type import Count
+from .encoding_job_options import telling_what_is_kept
+from .options import complete_path, engine_options
+from .progress import Progress, format_bytes, format_rate, format_seconds, watch
+from .reporting import report_options
+
+if TYPE_CHECKING:
+    from bpejit.datagen.generation import GenerationReport
+
+
+@command()
+@click.argument("problem", metavar="PROBLEM", shell_complete=complete_path)
+@click.option(
+    "--data-dir",
+    metavar="FOLDER",
+    required=True,
+    shell_complete=complete_path,
+    help="Folder for the vocabularies and the shards.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace a data set that exists. Vocabularies that exist are always used.")
+@click.option(
+    "--tmp-dir",
+    metavar="FOLDER",
+    shell_complete=complete_path,
+    help="Folder that a Python class may use.  [default: temporary]",
+)
+@click.option("--seed", type=Count(0), default=0, show_default=True, metavar="N", help="Selects the order of the examples.")
+@click.option("--strict", is_flag=True, help="Stop at a malformed or empty sample, instead of skipping it.")
+@click.option(
+    "--max-memory",
+    type=Count(1 << 20, is_size=True),
+    default="1G",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory for shuffling, of all workers together.",
+)
+@click.option(
+    "--shard",
+    metavar="I/N|auto",
+    help="Generate only part I of N, from 0 to N - 1. auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or "
+    "RANK and WORLD_SIZE. The last part to finish joins all of them.",
+)
+@click.option("--task-id", type=Count(0), metavar="I", help="I of --shard I/N, with --num-tasks.")
+@click.option("--num-tasks", type=Count(1), metavar="N", help="N of --shard I/N, with --task-id.")
+@click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended.")
+@click.option("--dry-run", is_flag=True, help="Show the plan, and write nothing.")
+@engine_options
+@report_options
+def datagen(
+    *,
+    problem: str,
+    data_dir: str,
+    overwrite: bool,
+    tmp_dir: str | None,
+    seed: int,
+    strict: bool,
+    max_memory: int,
+    shard: str | None,
+    task_id: int | None,
+    num_tasks: int | None,
+    resume: bool,
+    dry_run: bool,
+    workers: int | None,
+    engine: str,
+) -> None:
+    """Generate training data: shards of encoded, shuffled examples.
+
+    PROBLEM is a TOML file that describes the samples and their encoding, or MODULE:CLASS for a Python class.
+    A vocabulary that does not exist in the folder of the data is built from a sample of the training set.
+    A run that was interrupted or killed continues with --resume.
+
+    \b
+    Example:
+        bpejit datagen translation.toml --data-dir data
+        bpejit datagen translation.toml --data-dir data --shard 0/8 --resume
+        bpejit datagen problems.py:Translation --data-dir data
+    """
+    if (task_id is None) != (num_tasks is None) or (task_id is not None and shard is not None):
+        raise click.UsageError(
+            "`--task-id` and `--num-tasks` stand for `--shard I/N`; expected both of them, or `--shard`, or none: correct the "
+            "command"
+        )
+    if task_id is not None:
+        shard = f"{task_id}/{num_tasks}"
+    from bpejit.datagen.generation import generate_data
+    from bpejit.datagen.problem_files import load_problem
+
+    with watch() as progress:
+        loaded = load_problem(problem)
+        out = f"{data_dir}/{loaded.dataset_filename()}"
+        with telling_what_is_kept(progress, out, per_input=False, job={"resume": resume}):
+            report = generate_data(
+                loaded,
+                data_dir,
+                tmp_dir=tmp_dir,
+                seed=seed,
+                strict=strict,
+                max_memory=max_memory,
+                shard=shard,
+                resume=resume,
+                dry_run=dry_run,
+                overwrite=overwrite,
+                workers=workers,
+                engine=engine,
+                progress=progress,
+            )
+    fields = _fields(report, data_dir, dry_run=dry_run)
+    if dry_run:
+        progress.finish(_describe_dataset_plan(report, out), **fields)
+        return
+    progress.finish(
+        _dataset_summary(report, progress, out, shard), details=_describe_run(report), notes=_notes(report), **fields
+    )
+
+
+def _fields(report: GenerationReport, data_dir: str, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "data_dir": data_dir,
+        "examples": report.examples,
+        "ids": report.ids,
+        "bytes": report.bytes,
+        "skipped_samples": report.skipped.count,
+        "outputs": [str(path) for path in report.paths],
+        "vocabularies": [str(path) for path in report.vocabularies],
+        "manifest": None if report.manifest is None else str(report.manifest),
+        "units": report.units,
+        "kept_units": report.kept_units,
+        "missing_parts": report.missing_parts,
+        "peak_memory": report.peak_memory,
+        "worker_memory": report.worker_memory,
+        "timing": dict(report.stages),
+        "dry_run": dry_run,
+        "seconds": report.seconds,
+    }
+
+
+def _dataset_summary(report: GenerationReport, progress: Progress, out: str, shard: str | None) -> str:
+    stage = progress.stages.get("encode")
+    done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
+    what = f"part {shard}, " if shard else ""
+    text = (
+        f"generated {what}{report.examples:,} examples with {report.ids:,} ids from {format_bytes(report.bytes)} in "
+        f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
+    )
+    if report.missing_parts:
+        return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
+    return f"{text}wrote {len(report.paths):,} files, described by `{report.manifest}`"
+
+
+def _describe_run(report: GenerationReport) -> str:
+    parts = [f"vocabulary {', '.join(f'`{path}`' for path in report.vocabularies)}"] if report.vocabularies else []
+    if report.skipped:
+        parts.append(f"{report.skipped.count:,} samples skipped")
+    if report.kept_units:
+        parts.append(f"{report.kept_units:,} of {report.units:,} units from an earlier run")
+    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
+    parts.append(f"peak memory {format_bytes(report.peak_memory)}{worker}")
+    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
+    return "; ".join(parts) + (f"; time: {times}" if times else "")
+
+
+def _notes(report: GenerationReport) -> list[str]:
+    skipped = report.skipped
+    if not skipped:
+        return []
+    shown = "; ".join(map(str, skipped.first[:3]))
+    plural = "" if skipped.count == 1 else "s"
+    return [f"skipped {skipped.count:,} malformed or empty sample{plural}: {shown}{'; ...' if skipped.count > 3 else ''}"]
+
+
+def _describe_dataset_plan(report: GenerationReport, out: str) -> str:
+    kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
+    units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
+    built = [path for path in report.vocabularies if not path.exists()]
+    first = f"would build {', '.join(f'`{path}`' for path in built)}, and " if built else "would "
+    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}"
