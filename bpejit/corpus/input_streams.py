@@ -33,6 +33,8 @@ def open_raw(path: str) -> BinaryIO:
         with remote_errors(path, error=CorpusError):
             file_system, name = remote_file_system(path, error=CorpusError)
             file: BinaryIO = file_system.open(name, "rb", block_size=_REMOTE_BLOCK)
+            if "::" in path:
+                file.file_system = file_system  # type: ignore[attr-defined] # it closes the archive when it is collected
             return file
     return Path(path).open("rb", buffering=0)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.fingerprints import fingerprint
+from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sources import Source
 from bpejit.datagen.dataset_files import DatasetNames, check_data_folder
 from bpejit.datagen.dataset_job import DatasetPlan, run_generation
@@ -21,7 +21,7 @@ from bpejit.datagen.generation_job import GenerationSettings
 from bpejit.datagen.problem_files import FileProblem, SampleInputs, load_problem
 from bpejit.datagen.problems import Text2TextProblem
 from bpejit.datagen.python_samples import GeneratedSource
-from bpejit.datagen.sample_reading import Layout
+from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.datagen.sample_sources import SampleSource, SampleUnit, plan_sources
 from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
 from bpejit.engines import AUTO, check_engine_options
@@ -232,21 +232,22 @@ def plan_dataset(
     ------
     CorpusError, OptionError
     """
-    splits = tuple((str(one["split"]), int(one["shards"])) for one in problem.dataset_splits)
+    splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
     n_shards = [shards for _, shards in splits]
     per_split = bool(problem.is_generate_per_split)
     names = DatasetNames(folder / problem.dataset_filename(), splits)
+    chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
     units: list[SampleUnit] = []
     read: list[Source] = []
     for index, (split, _) in enumerate(splits if per_split else splits[:1]):
         if isinstance(problem, FileProblem):
             inputs = problem.inputs_of(split)
-            inputs = SampleInputs(Layout(**{**vars(inputs.layout), "strict": strict}), inputs.paths)
+            inputs = SampleInputs(Layout(**{**vars(inputs.layout), "strict": strict, "chunk_bytes": chunk_bytes}), inputs.paths)
             units += plan_inputs(inputs, index, len(units), unit_bytes=options.unit_bytes)
             read += [source for some in inputs.sources() for source in some]
         else:
             source = GeneratedSource(problem, split, str(folder), str(scratch))
-            layout = Layout(problem.text_features, strict=strict)
+            layout = Layout(problem.text_features, strict=strict, chunk_bytes=chunk_bytes)
             units.append(SampleUnit(len(units), index, (source,), layout, None))
     pipes = [source.path for source in read if source.size is None]
     if pipes:
@@ -294,5 +295,5 @@ def _describe_job(
         "shuffled": settings.reorders,
         "seed": options.seed,
         "unit_bytes": options.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, "sha256": fingerprint(source)} for source in read],
+        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in read],
     }

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.input_streams import is_remote
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.datagen.problems import FILE_NAMES, VOCAB_TYPES, Text2ClassProblem, Text2TextProblem, VocabType
 from bpejit.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.files import read_error
+from bpejit.storage.remote import is_remote
 
 TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
 

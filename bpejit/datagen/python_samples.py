@@ -12,7 +12,6 @@ from bpejit.datagen.feature_encoders import unknown_label
 from bpejit.datagen.generation_job import LABEL
 from bpejit.datagen.problems import Text2ClassProblem, Text2TextProblem
 from bpejit.datagen.sample_reading import Layout, TextsChunk, pack_numbers
-from bpejit.datagen.sample_sources import CHUNK_BYTES
 from bpejit.datagen.texts_of_features import texts_from_list
 from bpejit.errors import CorpusError, shorten
 
@@ -52,7 +51,7 @@ class GeneratedSource:
                 continue
             place = f"{self._name}, {UNIT} {number}"
             row = _checked(sample, problem.text_features, labels, place)
-            if waiting and (size >= CHUNK_BYTES or row.keys() != waiting[0].keys()):
+            if waiting and (size >= layout.chunk_bytes or row.keys() != waiting[0].keys()):
                 yield self._chunk(waiting, first, layout)
                 waiting, size = [], 0
             if not waiting:

@@ -9,24 +9,9 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.t2t.packing import pack_examples
-from bpejit.t2t.tfrecords import frame_record, serialize_example
 
 Features = Mapping[str, tuple[Array, Array]]
 """The ids of each feature, and their starts, int64 [examples + 1]."""
-
-
-def frame_examples(features: Features) -> tuple[Array, Array]:
-    """Return the records of examples, uint8 [n], and their starts, int64 [examples + 1]."""
-    names = sorted(features)
-    lists = {name: (features[name][0].tolist(), features[name][1].tolist()) for name in names}
-    n_examples = len(lists[names[0]][1]) - 1
-    records = []
-    for index in range(n_examples):
-        example = {name: ids[starts[index] : starts[index + 1]] for name, (ids, starts) in lists.items()}
-        records.append(frame_record(serialize_example(example)))
-    starts = np.zeros(n_examples + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, records), dtype=np.int64, count=n_examples), out=starts[1:])
-    return np.frombuffer(b"".join(records), dtype=np.uint8), starts
 
 
 def pack_features(features: Features, packed_length: int, spacing: int) -> dict[str, tuple[Array, Array]]:

@@ -17,6 +17,8 @@ from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 from bpejit.t2t.subword_files import strip_lines
 
+CHUNK_BYTES = 1 << 20
+
 LINES, TABBED, RECORDS = "lines", "tabbed", "records"
 """How the features of samples are arranged: each in a file of its own, line by line; in one line, separated by a tab; as fields
 of JSON lines.
@@ -37,12 +39,15 @@ class Layout:
         The field of each feature, for `RECORDS`.
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
+    chunk_bytes : int
+        Size of the lines of a chunk. It affects which examples go to which shard.
     """
 
     names: tuple[str, ...]
     form: str = LINES
     fields: tuple[str, ...] = ()
     strict: bool = False
+    chunk_bytes: int = CHUNK_BYTES
 
 
 @dataclass

@@ -27,10 +27,10 @@ from bpejit.datagen.sample_reading import (
 from bpejit.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_documents
 from bpejit.errors import CorpusError
 
-CHUNK_BYTES = 1 << 20
-"""Size of the lines of a chunk. It affects which examples go to which shard, so it must not change between versions."""
-
 JSON_LINES = "jsonl"
+
+_SCAN_BYTES = 1 << 22
+"""Bytes that are read at a time to count lines."""
 
 
 class SampleSource(Protocol):
@@ -144,10 +144,10 @@ class StreamSource:
 
     source: Source
 
-    def chunks(self, layout: Layout) -> Iterator[RangesChunk]:  # noqa: ARG002
+    def chunks(self, layout: Layout) -> Iterator[RangesChunk]:
         """Yield the chunks, with the lines."""
         line = 1
-        for data, n_read in _stream_blocks(self.source):
+        for data, n_read in _stream_blocks(self.source, layout.chunk_bytes):
             yield RangesChunk((LineRange(self.source.path, 0, 0, line, data),), n_read)
             line += data.count(b"\n")
 
@@ -158,9 +158,9 @@ class RecordsSource:
 
     source: Source
 
-    def chunks(self, layout: Layout) -> Iterator[RecordsChunk]:  # noqa: ARG002
+    def chunks(self, layout: Layout) -> Iterator[RecordsChunk]:
         """Yield the chunks."""
-        for chunk in _record_chunks(self.source):
+        for chunk in _record_chunks(self.source, layout.chunk_bytes):
             yield RecordsChunk(chunk, self.source.path)
 
 
@@ -225,12 +225,12 @@ def _unit_name(source: Source) -> str:
     return "line" if source.input_format in (TEXT, JSON_LINES) else "row"
 
 
-def _stream_blocks(source: Source) -> Iterator[tuple[bytes, int]]:
+def _stream_blocks(source: Source, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
     """Yield the lines of an input that is read from its start to its end, in blocks, and the bytes read for each."""
     with source.open_stream() as stream:
         rest = b""
         n_raw = 0
-        while data := stream.read_fully(CHUNK_BYTES):
+        while data := stream.read_fully(max(chunk_bytes, len(rest))):
             data = rest + data
             cut = data.rfind(b"\n") + 1
             rest = data[cut:]
@@ -241,12 +241,12 @@ def _stream_blocks(source: Source) -> Iterator[tuple[bytes, int]]:
             yield rest, stream.n_raw - n_raw
 
 
-def _record_chunks(source: Source) -> Iterator[Any]:
+def _record_chunks(source: Source, chunk_bytes: int) -> Iterator[Any]:
     if source.is_stream:
         with source.open_stream() as stream:
-            yield from load_format(stream.input_format).stream_chunks(stream, source, CHUNK_BYTES)
+            yield from load_format(stream.input_format).stream_chunks(stream, source, chunk_bytes)
     else:
-        yield from load_format(source.input_format).chunks(source, CHUNK_BYTES)
+        yield from load_format(source.input_format).chunks(source, chunk_bytes)
 
 
 def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
@@ -254,7 +254,7 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
     reader = ChunkReader()
     strict = replace(layout, names=("text",), strict=True)
     if source.input_format == TEXT:
-        blocks = _stream_blocks(source) if source.is_stream else _file_blocks(source)
+        blocks = _blocks_of(source, layout)
         for data, n_read in blocks:
             # Not `read_samples`: empty lines count as well.
             found = RangesChunk((LineRange(source.path, 0, 0, 1, data),), n_read)
@@ -262,12 +262,12 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
     elif source.input_format == JSON_LINES:
         strict = replace(strict, form=RECORDS, fields=(source.options.text_field,))
         line = 1
-        for data, n_read in _stream_blocks(source) if source.is_stream else _file_blocks(source):
+        for data, n_read in _blocks_of(source, layout):
             chunk = RangesChunk((LineRange(source.path, 0, 0, line, data),), n_read)
             yield chunk.read_samples(reader, strict).texts["text"], n_read
             line += data.count(b"\n")
     else:
-        for chunk in _record_chunks(source):
+        for chunk in _record_chunks(source, layout.chunk_bytes):
             block = chunk.read(reader)
             if block.skipped:
                 record = block.skipped.first[0]
@@ -276,19 +276,22 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
                 yield texts_from_documents(block.text[: block.cut].tobytes(), block.ends), block.n_read
 
 
-def _file_blocks(source: Source) -> Iterator[tuple[bytes, int]]:
+def _blocks_of(source: Source, layout: Layout) -> Iterator[tuple[bytes, int]]:
+    if source.is_stream:
+        yield from _stream_blocks(source, layout.chunk_bytes)
+        return
     reader = ChunkReader()
-    for chunk in RangesSource((source.path,), _line_cuts(source)).chunks(Layout(("text",))):
+    for chunk in RangesSource((source.path,), _line_cuts(source, layout.chunk_bytes)).chunks(layout):
         yield chunk.ranges[0].read(reader), chunk.n_read
 
 
-def _line_cuts(source: Source) -> Array:
-    """Return positions in a file at the ends of lines, about `CHUNK_BYTES` apart, as int64 [chunks + 1, 1]."""
+def _line_cuts(source: Source, chunk_bytes: int) -> Array:
+    """Return positions in a file at the ends of lines, about `chunk_bytes` apart, as int64 [chunks + 1, 1]."""
     size = source.size or 0
     cuts = [source.start]
     with source.open() as file:
         while cuts[-1] < size:
-            cuts.append(find_line(file, min(cuts[-1] + CHUNK_BYTES, size), size))
+            cuts.append(find_line(file, min(cuts[-1] + chunk_bytes, size), size))
     return np.array(cuts, dtype=np.int64)[:, None]
 
 
@@ -317,7 +320,7 @@ def plan_sources(
     size = None if None in sizes else sum(one for one in sizes if one is not None)
     if len(sources) > 1:
         if all(source.input_format == TEXT and not source.is_stream for source in sources):
-            cuts, lines = pair_lines(sources)
+            cuts, lines = pair_lines(sources, layout.chunk_bytes)
             _add_ranges(tuple(source.path for source in sources), cuts, lines, unit_bytes, add)
         else:
             add((JoinedSource(tuple(sources)),), size)
@@ -330,7 +333,7 @@ def plan_sources(
     elif first.is_stream:
         add((StreamSource(first),), size)
     elif first.input_format == plain or layout.form == LINES:
-        _add_ranges((first.path,), _line_cuts(first), None, unit_bytes, add)
+        _add_ranges((first.path,), _line_cuts(first, layout.chunk_bytes), None, unit_bytes, add)
     else:
         raise CorpusError(f"the input `{first.path}` contains plain text; expected records for `records`: correct the problem")
 
@@ -356,13 +359,15 @@ def _add_ranges(paths: tuple[str, ...], cuts: Array, lines: Array | None, unit_b
             first = index
 
 
-def pair_lines(sources: Sequence[Source]) -> tuple[Array, Array]:
+def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Array]:
     """Divide files at the same lines.
 
     Parameters
     ----------
     sources : list of Source
         Plain text. The first one determines where the chunks end.
+    chunk_bytes : int
+        Size of its chunks.
 
     Returns
     -------
@@ -375,7 +380,7 @@ def pair_lines(sources: Sequence[Source]) -> tuple[Array, Array]:
     CorpusError
         If the files have different numbers of lines.
     """
-    columns = [_line_cuts(sources[0])[:, 0]]
+    columns = [_line_cuts(sources[0], chunk_bytes)[:, 0]]
     with sources[0].open() as file:
         numbers, n_lines = _lines_before(file, sources[0], columns[0])
     for other in sources[1:]:
@@ -391,7 +396,7 @@ def pair_lines(sources: Sequence[Source]) -> tuple[Array, Array]:
 def _blocks(file: BinaryIO, source: Source) -> Iterator[tuple[int, bytes]]:
     position = source.start
     reader = ChunkReader()
-    while data := reader.read_bytes(file, source.path, min(4 * CHUNK_BYTES, (source.size or 0) - position), partly=True):
+    while data := reader.read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
         yield position, data
         position += len(data)
 

@@ -46,8 +46,10 @@ def remote_file_system(path: str, *, error: type[BpejitError], what: str = "the 
         `error`, if fsspec or the package for this kind of URL is not installed.
     """
     core = import_extra("fsspec.core", f"{what} `{path}`", error=error)
+    # fsspec does not recognize the names of compressed archives, as in `tar://train.txt::corpus.tgz`.
+    archive = {"tar": {"compression": "gzip"}} if path.startswith("tar://") and path.endswith(".tgz") else {}
     try:
-        found: tuple[Any, str] = core.url_to_fs(path)
+        found: tuple[Any, str] = core.url_to_fs(path, **archive)
     except ImportError as cause:
         extra = _PACKAGES.get(path.partition("://")[0])
         run = f"`pip install 'bpejit[{extra}]'`" if extra else "`pip install` for the package that it names"
@@ -178,8 +180,10 @@ class RemoteFile(io.RawIOBase):
 def has_ranges(path: str, file_system: Any, name: str) -> bool:
     """Return True if a remote file can be read by ranges at the cost of the ranges."""
     scheme = path.partition("://")[0]
-    if "::" in scheme or scheme not in ("http", "https"):
-        return "::" not in scheme
+    if "::" in path:  # a member of an archive, or a file system on top of another one
+        return False
+    if scheme not in ("http", "https"):
+        return True
     return bool(file_system.info(name).get("partial"))
 
 
