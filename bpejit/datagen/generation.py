@@ -22,7 +22,7 @@ from bpejit.datagen.problem_files import FileProblem, SampleInputs, load_problem
 from bpejit.datagen.problems import Text2TextProblem
 from bpejit.datagen.python_samples import GeneratedSource
 from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
-from bpejit.datagen.sample_sources import SampleSource, SampleUnit, plan_sources
+from bpejit.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
 from bpejit.engines import AUTO, check_engine_options
 from bpejit.engines.base import Progress, no_progress
@@ -184,28 +184,6 @@ def generate_data(
     )
 
 
-def plan_inputs(inputs: SampleInputs, split: int, first: int, *, unit_bytes: int = UNIT_BYTES) -> list[SampleUnit]:
-    """Return the units of the inputs of a split.
-
-    Parameters
-    ----------
-    inputs : SampleInputs
-    split : int
-        The index of the split.
-    first : int
-        The index of the first unit.
-    unit_bytes : int
-    """
-    units: list[SampleUnit] = []
-
-    def add(sources: tuple[SampleSource, ...], size: int | None) -> None:
-        units.append(SampleUnit(first + len(units), split, sources, inputs.layout, size))
-
-    for sources in inputs.sources():
-        plan_sources(sources, inputs.layout, unit_bytes, add)
-    return units
-
-
 def plan_dataset(
     problem: Text2TextProblem,
     folder: Path,
@@ -243,7 +221,7 @@ def plan_dataset(
         if isinstance(problem, FileProblem):
             inputs = problem.inputs_of(split)
             inputs = SampleInputs(Layout(**{**vars(inputs.layout), "strict": strict, "chunk_bytes": chunk_bytes}), inputs.paths)
-            units += plan_inputs(inputs, index, len(units), unit_bytes=options.unit_bytes)
+            units += plan_inputs(inputs.sources(), inputs.layout, index, len(units), options.unit_bytes)
             read += [source for some in inputs.sources() for source in some]
         else:
             source = GeneratedSource(problem, split, str(folder), str(scratch))

@@ -12,7 +12,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.datagen.feature_encoders import FeatureVocabulary
 from bpejit.datagen.record_files import pack_features, random_numbers
-from bpejit.datagen.sample_reading import gather
+from bpejit.datagen.sample_reading import gather_sequences
 from bpejit.datagen.sample_sources import UnitChunk
 from bpejit.t2t.example_arrays import write_examples
 
@@ -125,13 +125,13 @@ class GenerateWorker:
         if settings.packed_length is not None:
             if settings.reorders:
                 order = np.argsort(random_numbers((*draws, _ORDER), n_samples), kind="stable")
-                features = {name: gather(ids, starts, order) for name, (ids, starts) in features.items()}
+                features = {name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()}
             features = pack_features(features, settings.packed_length, settings.packed_spacing)
         n_examples = next(iter(features.values()))[1].size - 1
         offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
         shard_of = (np.arange(n_examples) + offset) % shards
         order = np.argsort(shard_of, kind="stable")
-        data, starts = write_examples({name: gather(ids, starts, order) for name, (ids, starts) in features.items()})
+        data, starts = write_examples({name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()})
         bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
         counts = np.bincount(shard_of, minlength=shards)
         return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.chunk.n_read, n_bytes, block.skipped)

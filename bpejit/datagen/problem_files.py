@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Source, find_sources
 from bpejit.datagen.problems import FILE_NAMES, VOCAB_TYPES, Text2ClassProblem, Text2TextProblem, VocabType
 from bpejit.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
+from bpejit.datagen.sample_sources import SampleChunker, plan_inputs
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.files import read_error
@@ -233,16 +235,12 @@ class FileProblem(Text2TextProblem):
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Yield samples; labels are text."""
-        from bpejit.corpus.chunk_reader import ChunkReader
-        from bpejit.datagen.generation import plan_inputs
-        from bpejit.datagen.sample_sources import SampleChunker
-
         inputs = self.inputs_of(dataset_split)
-        for unit in plan_inputs(inputs, 0, 0):
-            for chunk in SampleChunker().chunks([unit]):  # type: ignore[list-item]
-                texts = chunk.chunk.read_samples(ChunkReader(), inputs.layout).texts
-                for row in zip(*(some.texts() for some in texts.values()), strict=True):
-                    yield {name: text.decode("utf-8", "surrogateescape") for name, text in zip(texts, row, strict=True)}
+        reader = ChunkReader()
+        for chunk in SampleChunker().chunks(plan_inputs(inputs.sources(), inputs.layout, 0, 0, 1 << 62)):
+            texts = chunk.chunk.read_samples(reader, inputs.layout).texts
+            for row in zip(*(some.texts() for some in texts.values()), strict=True):
+                yield {name: text.decode("utf-8", "surrogateescape") for name, text in zip(texts, row, strict=True)}
 
     def _read_splits(self) -> list[dict[str, Any]]:
         given = self._settings.get("dataset_splits")

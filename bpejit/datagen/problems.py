@@ -7,11 +7,13 @@ and methods of the published names. Problems whose samples are in files are desc
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bpejit.errors import OptionError
 from bpejit.storage.files import StrPath
 from bpejit.t2t.text_encoders import ClassLabelEncoder
 
@@ -231,12 +233,10 @@ class Text2TextProblem:
         task_id : int
             Must be -1: use `bpejit.generate_data` to divide the work.
         """
-        from bpejit.datagen.generation import generate_data
-        from bpejit.errors import OptionError
-
         if task_id != -1:
             raise OptionError(f"task_id is {task_id}; expected -1: divide the work with `bpejit.generate_data(..., shard=)`")
-        generate_data(self, data_dir, tmp_dir=tmp_dir)
+        # Not an import: that module imports this one.
+        importlib.import_module("bpejit.datagen.generation").generate_data(self, data_dir, tmp_dir=tmp_dir)
 
 
 class Text2SelfProblem(Text2TextProblem):

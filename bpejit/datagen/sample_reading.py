@@ -284,7 +284,7 @@ class _Skips:
                 names = [name for name in texts if empty[name][at]]
                 self.add(int(indices[at]), f"its {' and '.join(names)} {'are' if len(names) > 1 else 'is'} empty")
             texts = {name: some.select(~wrong) for name, some in texts.items()}
-            ready = {name: gather(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
+            ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
             indices = indices[~wrong]
         shown = tuple(record for _, record in sorted(self._first, key=lambda item: item[0]))
         return SampleBlock(
@@ -352,7 +352,7 @@ def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[st
     return texts, np.array(indices, dtype=np.int64)
 
 
-def gather(ids: Array, starts: Array, order: Array) -> tuple[Array, Array]:
+def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Array]:
     """Return some of several sequences, in the given order.
 
     Parameters

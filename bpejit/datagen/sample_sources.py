@@ -295,6 +295,37 @@ def _line_cuts(source: Source, chunk_bytes: int) -> Array:
     return np.array(cuts, dtype=np.int64)[:, None]
 
 
+def plan_inputs(
+    inputs: Sequence[Sequence[Source]], layout: Layout, split: int, first: int, unit_bytes: int
+) -> list[SampleUnit]:
+    """Return the units of the inputs of a split.
+
+    Parameters
+    ----------
+    inputs : list of lists of Source
+        The inputs of adjacent samples: one for each feature, or one that contains all of them.
+    layout : Layout
+    split : int
+        The index of the split.
+    first : int
+        The index of the first unit.
+    unit_bytes : int
+
+    Raises
+    ------
+    CorpusError
+        If files that are paired line by line have different numbers of lines.
+    """
+    units: list[SampleUnit] = []
+
+    def add(sources: tuple[SampleSource, ...], size: int | None) -> None:
+        units.append(SampleUnit(first + len(units), split, sources, layout, size))
+
+    for sources in inputs:
+        plan_sources(sources, layout, unit_bytes, add)
+    return units
+
+
 def plan_sources(
     sources: Sequence[Source], layout: Layout, unit_bytes: int, add: Callable[[tuple[SampleSource, ...], int | None], None]
 ) -> None:

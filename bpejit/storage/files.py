@@ -140,6 +140,7 @@ class OutputFile:
             if mode is None or stat.S_ISREG(mode):
                 kind = "tmp" if home in (None, self._target.parent) else "new"
                 while self._file is None or not is_linked(self._file.fileno()):  # another run may have removed it as a leftover
+                    self._close()
                     self._temporary = temporary = hidden(self._target, kind)  # known before it exists
                     self._file = temporary.open("x+b")
                     lock(self._file.fileno())

@@ -239,9 +239,48 @@ def test_examples_of_the_help(shell, name):
         shell("bpejit subword train corpus.txt --vocab-size 300 --out vocab.subwords --quiet")
     if name == "subword decode":
         shell("bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos --quiet")
+    if name in ("", "datagen"):
+        write_datagen_inputs(shell.folder)
+    if name == "datagen":
+        page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
+        (shell.folder / "translation.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
+        (shell.folder / "problems.py").write_text(
+            blocks(page, "python")[0].replace("Reversal", "Translation").partition("\n\n\nreport")[0], encoding="utf-8"
+        )
+        lines = [line.replace(" 0/8", " 0/1").replace("data --shard", "parts --shard") for line in lines]
     for line in lines:
         assert re.search(rf"\bbpejit {name}", line)
         shell(line.strip())
+
+
+def write_datagen_inputs(folder):
+    lines = [line for line in data_text("prose.txt")[:60_000].decode().split("\n") if line.strip()]
+    half = len(lines) // 2
+    for name, some in (("train", lines[:half]), ("dev", lines[half : half + 20])):
+        (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in some), encoding="utf-8")
+        (folder / f"{name}.de").write_text("".join(f"{line.upper()}\n" for line in some), encoding="utf-8")
+    reviews = "".join(f"{line}\t{('neg', 'pos')[index % 2]}\n" for index, line in enumerate(lines))
+    (folder / "reviews.tsv").write_text(reviews, encoding="utf-8")
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_data_sets_page(shell, monkeypatch):
+    page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
+    write_datagen_inputs(shell.folder)
+    translation, reviews = blocks(page, "toml")
+    (shell.folder / "translation.toml").write_text(translation, encoding="utf-8")
+    (shell.folder / "reviews.toml").write_text(reviews, encoding="utf-8")
+    for block in blocks(page, "console"):
+        for line in block.splitlines():
+            listed = shell(line.removeprefix("$ "))
+            if line.endswith("ls data"):
+                assert "translation-train-00003-of-00004" in listed
+                assert "vocab.translation.500.subwords" in listed
+    (example,) = blocks(page, "python")
+    monkeypatch.chdir(shell.folder)
+    exec(compile(example, "DATAGEN.md", "exec"), {"__name__": "example"})
+    assert (shell.folder / "data" / "reversal-dev-00000-of-00001").exists()
 
 
 def test_readme_shows_every_command():
