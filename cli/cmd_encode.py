@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -99,6 +100,9 @@ def encode(
             "`--out` and `--out-dir` are both given or both missing; expected one of them: `--out FILE` for one output, or "
             "`--out-dir FOLDER` for one per input"
         )
+    from bpejit.storage.remote import is_remote, local_path
+
+    out, out_dir = (name if name is None else local_path(name) for name in (out, out_dir))
     target = str(out if out_dir is None else out_dir)
     check_json_output(target)
     token_format = text_format(token_format, text=text)
@@ -110,7 +114,9 @@ def encode(
     with watch() as progress:
         read = list_inputs(inputs)
         forbidden: list[StrPath] = [*read, *tokenizer_files(tokenizer_path)]
-        if out_dir is None and not (job["shard_tokens"] or job["resume"] or job["shard"]):
+        if is_remote(target):
+            pass  # it is checked when the job begins
+        elif out_dir is None and not (job["shard_tokens"] or job["resume"] or job["shard"]):
             check_token_outputs(target, inputs=forbidden, overwrite=overwrite or job["dry_run"], format=token_format)
         elif out_dir is None:
             check_outputs([target], inputs=forbidden, overwrite=True)
@@ -169,7 +175,8 @@ def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, 
     if len(report.paths) > 1:
         return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
     # The main path of a format may be the common beginning of the names of its files.
-    size = f"{format_bytes(report.path.stat().st_size)}, " if report.path is not None and report.path.exists() else ""
+    path = report.path
+    size = f"{format_bytes(path.stat().st_size)}, " if isinstance(path, Path) and path.exists() else ""
     return f"{text}{wrote(str(report.path or out))} ({size}{report.dtype})"
 
 

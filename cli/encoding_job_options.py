@@ -6,8 +6,7 @@ import functools
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,10 +109,12 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
     try:
         yield
     except BaseException:
-        from bpejit.jobs.job_folder import find_kept
+        from bpejit.encoding.file_encoding import kept_of_job
         from bpejit.storage.outputs import is_standard_output
 
-        kept = None if is_standard_output(out) else find_kept(Path(out), per_input=per_input)
+        kept = None
+        with suppress(Exception):  # a storage that cannot be reached
+            kept = None if is_standard_output(out) else kept_of_job(out, per_input=per_input)
         if kept is not None:
             arguments = sys.argv[1:] if job["resume"] else [*sys.argv[1:], "--resume"]
             progress.message(

@@ -25,6 +25,11 @@ def _server() -> str:
     return f"http://{host}:{port}"
 
 
+def server_environment() -> dict[str, str]:
+    """Start the server if it is not running yet; return the environment that programs need to use it."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": _server()}
+
+
 class Bucket:
     """A new bucket, and the environment that commands need to use it."""
 
@@ -48,14 +53,14 @@ class Bucket:
         data: bytes = self.file_system.cat_file(f"{self.name}/{key}")
         return data
 
-    def keys(self) -> list[str]:
+    def list_keys(self) -> list[str]:
         """Return the keys of all objects."""
         self.file_system.invalidate_cache()
         return [name.partition("/")[2] for name in self.file_system.find(self.name)]
 
     def fetch(self, folder: Path) -> Path:
         """Copy all objects to a folder."""
-        for key in self.keys():
+        for key in self.list_keys():
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
             (folder / key).write_bytes(self.get(key))
         return folder
@@ -64,7 +69,7 @@ class Bucket:
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """An empty bucket of an S3 server."""
-    environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": _server()}
+    environment = server_environment()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_PROFILE", raising=False)

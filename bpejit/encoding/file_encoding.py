@@ -27,11 +27,13 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
 from bpejit.jobs.finishing import combine_parts
-from bpejit.jobs.job_folder import find_kept
+from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
+from bpejit.jobs.remote_output import RemoteOutput, combine_remote, find_remote_kept, find_remote_output
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, read_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.registry import load_format
@@ -45,8 +47,8 @@ class EncodeReport:
 
     Parameters
     ----------
-    path : Path, optional
-        The token file; None for a stream or a device, and if there are several files.
+    path : Path or str, optional
+        The token file, or its URL; None for a stream or a device, and if there are several files.
     tokens, bytes : int
         Ids written and bytes of text read; those of the part, if other parts of the job are missing.
     dtype : str
@@ -55,9 +57,9 @@ class EncodeReport:
         Wall time, reading and writing included.
     byte_order_marks : tuple of str
         The inputs that begin with a UTF-8 byte-order mark, whether or not it was left out.
-    paths : tuple of Path
+    paths : tuple of Path or str
         All token files. Empty for a stream or a device, and while parts of the job are missing.
-    manifest : Path, optional
+    manifest : Path or str, optional
         The manifest, which describes the job and its outputs.
     documents : int
     left_out : int
@@ -78,14 +80,14 @@ class EncodeReport:
         The Ray cluster that the job ran on, in words.
     """
 
-    path: Path | None
+    path: Path | str | None
     tokens: int
     bytes: int
     dtype: str
     seconds: float
     byte_order_marks: tuple[str, ...] = ()
-    paths: tuple[Path, ...] = ()
-    manifest: Path | None = None
+    paths: tuple[Path | str, ...] = ()
+    manifest: Path | str | None = None
     documents: int = 0
     left_out: int = 0
     skipped: Skipped = NOTHING_SKIPPED
@@ -126,13 +128,15 @@ def encode_files(
         )
     contents.hashed = True
     sources = find_sources(inputs, contents)
+    if isinstance(out, (str, os.PathLike)):
+        out = local_path(os.fspath(out))
     if not isinstance(out, (str, os.PathLike)) or is_standard_output(out) or is_device(out):
         _check_stream(out, options, columns, engine)
         done = _encode_to_stream(
             *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
         )
         return replace(done, seconds=time.perf_counter() - begun)
-    if not options.per_input:
+    if not options.per_input and not is_remote(out):
         check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
     plan = plan_encoding(
         encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
@@ -142,7 +146,7 @@ def encode_files(
     if dry_run and engine == RAY:
         return _plan_on_cluster(plan, encoder, workers, ray_address, contents)
     if dry_run:
-        kept = find_kept(Path(out), per_input=options.per_input) if options.resume else None
+        kept = kept_of_job(out, per_input=options.per_input) if options.resume else None
         tokens, seconds = estimate_job(plan, encoder, workers or count_cpus())
         return EncodeReport(
             *(None, tokens, plan.size or 0, plan.dtype.name, seconds, tuple(contents.marked)),
@@ -212,7 +216,8 @@ def _plan_on_cluster(
     if find_address(ray_address) is not None:
         with connected(ray_address, workers=workers) as cluster:
             slots, name = cluster.slots, cluster.describe()
-    kept = find_kept(plan.names.out, per_input=plan.options.per_input) if plan.options.resume else None
+    out = plan.names.out if plan.remote is None else plan.remote.url
+    kept = kept_of_job(out, per_input=plan.options.per_input) if plan.options.resume else None
     parts = choose_parts(plan, slots)
     tokens, seconds = estimate_job(plan, encoder, min(slots, parts))
     return EncodeReport(
@@ -254,11 +259,13 @@ def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: P
     >>> combine("tokens.bin")  # doctest: +SKIP
     """
     begun = time.perf_counter()
-    finished = combine_parts(
-        Path(arguments.path("out", out, error=OutputError)),
-        overwrite=arguments.flag("overwrite", overwrite),
-        report=arguments.function("progress", progress) or no_progress,
-    )
+    out = local_path(arguments.path("out", out, error=OutputError))
+    overwrite = arguments.flag("overwrite", overwrite)
+    report = arguments.function("progress", progress) or no_progress
+    if is_remote(out):
+        finished = combine_remote(find_remote_output(out), overwrite=overwrite, report=report)
+    else:
+        finished = combine_parts(Path(out), overwrite=overwrite, report=report)
     seconds = time.perf_counter() - begun
     return EncodeReport(
         path=finished.paths[0] if len(finished.paths) == 1 else None,
@@ -278,6 +285,14 @@ def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: P
     )
 
 
+def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
+    """Return what an unfinished job with the output `out`, a path or a URL, keeps; None if it keeps nothing."""
+    out = local_path(os.fspath(out))
+    if is_remote(out):
+        return find_remote_kept(RemoteOutput(out.rstrip("/"), per_input))
+    return find_kept(Path(out), per_input=per_input)
+
+
 def plan_encoding(
     encoder: Encoder,
     inputs: Inputs,
@@ -292,12 +307,14 @@ def plan_encoding(
 ) -> JobPlan:
     """Return the plan of an encoding job."""
     form = load_format(format)
+    remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input) if is_remote(out) else None
     plan = plan_job(
         encoder,
         inputs,
         sources,
-        Path(out),
+        Path(out if remote is None else remote.name),
         options,
+        remote=remote,
         form=form,
         dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
         chunk_bytes=chunk_bytes,

@@ -22,8 +22,8 @@ from bpejit.engines.base import Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import OutputError
-from bpejit.jobs.encode_to_files import JobPlan, JobResult, begin_job, run_part, slice_units
-from bpejit.jobs.finishing import Finished, finish_job, missing_parts, read_finished
+from bpejit.jobs.encode_to_files import JobPlan, begin_job, run_part, slice_units
+from bpejit.jobs.finishing import Finished, JobResult, finish_job, missing_parts, read_finished
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
@@ -38,6 +38,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.output_files import OutputNames
+from bpejit.jobs.remote_output import RemoteOutput, join_remote, read_finished_remote, released_claim
 from bpejit.jobs.unfinished import claim_job
 from bpejit.model import Model
 from bpejit.process_memory import peak_memory
@@ -80,7 +81,7 @@ class SharedJob:
     chunk_bytes : int
     cache_bytes : int
         The cache budget of the driver.
-    columns : bytes, optional
+    columns, remote
         See `JobPlan`.
     """
 
@@ -96,6 +97,7 @@ class SharedJob:
     chunk_bytes: int
     cache_bytes: int
     columns: bytes | None
+    remote: RemoteOutput | None = None
 
     @functools.cached_property
     def encoder(self) -> Encoder:
@@ -113,7 +115,7 @@ class SharedJob:
         options = replace(self.options, part=(part, parts), resume=True)
         chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
         folder, dtype = Path(self.folder), np.dtype(self.dtype)
-        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker, self.columns)
+        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker, self.columns, self.remote)
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:
@@ -145,10 +147,11 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
     parts = begin_job(plan, choose_parts(plan, cluster.slots), say, patience=DRIVER_PATIENCE)
     if isinstance(parts, Finished):
         return JobResult(parts.totals, parts, len(plan.units), len(plan.units), 0)
-    with _without_empty_job(plan), held(plan.folder / "driver", "directs this job", patience=DRIVER_PATIENCE):
-        claim_job(plan, parts)
+    with _directed(plan):
+        if plan.remote is None:
+            claim_job(plan, parts)
         inputs = [source.path for source in (*plan.sources[:1], *plan.sources[-1:]) if not is_remote(source.path)]
-        seen = [str(plan.folder / MANIFEST), *inputs]
+        seen = [*([] if plan.remote else [str(plan.folder / MANIFEST)]), *inputs]
         cluster.prepare_nodes(STAGE, "encoding", list(map(absolute_path, seen)))
         shared = SharedJob(
             encoder.model,
@@ -163,6 +166,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             plan.chunker.chunk_bytes,
             get_encoding_cache_budget(),
             plan.columns,
+            plan.remote,
         )
         seconds.plan = time.perf_counter() - begun
         totals, kept, memory = _encode_parts(plan, parts, shared, cluster, report)
@@ -170,11 +174,14 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
     _join(shared, totals.tokens, cluster, report)
-    finished = read_finished(plan.names, plan.job)
+    if plan.remote is None:
+        finished = read_finished(plan.names, plan.job)
+    else:
+        finished = read_finished_remote(plan.remote, plan.names, plan.job)
     if finished is None:
         raise OutputError(
-            f"the outputs of `{plan.names.out}` were removed, or replaced by another process; expected those of this job: "
-            "encode again"
+            f"the outputs of `{plan.remote.url if plan.remote else plan.names.out}` were removed, or replaced by another "
+            "process; expected those of this job: encode again"
         )
     seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
     return JobResult(totals, replace(finished, totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
@@ -184,9 +191,8 @@ def _encode_parts(
     plan: JobPlan, parts: int, shared: SharedJob, cluster: RayCluster, report: Progress
 ) -> tuple[Totals, int, int]:
     """Run the parts that are not complete; return the totals, the units of earlier runs, and the peak memory of a worker."""
-    found = [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
+    found, missing = _find_parts(plan, parts)
     kept, kept_bytes = sum(totals.units for totals in found), sum(totals.read for totals in found)
-    missing = missing_parts(plan.folder, parts)
     names = given_names(plan.sources)
     tasks = [
         ClusterTask(
@@ -246,7 +252,7 @@ def encode_part(
         Peak resident memory of the worker.
     """
     warm_up("encoding")
-    before = _kept_totals(part_folder(Path(shared.folder), part, parts)).read
+    before = 0 if shared.remote else _kept_totals(part_folder(Path(shared.folder), part, parts)).read
     plan = shared.plan(part, parts, units)
     result = run_part(
         plan,
@@ -286,6 +292,9 @@ def _join(shared: SharedJob, tokens: int, cluster: RayCluster, report: Progress)
 
 def join_parts(shared: SharedJob, *, report: TaskReport) -> None:
     """Join the parts of a job: a task. Nothing happens if another one has just done so."""
+    if shared.remote is not None:
+        join_remote(shared.remote, report)
+        return
     folder = Path(shared.folder)
     until = time.monotonic() + PATIENCE
     while finish_job(folder, shared.names, report=report) is None:
@@ -299,9 +308,30 @@ def join_parts(shared: SharedJob, *, report: TaskReport) -> None:
         time.sleep(WAIT_SECONDS)
 
 
+def _find_parts(plan: JobPlan, parts: int) -> tuple[list[Totals], list[int]]:
+    """Return the totals of what each part keeps, and the parts that are not complete."""
+    if plan.remote is None:
+        kept = [_kept_totals(part_folder(plan.folder, part, parts)) for part in range(parts)]
+        return kept, missing_parts(plan.folder, parts)
+    complete = {part for part, number in plan.remote.parts() if number == parts}
+    kept = [plan.remote.read_totals(part, parts) if part in complete else Totals() for part in range(parts)]
+    return kept, [part for part in range(parts) if part not in complete]
+
+
 def _kept_totals(folder: Path) -> Totals:
     fields = (read_record(folder / CHECKPOINT) or {}).get("totals")
     return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
+
+
+@contextmanager
+def _directed(plan: JobPlan) -> Iterator[None]:
+    """Be the only driver of a job with local outputs; after an error, give up a job that keeps nothing."""
+    if plan.remote is not None:
+        with released_claim(plan.remote):
+            yield
+        return
+    with _without_empty_job(plan), held(plan.folder / "driver", "directs this job", patience=DRIVER_PATIENCE):
+        yield
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.column_spools import SCHEMA
-from bpejit.jobs.finishing import LENGTHS, Finished, finish_job, missing_parts, read_finished, wants_ends
+from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, missing_parts, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     found_parts,
@@ -41,6 +42,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import PartRun, Seconds, Totals
 from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, remove_links
+from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts, run_remote_part
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
@@ -75,6 +77,8 @@ class JobPlan:
     chunker : Chunker
     columns : bytes, optional
         The types of the columns to keep, as far as they are known.
+    remote : RemoteOutput, optional
+        The output if it is at a URL. Then the paths in `names` and `folder` are placeholders.
     """
 
     sources: list[Source]
@@ -87,43 +91,13 @@ class JobPlan:
     options: JobOptions
     chunker: Chunker
     columns: bytes | None = None
+    remote: RemoteOutput | None = None
 
     @property
     def size(self) -> int | None:
         """Bytes of input of the part; None if one of its inputs is a pipe."""
         sizes = [unit.size for unit in self.mine]
         return None if None in sizes else sum(size for size in sizes if size is not None)
-
-
-@dataclass
-class JobResult:
-    """What a run of a job did.
-
-    Parameters
-    ----------
-    totals : Totals
-        Of the part, or of the job once it is complete.
-    finished : Finished, optional
-        The outputs; None if other parts are missing.
-    units, kept : int
-        Units of the part, and those that an earlier run had finished.
-    missing : int
-        Parts that are not complete yet.
-    seconds : Seconds
-    worker_memory : int
-        Peak resident memory of the largest worker on a cluster, in bytes.
-    parts : int
-        The number of parts of the job.
-    """
-
-    totals: Totals
-    finished: Finished | None
-    units: int
-    kept: int
-    missing: int
-    seconds: Seconds = field(default_factory=Seconds)
-    worker_memory: int = 0
-    parts: int = 1
 
 
 def plan_job(
@@ -133,6 +107,7 @@ def plan_job(
     out: Path,
     options: JobOptions,
     *,
+    remote: RemoteOutput | None = None,
     form: TokenFileFormat,
     dtype: np.dtype[Any],
     chunk_bytes: int,
@@ -149,6 +124,8 @@ def plan_job(
     out : Path
         A file, or a folder for one output per input.
     options : JobOptions
+    remote : RemoteOutput, optional
+        The output if it is at a URL, the name of which is `out`.
     form : TokenFileFormat
     dtype : np.dtype
         Of the ids.
@@ -198,7 +175,7 @@ def plan_job(
     }
     folder = out / ".bpejit-job" if options.per_input else job_folder(out)
     mine = units if options.part is None else slice_units(units, *options.part)
-    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker, columns)
+    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker, columns, remote)
 
 
 def slice_units(units: Sequence[Unit], part: int, parts: int) -> list[Unit]:
@@ -263,17 +240,24 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
     """
     begun = time.perf_counter()
     say = getattr(report, "message", None) or _logger.info
-    done = begin_job(plan, (plan.options.part or (0, 1))[1], say)
+    done = begin_job(plan, _count_parts(plan), say)
     if isinstance(done, Finished):
         return JobResult(done.totals, done, len(plan.units), len(plan.units), 0)
     planning = time.perf_counter() - begun
     if plan.options.part is not None or done == 1:
         result = run_part(plan, encoder, workers=workers, engine=engine, report=report)
     else:
-        say(f"the unfinished job has {done} parts, which this run works on one after the other")
+        if plan.remote is None:
+            say(f"the unfinished job has {done} parts, which this run works on one after the other")
         result = _run_parts(plan, done, encoder, workers=workers, engine=engine, report=report)
     result.seconds.plan += planning
     return result
+
+
+def _count_parts(plan: JobPlan) -> int:
+    if plan.options.part is not None:
+        return plan.options.part[1]
+    return 1 if plan.remote is None else default_parts(len(plan.units))
 
 
 def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
@@ -299,6 +283,8 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     ------
     OutputError
     """
+    if plan.remote is not None:
+        return begin_remote(plan, parts, say)
     done = _find_complete(plan)
     if done is not None:
         say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
@@ -338,6 +324,9 @@ def run_part(
     seconds = Seconds()
     options = plan.options
     say = getattr(report, "message", None) or _logger.info
+    if plan.remote is not None:
+        local = partial(run_part, encoder=encoder, workers=workers, engine=engine, report=report, joins=options.part is None)
+        return run_remote_part(plan, local, report, say, joins=joins)
     part, parts = options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     with (
@@ -417,7 +406,9 @@ def _run_parts(plan: JobPlan, parts: int, encoder: Encoder, *, workers: int | No
     kept = 0
     shifted = _ShiftedReport(report, plan.size)
     for part in range(parts):
-        result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=shifted)
+        # All parts of a remote output may be there already, so only the last one joins.
+        joins = plan.remote is None or part == parts - 1
+        result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=shifted, joins=joins)
         shifted.end_part()
         kept += result.kept
         for name, value in vars(result.seconds).items():

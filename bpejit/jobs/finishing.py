@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
-from bpejit.jobs.job_run import Totals
+from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.output_files import (
     OutputNames,
     adopts,
@@ -55,20 +55,51 @@ class Finished:
 
     Parameters
     ----------
-    paths : tuple of Path
-        The token files.
-    manifest : Path
+    paths : tuple of Path or str
+        The token files: paths, or URLs.
+    manifest : Path or str
     totals : Totals
     dtype : str
     left_out : int
         Ids that do not fill a row, which `totals` does not count.
     """
 
-    paths: tuple[Path, ...]
-    manifest: Path
+    paths: tuple[Path | str, ...]
+    manifest: Path | str
     totals: Totals
     dtype: str
     left_out: int = 0
+
+
+@dataclass
+class JobResult:
+    """What a run of a job did.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the part, or of the job once it is complete.
+    finished : Finished, optional
+        The outputs; None if other parts are missing.
+    units, kept : int
+        Units of the part, and those that an earlier run had finished.
+    missing : int
+        Parts that are not complete yet.
+    seconds : Seconds
+    worker_memory : int
+        Peak resident memory of the largest worker on a cluster, in bytes.
+    parts : int
+        The number of parts of the job.
+    """
+
+    totals: Totals
+    finished: Finished | None
+    units: int
+    kept: int
+    missing: int
+    seconds: Seconds = field(default_factory=Seconds)
+    worker_memory: int = 0
+    parts: int = 1
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:

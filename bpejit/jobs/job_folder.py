@@ -39,6 +39,8 @@ MANIFEST = "manifest.json"
 
 CHECKPOINT = "checkpoint.json"
 
+LOCK = "lock"
+
 WAIT_SECONDS = 0.1
 """Time between two looks at a lock."""
 
@@ -145,14 +147,15 @@ class Kept:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or str
+        A path, or a URL.
     units, total : int
         Finished units, and all units of the job.
     read : int
         Bytes of input of the finished units.
     """
 
-    folder: Path
+    folder: Path | str
     units: int
     total: int
     read: int
@@ -185,7 +188,7 @@ def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
     OutputError
         If another process holds the lock, or the folder cannot be created.
     """
-    path = folder / "lock"
+    path = folder / LOCK
     until = time.monotonic() + patience
     try:
         while True:
@@ -232,7 +235,7 @@ def is_held(folder: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        descriptor = os.open(folder / "lock", os.O_RDWR)
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
     except OSError:
         return False
     try:
@@ -279,6 +282,7 @@ def folder_bytes(folder: Path) -> int:
 
 __all__ = [
     "CHECKPOINT",
+    "LOCK",
     "LOCKS",
     "MANIFEST",
     "WAIT_SECONDS",
