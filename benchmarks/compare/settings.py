@@ -37,6 +37,8 @@ class Settings:
     plain_merges: int = 1_000
     subword_bytes: int = 1_000_000
     subword_vocab_size: int = 8_192
+    datagen_plain_bytes: int = 1_000_000
+    """Bytes of pairs that the plain pipeline generates a data set from."""
     scaling_bytes: tuple[int, ...] = (1_000_000, 10_000_000, 100_000_000)
     scaling_vocab_sizes: tuple[int, ...] = (1_000, 4_000, 16_000, 64_000, 128_000)
 
@@ -58,6 +60,7 @@ QUICK = {
     "plain_merges": 100,
     "subword_bytes": 50_000,
     "subword_vocab_size": 1_000,
+    "datagen_plain_bytes": 50_000,
     "scaling_bytes": (100_000, 1_000_000),
     "scaling_vocab_sizes": (1_000, 4_000),
 }
@@ -79,6 +82,7 @@ TOY = {
     "plain_merges": 10,
     "subword_bytes": 10_000,
     "subword_vocab_size": 300,
+    "datagen_plain_bytes": 10_000,
     "scaling_bytes": (10_000, 20_000),
     "scaling_vocab_sizes": (300,),
 }

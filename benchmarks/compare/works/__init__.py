@@ -24,6 +24,7 @@ WORKS = {
     "commands": "Commands",
     "plain_python": "PlainPython",
     "subword": "Subword",
+    "datagen": "Datagen",
     "scaling": "Scaling",
 }
 """The class of each work by the name of its file, in the order in which they run."""
