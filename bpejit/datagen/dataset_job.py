@@ -14,7 +14,6 @@ from bpejit.arrays import Array
 from bpejit.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.datagen.feature_encoders import FeatureVocabulary
 from bpejit.datagen.generation_job import GeneratedChunk, GenerateJob, GenerationSettings
-from bpejit.datagen.record_files import shuffle_shard
 from bpejit.datagen.sample_sources import SampleChunker, SampleUnit
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Progress
@@ -41,6 +40,7 @@ from bpejit.jobs.output_files import FINAL, exchange, remove_links
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
+from bpejit.t2t.shuffling import shuffle_records
 
 _logger = logging.getLogger("bpejit")
 
@@ -307,11 +307,11 @@ class _ShuffleJob:
         if not task.target.exists():  # otherwise an earlier run has written it
             with replacing(task.target) as file:
 
-                def write(data: Array) -> None:
+                def write(data: Array, _starts: Array) -> None:
                     file.write(data.data)
 
                 if self.shuffles:
-                    shuffle_shard(task.sources, write, seed=self.seed, shard=task.shard, max_memory=self.max_memory)
+                    shuffle_records(task.sources, write, seed=self.seed, shard=task.shard, max_memory=self.max_memory)
                 else:
                     for source in task.sources:
                         with source.open("rb") as records:

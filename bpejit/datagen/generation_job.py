@@ -10,11 +10,12 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.datagen.chunk_packing import pack_features
 from bpejit.datagen.feature_encoders import FeatureVocabulary
-from bpejit.datagen.record_files import pack_features, random_numbers
 from bpejit.datagen.sample_reading import gather_sequences
 from bpejit.datagen.sample_sources import UnitChunk
-from bpejit.t2t.example_arrays import write_examples
+from bpejit.t2t.example_arrays import order_records, write_examples
+from bpejit.t2t.shuffling import random_numbers
 
 LABEL = "label"
 """The feature with the class label of a sample, which becomes the targets."""
@@ -131,7 +132,7 @@ class GenerateWorker:
         offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
         shard_of = (np.arange(n_examples) + offset) % shards
         order = np.argsort(shard_of, kind="stable")
-        data, starts = write_examples({name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()})
+        data, starts = order_records(*write_examples(features), order)
         bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
         counts = np.bincount(shard_of, minlength=shards)
         return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.chunk.n_read, n_bytes, block.skipped)

@@ -40,37 +40,34 @@ _MOST_BUCKET_BITS = 8
 _KEY_BITS = 64
 _GATHERED = 1 << 12
 
-_ODD = 0x9E3779B97F4A7C15
+_STEP = 0x9E3779B97F4A7C15
 _FACTORS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1
 _SHIFTS = 30, 27, 31
 _WORD = (1 << 64) - 1
 
 
-def _mixed(value: int) -> int:
-    """Return the hash of a 64-bit number: the finalizer of SplitMix64, a bijection."""
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-        value = (value ^ value >> shift) * factor & _WORD
-    return value
-
-
-def record_keys(seed: int, shard: int, first: int, n: int) -> Array:
-    """Return the keys of the records `first` to `first + n` of a shard.
+def random_numbers(numbers: Sequence[int], count: int, *, first: int = 0) -> Array:
+    """Return a hash of some numbers and of each index from `first` on (SplitMix64).
 
     Returns
     -------
-    uint64 [n]
-        All keys of a shard are different, since the hash is a bijection of the index.
+    uint64 [count]
+        All are different, since the hash is a bijection of the index.
     """
-    base = _mixed(_mixed(seed % (1 << 64)) + shard * _ODD & _WORD)
-    keys = np.arange(first, first + n, dtype=np.uint64)
-    keys *= np.uint64(_ODD)
-    keys += np.uint64(base)
-    shifted = np.empty_like(keys)
+    state = 0
+    for number in numbers:
+        state = state + (number + 1) * _STEP & _WORD
+        for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
+            state = (state ^ state >> shift) * factor & _WORD
+    hashes = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    hashes *= np.uint64(_STEP)
+    hashes += np.uint64(state)
+    shifted = np.empty_like(hashes)
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-        np.right_shift(keys, np.uint64(shift), out=shifted)
-        keys ^= shifted
-        keys *= np.uint64(factor)
-    return keys
+        np.right_shift(hashes, np.uint64(shift), out=shifted)
+        hashes ^= shifted
+        hashes *= np.uint64(factor)
+    return hashes
 
 
 def shuffle_records(
@@ -144,7 +141,7 @@ class _Sources:
         for path in self._paths:
             for data, starts in read_record_blocks(path, block_bytes=self._block_bytes):
                 n = starts.size - 1
-                yield data, starts, record_keys(self._seed, self._shard, first, n)
+                yield data, starts, random_numbers((self._seed, self._shard), n, first=first)
                 first += n
 
 

@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 from bpejit.errors import BpejitError, OutputError, TokenFileError
 from bpejit.t2t import shuffling
 from bpejit.t2t.example_arrays import write_examples
-from bpejit.t2t.shuffling import record_keys, shuffle_records
+from bpejit.t2t.shuffling import random_numbers, shuffle_records
 
 
-def mixed_plainly(value):
-    """Return the hash of a number, as SplitMix64 is published."""
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
-    return value ^ value >> 31
+def hashed_plainly(numbers):
+    """Return the hash of numbers, as SplitMix64 is published."""
+    state = 0
+    for number in numbers:
+        state = (state + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
+        state ^= state >> 31
+    return state
 
 
-def keys_plainly(seed, shard, n):
-    base = mixed_plainly((mixed_plainly(seed % 2**64) + shard * 0x9E3779B97F4A7C15) % 2**64)
-    return [mixed_plainly((base + index * 0x9E3779B97F4A7C15) % 2**64) for index in range(n)]
-
-
-@given(st.integers(-(2**70), 2**70), st.integers(0, 10**6), st.integers(0, 50), st.integers(0, 50))
-def test_keys(seed, shard, first, n):
-    assert record_keys(seed, shard, first, n).tolist() == keys_plainly(seed, shard, first + n)[first:]
+@given(st.lists(st.integers(-(2**70), 2**70), max_size=3), st.integers(0, 50), st.integers(0, 50))
+def test_random_numbers(numbers, first, count):
+    expected = [hashed_plainly([*numbers, index]) for index in range(first, first + count)]
+    assert random_numbers(numbers, count, first=first).tolist() == expected
 
 
 def records(n, *, longest=40):
@@ -59,7 +59,7 @@ def shuffled(sources, **options):
 
 
 def expected(shard_records, seed, shard):
-    keys = keys_plainly(seed, shard, len(shard_records))
+    keys = [hashed_plainly([seed, shard, index]) for index in range(len(shard_records))]
     return [record for _, record in sorted(zip(keys, shard_records, strict=True))]
 
 
