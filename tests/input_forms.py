@@ -48,6 +48,13 @@ def write_files(folder: Path, documents: Sequence[str]) -> None:
     (folder / ".hidden").write_bytes(b"not read")
 
 
+def _compressed(
+    path: Path, documents: Sequence[str], write: Callable[..., None], compress: Callable[[bytes], bytes], **options: Any
+) -> None:
+    write(path, documents, **options)
+    path.write_bytes(compress(path.read_bytes()))
+
+
 def _joined(documents: Sequence[str]) -> bytes:
     return SEPARATOR.join(documents).encode()
 
@@ -92,7 +99,10 @@ FORMS: dict[str, tuple[Callable[[Path, Sequence[str]], object], dict[str, Any]]]
     "binary.parquet": (lambda path, documents: write_parquet(path, documents, pa.binary()), {}),
     "dictionary.parquet": (lambda path, documents: write_parquet(path, documents, pa.dictionary(pa.int32(), pa.string())), {}),
     "parquet": (lambda path, documents: write_parquet(path, documents), {"text_column": "text"}),
+    "a.parquet.gz": (lambda path, documents: _compressed(path, documents, write_parquet, gzip.compress, row_group_size=5), {}),
+    "parquet of zstd": (lambda path, documents: _compressed(path, documents, write_parquet, zstandard.compress), {}),
     "file.arrow": (write_arrow, {}),
+    "file.arrow.zst": (lambda path, documents: _compressed(path, documents, write_arrow, zstandard.compress), {}),
     "lz4.arrow": (lambda path, documents: write_arrow(path, documents, codec="lz4"), {}),
     "view.arrow": (lambda path, documents: write_arrow(path, documents, pa.string_view()), {}),
     "binary_view.arrow": (lambda path, documents: write_arrow(path, documents, pa.binary_view()), {}),

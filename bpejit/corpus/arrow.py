@@ -12,7 +12,7 @@ from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, import_pyarrow, read_columns
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import open_raw
+from bpejit.corpus.input_streams import open_raw, spilled
 from bpejit.corpus.kept_columns import kept_schema
 from bpejit.storage.remote import is_remote
 
@@ -46,38 +46,33 @@ class Arrow(InputFormat):
                 check_column(reader.schema, path, options)
                 yield from _stream_batches(reader, path, options, chunk_bytes, lambda: file.tell(), size)
                 return
-            reader = _open_file(ipc, file, path, options)
-            n_batches = reader.num_record_batches
-            stop = n_batches if source.stop is None else source.stop
-            first_row = 0
-            for number in range(stop):
-                batch = reader.get_batch(number)
-                if number >= source.start:
-                    n_bytes = share(size, number + 1, n_batches) - share(size, number, n_batches)
-                    yield from batch_chunks(
-                        *(iter([batch]), path, options, chunk_bytes),
-                        n_bytes=n_bytes,
-                        n_rows=batch.num_rows,
-                        first_row=first_row,
-                    )
-                first_row += batch.num_rows
+            yield from _file_batches(_open_file(ipc, file, path, options), source, chunk_bytes)
 
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield the texts of a stream of batches, as chunks in memory."""
         path, options = source.path, source.options
         with arrow_errors(path, "Arrow"):
             pyarrow = import_pyarrow("pyarrow", path)
+            if stream.peek(len(_FILE)) == _FILE:
+                ipc = import_pyarrow("pyarrow.ipc", path)
+                with spilled(stream) as copy:
+                    yield from _file_batches(
+                        _open_file(ipc, pyarrow.PythonFile(copy, mode="r"), path, options), source, chunk_bytes
+                    )
+                return
             reader = import_pyarrow("pyarrow.ipc", path).open_stream(pyarrow.PythonFile(_Readable(stream), mode="r"))
             check_column(reader.schema, path, options)
             yield from _stream_batches(reader, path, options, chunk_bytes, lambda: stream.n_raw, source.size or 0)
 
     def column_schema(self, source: Source) -> Any:
-        """Return the schema of the columns to keep."""
+        """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
         path, names = source.path, source.options.keep_columns
         ipc = import_pyarrow("pyarrow.ipc", path)
         if source.is_stream:
             pyarrow = import_pyarrow("pyarrow", path)
             with source.open_stream() as stream, arrow_errors(path, "Arrow"):
+                if stream.peek(len(_FILE)) == _FILE:
+                    return None
                 return kept_schema(ipc.open_stream(pyarrow.PythonFile(_Readable(stream), mode="r")).schema, names, path)
         with arrow_errors(path, "Arrow"), _open(path) as file:
             head = file.read(8)
@@ -135,6 +130,24 @@ def _open_file(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
     file.seek(0)
     numbers = sorted({schema.get_field_index(name.partition(".")[0]) for name in read_columns(options)})
     return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=numbers, use_threads=False))
+
+
+def _file_batches(reader: Any, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+    size = source.size or 0
+    n_batches = reader.num_record_batches
+    start, stop = (0, None) if source.is_stream else (source.start, source.stop)
+    first_row = 0
+    for number in range(n_batches if stop is None else stop):
+        batch = reader.get_batch(number)
+        if number >= start:
+            n_bytes = share(size, number + 1, n_batches) - share(size, number, n_batches)
+            yield from batch_chunks(
+                *(iter([batch]), source.path, source.options, chunk_bytes),
+                n_bytes=n_bytes,
+                n_rows=batch.num_rows,
+                first_row=first_row,
+            )
+        first_row += batch.num_rows
 
 
 def _stream_batches(

@@ -75,6 +75,8 @@ class InputFormat:
     def column_schema(self, source: Source) -> Any:
         """Return the schema of the columns to keep (`Source.options.keep_columns`), as a pyarrow.Schema.
 
+        None if it is not known before all of the input is read.
+
         Raises
         ------
         CorpusError

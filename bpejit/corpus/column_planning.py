@@ -33,7 +33,8 @@ def plan_columns(sources: Sequence[Source]) -> bytes | None:
         if source.input_format in (TEXT, TEXTS):
             raise no_columns(source.path)
         schema = load_format(source.input_format).column_schema(source)
-        found = schema if found is None else merge_schemas(found, schema)
+        if schema is not None:
+            found = schema if found is None else merge_schemas(found, schema)
     _check_fields([source for source in sources if source.input_format == "jsonl" and source.size is not None])
     return None if found is None else found.serialize().to_pybytes()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,6 +22,9 @@ STANDARD_INPUT = "-"
 
 _READ_BYTES = 1 << 18
 """Bytes of a compressed file that are read at a time."""
+
+_SPILL_BYTES = 16 << 20
+"""Size up to which a copy of an input stays in memory, and bytes that are copied at a time."""
 
 _REMOTE_BLOCK = 8 << 20
 """Bytes of a remote file that are requested at a time."""
@@ -130,6 +135,12 @@ class InputStream:
             return some
         return self._read_on(size)
 
+    def peek(self, size: int) -> bytes:
+        """Return the next `size` bytes, or fewer if the input ends, without taking them."""
+        while len(self._head) < size and (data := self._read_on(size - len(self._head))):
+            self._head += data
+        return self._head[:size]
+
     def read_fully(self, size: int) -> bytes:
         """Return `size` bytes, or fewer if the input ends."""
         parts = []
@@ -143,6 +154,33 @@ class InputStream:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.__exit__(kind, error, trace)
+
+
+@contextmanager
+def spilled(stream: InputStream) -> Iterator[BinaryIO]:
+    """Copy an input to a temporary file, for formats that are read at any position; it has no name, and vanishes at the end.
+
+    Raises
+    ------
+    CorpusError
+        If there is no space for it.
+    """
+    with tempfile.SpooledTemporaryFile(max_size=_SPILL_BYTES) as file:
+        while data := stream.read(_SPILL_BYTES):
+            _copy(data, file, stream.path)
+        file.seek(0)
+        yield file  # type: ignore[misc]
+
+
+def _copy(data: bytes, file: Any, path: str) -> None:
+    try:
+        file.write(data)
+    except OSError as error:
+        raise CorpusError(
+            f"cannot copy the input `{path}` to `{tempfile.gettempdir()}`: {error.strerror or error}; expected space for it, "
+            "decompressed, since its format is not read from its start to its end: set `TMPDIR` to another folder, or give an "
+            "uncompressed file"
+        ) from error
 
 
 class _Rest:

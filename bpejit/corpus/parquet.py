@@ -23,10 +23,9 @@ from bpejit.corpus.columns import (
     read_columns,
 )
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import InputStream, open_raw
+from bpejit.corpus.input_streams import InputStream, open_raw, spilled
 from bpejit.corpus.kept_columns import KeptColumns, kept_schema
 from bpejit.corpus.sources import Source
-from bpejit.errors import CorpusError
 from bpejit.storage.remote import is_remote
 
 GROUP_BYTES = 8 << 20
@@ -79,14 +78,21 @@ class Parquet(InputFormat):
             if first < end:
                 yield _chunk(source, first, end, groups, positions)
 
-    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:  # noqa: ARG002
-        """Raise CorpusError: the description of the content is at the end of a Parquet file."""
-        name = "standard input" if source.path == "-" else f"the input `{source.path}`"
-        how = "" if stream.compression is None else f" compressed with {stream.compression}"
-        raise CorpusError(
-            f"{name} is a Parquet file{how}, which cannot be read from its start to its end; expected an uncompressed file: "
-            "write it to one first"
-        )
+    def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
+        """Yield batches of all row groups, from a temporary copy, since the description of a Parquet file is at its end."""
+        path, options = source.path, source.options
+        parquet = import_pyarrow("pyarrow.parquet", path)
+        with spilled(stream) as copy, arrow_errors(path, "Parquet"), parquet.ParquetFile(copy, pre_buffer=False) as file:
+            check_column(file.schema_arrow, path, options)
+            groups = _measure_groups(file, options)
+            total = sum(group.n_bytes for group in groups)
+            n_rows = sum(group.n_rows for group in groups)
+            batches = file.iter_batches(
+                batch_size=max(1, n_rows * chunk_bytes // max(total, chunk_bytes)),
+                columns=read_columns(options),
+                use_threads=False,
+            )
+            yield from batch_chunks(batches, path, options, chunk_bytes, n_bytes=source.size or 0, n_rows=n_rows)
 
     def text_size(self, source: Source) -> int:
         """Return the size of the column, which is too small if it has a dictionary."""
@@ -94,7 +100,9 @@ class Parquet(InputFormat):
             return sum(group.n_bytes for group in _measure_groups(file, source.options))
 
     def column_schema(self, source: Source) -> Any:
-        """Return the schema of the columns to keep."""
+        """Return the schema of the columns to keep; None for a compressed file, which is not read in advance."""
+        if source.is_stream:
+            return None
         with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
             return kept_schema(file.schema_arrow, source.options.keep_columns, source.path)
 

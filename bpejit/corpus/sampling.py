@@ -89,8 +89,9 @@ def _sampled(
             continue
         if source.is_stream or (source.input_format not in (TEXT, "jsonl")):
             # What has been read of a compressed file is not known precisely enough.
-            total = size if source.compression is not None else source.size or 0
-            yield from _sampled_chunks(small.chunks([source]), total, ranges, of_text=source.compression is not None)
+            of_text = source.compression is not None and source.input_format in (TEXT, "jsonl")
+            total = size if of_text else source.size or 0
+            yield from _sampled_chunks(small.chunks([source]), total, ranges, of_text=of_text)
         else:
             yield from small.chunks(_sampled_ranges(chunker, source, ranges))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit.arrow_columns import ColumnRows
-from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, merge_schemas, read_schema
+from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, json_schema, merge_schemas, read_schema
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.temporary import sync_file
 
@@ -155,7 +155,7 @@ class StoredColumns:
     known: Any
 
     @classmethod
-    def of(cls, folder: Path, folders: Sequence[Path], records: Sequence[SpoolRecord]) -> StoredColumns:
+    def of(cls, folder: Path, folders: Sequence[Path], records: Sequence[SpoolRecord], names: Sequence[str]) -> StoredColumns:
         """Return the rows of a job, whose types follow from all of them.
 
         Parameters
@@ -166,6 +166,8 @@ class StoredColumns:
             Of the parts.
         records : list of SpoolRecord
             Of the outputs.
+        names : list of str
+            Of the columns.
 
         Raises
         ------
@@ -182,7 +184,7 @@ class StoredColumns:
                     if data not in seen:
                         seen.add(data)
                         schema = _read_schema(data) if schema is None else merge_schemas(schema, _read_schema(data))
-        return cls(folders, schema)
+        return cls(folders, json_schema(names) if schema is None else schema)
 
     def rows(self, record: SpoolRecord, start: int) -> ColumnRows:
         """Return the rows of the documents of a spool, the first of which has the number `start` in its output."""

@@ -238,7 +238,9 @@ def _write_outputs(
     check_job_outputs(names, inputs=[entry["path"] for entry in job["inputs"]], overwrite=bool(begun.get("overwrite")))
     columns = None
     if job.get("keep_columns"):
-        columns = StoredColumns.of(folder, [part_folder(folder, index, parts) for index in range(parts)], records)
+        columns = StoredColumns.of(
+            folder, [part_folder(folder, index, parts) for index in range(parts)], records, job["keep_columns"]
+        )
     old = names.existing()
     pairs = write_final(
         folder,

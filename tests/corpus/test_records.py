@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +143,12 @@ def test_special_tokens_in_records_are_text(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1" + bytes(50), "cannot read the input .* expected a complete Parquet file"),
         ("a.parquet", b"plain text", "expected a complete Parquet file"),
         ("a.arrow", b"ARROW1\0\0" + bytes(50), "expected a complete Arrow file"),
+        ("a.arrow.gz", gzip.compress(b"ARROW1\0\0" + bytes(50), mtime=0), "expected a complete Arrow file"),
+        ("a.parquet.zst", zstandard.compress(b"PAR1" + bytes(5000))[:-5], "is not valid zstd data"),
         (
             "a.parquet.gz",
             gzip.compress(b"PAR1" + bytes(50), mtime=0),
-            "is a Parquet file compressed with gzip, which cannot be read",
+            "cannot read the input .* expected a complete Parquet file",
         ),
     ],
 )
@@ -245,3 +251,48 @@ def test_json_lines_on_standard_input(size: int, tmp_path: Path) -> None:
         result = CliRunner(**SEPARATELY).invoke(program, arguments, input=given)
         assert result.exit_code == 0, result.stderr
         assert tokenizer.decode(bpejit.open_tokens(tmp_path / "out").ids) == "a" * size + "b"
+
+
+@pytest.mark.parametrize(
+    "name", ["one group.parquet", "small groups.parquet", "file.arrow", "stream", "a.parquet.gz", "a.jsonl.gz"]
+)
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_records_from_a_pipe(name: str, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpejit.corpus.input_streams._SPILL_BYTES", 1 << 20 if in_memory else 1000)
+    documents = [f"document {number} " * (number % 40) for number in range(100)]
+    path, _ = write_form(tmp_path, name, documents)
+    read_end, write_end = os.pipe()
+    data = path.read_bytes()
+    thread = threading.Thread(target=_fill, args=(write_end, data))
+    thread.start()
+    with os.fdopen(read_end, "rb") as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        counts = bpejit.count("-")
+    thread.join()
+    assert counts.table == bpejit.count(path).table
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    path, _ = write_form(tmp_path, "a.parquet.gz", ["text"])
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Full())
+    with pytest.raises(CorpusError, match=r"cannot copy the input .*No space left on device; expected space for it"):
+        bpejit.count(path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet.gz", "file.arrow.zst", "a.parquet"])
+def test_columns_of_compressed_inputs(name: str, tmp_path: Path) -> None:
+    path, _ = write_form(tmp_path, name if name != "a.parquet" else "one group.parquet", ["one", "", "two"])
+    tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [])
+    tokenizer.encode_files(path, tmp_path / "o.parquet", format="parquet", keep_columns=["id"])
+    assert pyarrow.parquet.read_table(tmp_path / "o.parquet")["id"].to_pylist() == [0, 1, 2]
+    with pytest.raises(CorpusError, match="has no column `other`"):
+        tokenizer.encode_files(path, tmp_path / "p.parquet", format="parquet", keep_columns=["other"])
