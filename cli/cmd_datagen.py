@@ -9,12 +9,18 @@ import click
 from .command_types import command
 from .count_type import Count
 from .encoding_job_options import telling_what_is_kept
-from .options import complete_path, engine_options
+from .options import LazyChoice, complete_path, engine_options
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
 from .reporting import report_options
 
 if TYPE_CHECKING:
     from bpejit.datagen.generation import GenerationReport
+
+
+def _record_formats() -> tuple[str, ...]:
+    from bpejit.t2t.record_formats.registry import record_format_names
+
+    return record_format_names()
 
 
 @command()
@@ -32,6 +38,15 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     shell_complete=complete_path,
     help="Folder that a Python class may use.  [default: temporary]",
+)
+@click.option(
+    "--format",
+    "record_format",
+    type=LazyChoice("format", _record_formats),
+    default="tfrecord",
+    show_default=True,
+    metavar="NAME",
+    help="Format of the shards: tfrecord, jsonl or parquet.",
 )
 @click.option("--seed", type=Count(0), default=0, show_default=True, metavar="N", help="Selects the order of the examples.")
 @click.option("--strict", is_flag=True, help="Stop at a malformed or empty sample, instead of skipping it.")
@@ -61,6 +76,7 @@ def datagen(
     data_dir: str,
     overwrite: bool,
     tmp_dir: str | None,
+    record_format: str,
     seed: int,
     strict: bool,
     max_memory: int,
@@ -102,6 +118,7 @@ def datagen(
                 loaded,
                 data_dir,
                 tmp_dir=tmp_dir,
+                format=record_format,
                 seed=seed,
                 strict=strict,
                 max_memory=max_memory,

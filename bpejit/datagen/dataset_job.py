@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bpejit.arrays import Array
 from bpejit.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.datagen.feature_encoders import FeatureVocabulary
 from bpejit.datagen.generation_job import GeneratedChunk, GenerateJob, GenerationSettings
@@ -40,7 +39,10 @@ from bpejit.jobs.output_files import FINAL, exchange, remove_links
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
+from bpejit.t2t.example_arrays import read_record_blocks
+from bpejit.t2t.tfrecords import parse_example, read_records
 from bpejit.t2t.shuffling import shuffle_records
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
 _logger = logging.getLogger("bpejit")
 
@@ -64,6 +66,8 @@ class DatasetPlan:
         Whether the examples of a shard are put into a random order.
     max_memory : int
         For shuffling.
+    format : str
+        A record format (see `bpejit.t2t.record_formats`).
     """
 
     names: DatasetNames
@@ -75,6 +79,7 @@ class DatasetPlan:
     options: JobOptions
     shuffles: bool
     max_memory: int
+    format: str = DEFAULT_RECORD_FORMAT
 
     @property
     def folder(self) -> Path:
@@ -299,6 +304,8 @@ class _ShuffleJob:
     seed: int
     max_memory: int
     shuffles: bool
+    format: str
+    names: tuple[str, ...]
 
     def start(self) -> _ShuffleJob:
         return self
@@ -306,21 +313,32 @@ class _ShuffleJob:
     def run(self, task: _ShardTask) -> int:
         if not task.target.exists():  # otherwise an earlier run has written it
             with replacing(task.target) as file:
-
-                def write(data: Array, _starts: Array) -> None:
-                    file.write(data.data)
-
-                if self.shuffles:
-                    shuffle_records(task.sources, write, seed=self.seed, shard=task.shard, max_memory=self.max_memory)
-                else:
-                    for source in task.sources:
-                        with source.open("rb") as records:
-                            while data := records.read(1 << 20):
-                                file.write(data)
+                writer = load_record_format(self.format).writer(file, self.names)
+                try:
+                    if self.shuffles:
+                        shuffle_records(
+                            task.sources, writer.write, seed=self.seed, shard=task.shard, max_memory=self.max_memory
+                        )
+                    else:
+                        for source in task.sources:
+                            for data, starts in read_record_blocks(source):
+                                writer.write(data, starts)
+                    writer.finish()
+                except BaseException:
+                    writer.abandon()
+                    raise
         return task.target.stat().st_size
 
     def finish(self) -> None:
         return None
+
+
+def _feature_names(sources: Iterable[Path]) -> tuple[str, ...]:
+    """Return the features of the first example in some files."""
+    for source in sources:
+        for data in read_records(source):
+            return tuple(parse_example(data))
+    return ()
 
 
 def finish_dataset(plan: DatasetPlan, parts: int, engine: Engine, report: Progress) -> Totals | None:
@@ -393,7 +411,9 @@ def _shuffle(
         _ShardTask(number, tuple(place / name for place in places), final / path.name)
         for number, (name, path) in enumerate(zip(plan.names.unshuffled(), paths, strict=True))
     ]
-    job = _ShuffleJob(plan.settings.seed, max(plan.max_memory // engine.workers, 1), plan.shuffles)
+    names = _feature_names(source for task in tasks for source in task.sources)
+    memory = max(plan.max_memory // engine.workers, 1)
+    job = _ShuffleJob(plan.settings.seed, memory, plan.shuffles, plan.format, names)
     total = sum(sum(one["sizes"]) for one in checkpoints)
     done = 0
     report("shuffle", 0, total, "bytes")

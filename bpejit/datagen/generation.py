@@ -30,6 +30,8 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
 from bpejit.jobs.job_options import JobOptions, parse_shard
 from bpejit.process_memory import peak_memory
+from bpejit.t2t.record_formats.base import RecordFormat
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
 UNIT_BYTES = 16 << 20
 """Bytes of input after which a job can be resumed."""
@@ -87,6 +89,7 @@ def generate_data(
     data_dir: str | os.PathLike[str],
     *,
     tmp_dir: str | os.PathLike[str] | None = None,
+    format: str = DEFAULT_RECORD_FORMAT,  # noqa: A002 - as for encoding
     seed: int = 0,
     strict: bool = False,
     workers: int | None = None,
@@ -109,6 +112,8 @@ def generate_data(
         The folder for the vocabularies and the shards.
     tmp_dir : path, optional
         A folder that is passed to `generate_samples`; by default a temporary one.
+    format : str
+        `tfrecord`; `jsonl`, an object in each line, `parquet`, a row with lists, both in files with such suffixes.
     seed : int
         Selects the order of the examples.
     strict : bool
@@ -150,6 +155,7 @@ def generate_data(
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
     strict, dry_run = arguments.flag("strict", strict), arguments.flag("dry_run", dry_run)
     report = arguments.function("progress", progress) or no_progress
+    form = load_record_format(format)
     loaded = load_problem(problem)
     folder = Path(arguments.path("data_dir", data_dir, error=OutputError))
     if not dry_run:
@@ -157,7 +163,9 @@ def generate_data(
     with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
-        plan = plan_dataset(loaded, folder, scratch, vocabularies or {}, options, strict=strict, max_memory=max_memory)
+        plan = plan_dataset(
+            loaded, folder, scratch, vocabularies or {}, options, form=form, format=format, strict=strict, max_memory=max_memory
+        )
         paths = tuple(folder / name for name in vocabulary_names(loaded))
         if dry_run:
             kept = find_kept(plan.names.out, per_input=False) if options.resume else None
@@ -191,6 +199,8 @@ def plan_dataset(
     vocabularies: Mapping[str, FeatureVocabulary],
     options: JobOptions,
     *,
+    form: RecordFormat,
+    format: str,  # noqa: A002
     strict: bool,
     max_memory: int,
 ) -> DatasetPlan:
@@ -203,6 +213,9 @@ def plan_dataset(
         The folder of the data, and that of temporary files.
     vocabularies : dict of str to FeatureVocabulary
     options : JobOptions
+    form : RecordFormat
+    format : str
+        Its name.
     strict : bool
     max_memory : int
 
@@ -213,7 +226,7 @@ def plan_dataset(
     splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
     n_shards = [shards for _, shards in splits]
     per_split = bool(problem.is_generate_per_split)
-    names = DatasetNames(folder / problem.dataset_filename(), splits)
+    names = DatasetNames(folder / problem.dataset_filename(), splits, form.suffix)
     chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
     units: list[SampleUnit] = []
     read: list[Source] = []
@@ -239,16 +252,18 @@ def plan_dataset(
     settings = GenerationSettings(
         slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
     )
-    job = _describe_job(problem, vocabularies, settings, options, splits, read)
+    job = _describe_job(problem, format, vocabularies, settings, options, splits, read)
     return DatasetPlan(
         *(names, units, [source.path for source in read], vocabularies, settings, job, options),
         shuffles=not problem.already_shuffled,
         max_memory=max_memory,
+        format=format,
     )
 
 
 def _describe_job(
     problem: Text2TextProblem,
+    format: str,  # noqa: A002
     vocabularies: Mapping[str, FeatureVocabulary],
     settings: GenerationSettings,
     options: JobOptions,
@@ -258,7 +273,7 @@ def _describe_job(
     """Return what was asked for, for the manifest."""
     return {
         "data_set": problem.dataset_filename(),
-        "format": "tfrecord",
+        "format": format,
         "splits": [list(split) for split in splits],
         "divides_samples": len(settings.slots) < len(splits),
         "vocab_type": problem.vocab_type,

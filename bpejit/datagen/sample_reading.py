@@ -251,11 +251,12 @@ class _Skips:
         self._strict = layout.strict
         self._count = 0
         self._first: list[tuple[int, SkippedRecord]] = []
+        self._before = 0
 
     def add(self, index: int, reason: str) -> None:
         """Skip a sample, or raise CorpusError if samples are not skipped."""
         self._count += 1
-        if self._strict or len(self._first) < MOST_SHOWN:
+        if self._strict or len(self._first) - self._before < MOST_SHOWN:
             record = SkippedRecord(self._path, self._place(index), reason)
             if self._strict:
                 raise CorpusError(
@@ -277,6 +278,7 @@ class _Skips:
         ready : dict, optional
         """
         ready = ready or {}
+        self._before = len(self._first)  # these are in order, and so are the following ones
         empty = {name: some.is_empty() for name, some in texts.items()}
         wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)
         if wrong.any():
@@ -286,7 +288,7 @@ class _Skips:
             texts = {name: some.select(~wrong) for name, some in texts.items()}
             ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
             indices = indices[~wrong]
-        shown = tuple(record for _, record in sorted(self._first, key=lambda item: item[0]))
+        shown = tuple(record for _, record in sorted(self._first, key=lambda item: item[0])[:MOST_SHOWN])
         return SampleBlock(
             texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, Skipped(self._count, shown)
         )

@@ -29,8 +29,7 @@ from bpejit.datagen.texts_of_features import FeatureTexts, terminated, texts_fro
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
-from bpejit.jobs.job_folder import held
-from bpejit.storage.temporary import hidden
+from bpejit.jobs.job_folder import held, is_held, remove_folder
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
@@ -87,6 +86,9 @@ def _find_vocabulary(
         if not build and problem.vocab_type in (VocabType.SUBWORD, VocabType.BPE):
             return None
         _build(problem, feature, path, data_dir, tmp_dir, report)
+    elif build and _building_folder(path).exists() and not is_held(_building_folder(path)):
+        with suppress(OutputError):
+            remove_folder(_building_folder(path))  # of a run that was killed
     return _load_vocabulary(problem, path)
 
 
@@ -172,16 +174,21 @@ def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, 
         ).store_to_file(path)  # fmt: skip
 
 
+def _building_folder(path: Path) -> Path:
+    """Return the folder with the lock of a vocabulary that is built."""
+    return path.with_name(f".{path.name}.building")
+
+
 @contextmanager
 def _building(path: Path) -> Iterator[None]:
     """Hold the lock of a vocabulary that is built, after waiting for other processes."""
-    folder = hidden(path, "building")
+    folder = _building_folder(path)
     while True:
         lock = held(folder, f"builds the vocabulary `{path}`")
         try:
             lock.__enter__()
-        except OutputError:
-            if not (folder / "lock").exists():
+        except OutputError as error:
+            if error.__cause__ is not None:  # the folder cannot be created
                 raise
             time.sleep(_WAIT_SECONDS)
             continue
@@ -189,9 +196,8 @@ def _building(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            (folder / "lock").unlink()
-            folder.rmdir()
+        with suppress(OutputError):
+            remove_folder(folder)  # before the lock is released: a process that waits creates another one
         lock.__exit__(None, None, None)
 
 

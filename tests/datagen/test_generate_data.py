@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,6 +236,25 @@ def test_samples_divided_among_splits(work: Path) -> None:
 def _segment(example: dict[str, list[int]], name: str, number: int) -> tuple[int, ...]:
     """Return the ids of an original example."""
     return tuple(i for i, part in zip(example[name], example[f"{name}_segmentation"], strict=True) if part == number)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "parquet"])
+@pytest.mark.parametrize("packed_length", [None, 64])
+def test_formats_have_the_same_examples(work: Path, name: str, packed_length: int | None) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    settings = {} if packed_length is None else {"packed_length": packed_length}
+    report = bpejit.generate_data(problem_of("pairs", **settings), "data", seed=4)
+    other = bpejit.generate_data(problem_of("pairs", **settings), "other", seed=4, format=name, **UNIT | {"workers": 2})
+    assert [path.name for path in other.paths] == [f"{path.name}.{name}" for path in report.paths]
+    again = bpejit.generate_data(problem_of("pairs", **settings), "again", seed=4, format=name)
+    for path, same in zip(report.paths, again.paths, strict=True):
+        if name == "jsonl":
+            found = [json.loads(line) for line in same.read_text(encoding="ascii").splitlines()]
+        else:
+            found = parquet.read_table(same).to_pylist()
+        assert found == [parse_example(record) for record in read_records(path)]
+    with pytest.raises(OptionError, match="record format"):
+        bpejit.generate_data("pairs.toml", "data", format="text")
 
 
 def test_packed(work: Path) -> None:
@@ -497,3 +517,25 @@ def test_errors_of_splits(splits: list[dict[str, Any]], match: str) -> None:
 
     with pytest.raises(OptionError, match=match):
         problem_from_settings({"dataset_splits": splits})
+
+
+@needs_fork
+@pytest.mark.slow
+def test_vocabulary_is_built_once(work: Path) -> None:
+    """Parts that begin at the same time wait for the one that builds the vocabulary."""
+    problem = str(problem_of("pairs"))
+    bpejit.generate_data(problem, "data")
+    children = []
+    for part in range(3):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                bpejit.generate_data(problem, "parts", shard=(part, 3), engine="serial")
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0]
+    bpejit.generate_data(problem, "parts", shard=(0, 3), resume=True)  # if all of them left joining to another one
+    assert snapshot(Path("parts")) == snapshot(Path("data"))
