@@ -40,9 +40,9 @@ from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, p
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
 from bpejit.t2t.example_arrays import read_record_blocks
-from bpejit.t2t.tfrecords import parse_example, read_records
-from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
+from bpejit.t2t.shuffling import shuffle_records
+from bpejit.t2t.tfrecords import parse_example, read_records
 
 _logger = logging.getLogger("bpejit")
 
