@@ -6,78 +6,153 @@ A call takes about three microseconds in Python, ten times as long as encoding a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
-from bpejit.encoding.utf8 import join_strings
+from bpejit.encoding.utf8 import encode_joined, encode_utf8
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 
-LONGEST_CHARACTER = 4
-"""Bytes of the longest character in UTF-8."""
+GROUP = 1 << 10
+"""Number of texts that are measured and joined together: their strings are then read from memory only once."""
+
+BUFFER_BYTES = 1 << 18
+"""Length of joined documents above which they are encoded. With several threads, each call of the kernel is followed by waiting
+for the GIL, which takes as long as encoding 20 KB.
+"""
 
 _FULL_OUTPUT_BYTES = 1 << 24
 """Batches up to this length get an output array for one id per byte, as in `encode_stream`."""
 
-_MEASURED_AT_ONCE = 1 << 10
-"""Number of texts that are in the processor's cache together."""
+_SAMPLE = 1 << 10
+"""Number of texts whose lengths are read to estimate the length of a batch. Reading those of 200,000 takes 7 ms."""
 
 _LEAST_PER_THREAD = 1 << 20
 """Characters or bytes for which a further thread is worth its start and the creation of its workspace."""
 
+_PARTS_PER_THREAD = 4
+"""A thread that has finished a part takes the next one, so the parts may differ in length."""
 
-def encode_documents(
-    runner: KernelRunner, splitter: AnySplitter, documents: Sequence[str | bytes], lengths: Array, workspace: Workspace
-) -> tuple[Array, Array]:
-    """Encode documents of at most `Workspace.text_bytes` characters or bytes.
+
+class DocumentBuffer:
+    """Encode documents of at most `Workspace.text_bytes` characters or bytes: join as many as one call of the kernel takes.
 
     Parameters
     ----------
     runner : KernelRunner
     splitter : Splitter or TextPipeline
-        Has an automaton.
-    documents : sequence of str, or sequence of bytes
-        Not empty. A pipeline would change none of them.
-    lengths : int64 [documents]
-        In characters or bytes.
+        Has an automaton, if any documents are appended. A pipeline would change none of them.
     workspace : Workspace
-
-    Returns
-    -------
-    ids : uint32 [tokens]
-    stops : int64 [documents]
-        End of the ids of each document.
+    n_documents : int
+        Number of documents, those that are encoded by themselves included.
+    estimate : int
+        Estimated length of all documents together, in characters or bytes.
     """
-    n_documents = len(documents)
-    bounds = np.zeros(n_documents + 1, dtype=np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    total = int(bounds[-1])
-    out: Array = np.empty(max(total // 3, min(total, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
-    stops = np.empty(n_documents, dtype=np.int64)
-    capacity = workspace.text_bytes
-    text = np.empty(LONGEST_CHARACTER * min(total, capacity) + TEXT_PADDING, dtype=np.uint8)
-    view = memoryview(text)  # type: ignore[arg-type]
-    workspace.progress[pretoken_cache.N_OUT] = 0
-    start = 0
-    while start < n_documents:
-        if start:
+
+    def __init__(
+        self, runner: KernelRunner, splitter: AnySplitter, workspace: Workspace, n_documents: int, estimate: int
+    ) -> None:
+        self._runner = runner
+        self._splitter = splitter
+        self._workspace = workspace
+        self._out: Array = np.empty(max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
+        self._starts = np.zeros(n_documents + 1, dtype=np.int64)
+        self._text = workspace.text
+        self._ends: list[Array] = []
+        self._first = 0
+        self._n_joined = 0
+        self._n_bytes = 0
+        self._n_ids = 0
+
+    def append(self, documents: Sequence[str] | Sequence[bytes], lengths: Array) -> None:
+        """Append documents.
+
+        Parameters
+        ----------
+        documents : sequence of str, or sequence of bytes
+        lengths : int64 [documents]
+            In characters or bytes.
+        """
+        bounds = np.zeros(len(documents) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=bounds[1:])
+        start = 0
+        while start < len(documents):
+            end = int(np.searchsorted(bounds, bounds[start] + max(BUFFER_BYTES, self._workspace.text_bytes), side="right")) - 1
+            end = min(end, start + MAX_DOCUMENTS)
+            some = documents if end - start == len(documents) else documents[start:end]
+            joined = b"".join(some) if isinstance(some[0], bytes) else "".join(some)  # type: ignore[arg-type]
+            self.append_joined(some, joined, bounds[start + 1 : end + 1] - bounds[start])
+            start = end
+
+    def append_joined(self, documents: Sequence[str] | Sequence[bytes], text: str | bytes, ends: Array) -> None:
+        """Append at most MAX_DOCUMENTS documents.
+
+        Parameters
+        ----------
+        documents : sequence of str, or sequence of bytes
+        text : str or bytes
+            All documents joined.
+        ends : int64 [documents]
+            The end of each in the text.
+        """
+        data, ends = encode_joined(documents, text, ends) if isinstance(text, str) else (text, ends)  # type: ignore[arg-type]
+        if self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
+            self.flush()
+        self._reserve(len(data))
+        memoryview(self._text)[self._n_bytes : self._n_bytes + len(data)] = data  # type: ignore[arg-type]
+        self._ends.append(ends + self._n_bytes if self._n_bytes else ends)
+        self._n_bytes += len(data)
+        self._n_joined += len(documents)
+
+    def append_encoded(self, ids: Array) -> None:
+        """Append the ids of a document that was encoded by itself, after a call of `flush`."""
+        n_ids = self._n_ids + ids.size
+        if n_ids > self._out.size:
+            larger = np.empty(n_ids + self._out.size // 2, dtype=np.uint32)
+            larger[: self._n_ids] = self._out[: self._n_ids]
+            self._out = larger
+        self._out[self._n_ids : n_ids] = ids
+        self._n_ids = n_ids
+        self._first += 1
+        self._starts[self._first] = n_ids
+
+    def flush(self) -> None:
+        """Encode the documents in the buffer."""
+        if not self._n_joined:
+            return
+        workspace = self._workspace
+        if self._first:
             workspace.grow_cache()
-        end = int(np.searchsorted(bounds, bounds[start] + capacity, side="right")) - 1
-        end = min(end, start + MAX_DOCUMENTS)
-        data, ends = _joined(documents[start:end], bounds[start + 1 : end + 1] - bounds[start])
-        view[: len(data)] = data
+        workspace.progress[pretoken_cache.N_OUT] = self._n_ids
         arrays = workspace.arrays
-        arrays.document_stops[: end - start] = ends
-        out = runner.run_documents(workspace, splitter.addresses, text, end - start, out)
-        stops[start:end] = arrays.id_stops[: end - start]
-        start = end
-    return runner.check_ids(trimmed(out, int(workspace.progress[pretoken_cache.N_OUT]))), stops
+        np.concatenate(self._ends, out=arrays.document_stops[: self._n_joined])
+        self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
+        stop = self._first + self._n_joined
+        self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined]
+        self._first = stop
+        self._n_ids = int(workspace.progress[pretoken_cache.N_OUT])
+        self._ends.clear()
+        self._n_joined = self._n_bytes = 0
+
+    def finish(self) -> EncodedBatch:
+        """Return the ids of all documents."""
+        self.flush()
+        return EncodedBatch(self._runner.check_ids(trimmed(self._out, self._n_ids)), self._starts)
+
+    def _reserve(self, n_bytes: int) -> None:
+        """Make room for `n_bytes` more bytes."""
+        needed = self._n_bytes + n_bytes + TEXT_PADDING
+        if needed > self._text.size:
+            larger = np.empty(max(needed, BUFFER_BYTES + TEXT_PADDING), dtype=np.uint8)
+            larger[: self._n_bytes] = self._text[: self._n_bytes]
+            self._text = larger
 
 
 def encode_adjacent(
@@ -118,36 +193,47 @@ def encode_adjacent(
     return runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]), id_stops
 
 
-def measure_texts(texts: Sequence[Any]) -> tuple[set[type], Array]:
-    """Return the types of texts, and their lengths in characters or bytes as int64 [texts].
-
-    Both are read in one pass, group by group: each pass over 200,000 strings costs cache misses that take 5 ms.
-    """
-    types: set[type] = set()
-    lengths = np.empty(len(texts), dtype=np.int64)
-    for start in range(0, len(texts), _MEASURED_AT_ONCE):
-        group = texts[start : start + _MEASURED_AT_ONCE]
-        types.update(map(type, group))
-        if not types <= {str, bytes}:
-            break
-        lengths[start : start + len(group)] = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
-    return types, lengths
-
-
-def divide(lengths: Array, n_threads: int) -> list[slice]:
-    """Divide a batch into at most `n_threads` parts of equal length that are worth a thread each.
+def as_texts(texts: list[Any], first: int) -> list[Any]:
+    """Return texts as a list of `str` and `bytes`.
 
     Parameters
     ----------
-    lengths : int64 [texts]
-    n_threads : int
+    texts : list of str, bytes, or other bytes-like objects
+    first : int
+        Number of the first text in the argument `texts` of the caller, for the message about an object of another type.
     """
-    if n_threads == 1 or not lengths.size:
-        return [slice(0, lengths.size)]
-    stops = np.cumsum(lengths)
-    n_parts = max(1, min(n_threads, int(stops[-1]) // _LEAST_PER_THREAD))
-    cuts = np.searchsorted(stops, stops[-1] * np.arange(1, n_parts) // n_parts).tolist()
-    return [slice(start, stop) for start, stop in pairwise([0, *cuts, lengths.size])]
+    if set(map(type, texts)) <= {str, bytes}:
+        return texts
+    return [arguments.as_bytes(f"texts[{index}]", text) for index, text in enumerate(texts, first)]
+
+
+def as_utf8(texts: list[Any], first: int) -> list[bytes]:
+    """Return texts as a list of `bytes`; the parameters are those of `as_texts`."""
+    return [encode_utf8(text) if isinstance(text, str) else text for text in as_texts(texts, first)]
+
+
+def estimate_length(texts: Sequence[Any]) -> int:
+    """Return the approximate length of all texts together, in characters or bytes."""
+    sample = texts[:: max(1, len(texts) // _SAMPLE)]
+    lengths = sum(len(text) for text in sample if isinstance(text, (str, bytes)))
+    return lengths * len(texts) // max(1, len(sample))
+
+
+def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[slice], int]:
+    """Divide a batch for several threads.
+
+    Returns
+    -------
+    parts : list of slices
+        Several for each thread.
+    n_threads : int
+        At most the given number; fewer if the batch is not worth it.
+    """
+    n_threads = max(1, min(n_threads, estimate_length(texts) // _LEAST_PER_THREAD)) if n_threads > 1 else 1
+    if n_threads == 1:
+        return [slice(0, len(texts))], 1
+    size = -(-len(texts) // (_PARTS_PER_THREAD * n_threads))
+    return [slice(start, start + size) for start in range(0, len(texts), size)], n_threads
 
 
 def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:
@@ -156,18 +242,3 @@ def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:
     starts = [batch.starts[:-1] + offset for batch, offset in zip(batches, offsets, strict=False)]
     ids = np.concatenate([batch.ids for batch in batches])
     return EncodedBatch(ids, np.concatenate([*starts, np.array([ids.size], dtype=np.int64)]))
-
-
-def _joined(documents: Sequence[str | bytes], ends: Array) -> tuple[bytes, Array]:
-    """Return the bytes of documents in one string, and the end of each in bytes.
-
-    Parameters
-    ----------
-    documents : sequence of str, or sequence of bytes
-        Not empty.
-    ends : int64 [documents]
-        The end of each, in characters or bytes.
-    """
-    if not isinstance(documents[0], str):
-        return b"".join(documents), ends  # type: ignore[arg-type]
-    return join_strings(documents, ends)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.encoding.batch_encoding import divide, join_batches, measure_texts
+from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
 from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
@@ -155,28 +155,22 @@ class Codec:
         """
         splitter = None
         given = list(arguments.texts("texts", texts))
-        types, lengths = measure_texts(given)
-        if not types <= {str, bytes}:
-            given = [
-                text if isinstance(text, (str, bytes)) else arguments.as_bytes(f"texts[{index}]", text)
-                for index, text in enumerate(given)
-            ]
-            lengths = np.fromiter(map(len, given), dtype=np.int64, count=len(given))
         if allowed_special is not None or disallowed_special is not None:
+            given = as_texts(given, 0)
             splitter = self.splitter_for(allowed_special, disallowed_special, given)
 
         def run(part: slice) -> EncodedBatch:
             # A slice of a list visits each of its strings.
             texts = given if part == slice(0, len(given)) else given[part]
             with self.workspace() as workspace:
-                return self.encoder.encode_batch(texts, workspace, splitter, lengths[part] if types == {str} else None)
+                return self.encoder.encode_batch(texts, workspace, splitter, first=part.start)
 
-        parts = divide(lengths, num_threads)
+        parts, num_threads = divide(given, num_threads)
         if len(parts) == 1:
             return run(parts[0])
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(len(parts)) as pool:
+        with ThreadPoolExecutor(num_threads) as pool:
             return join_batches(list(pool.map(run, parts)))
 
     def locate(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, EncodedBatch
-from bpejit.encoding.batch_encoding import encode_adjacent, encode_documents
+from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, encode_adjacent, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
@@ -251,47 +251,53 @@ class Encoder(Decoder):
 
     def encode_batch(
         self,
-        texts: Sequence[str | bytes],
+        texts: list[Any],
         workspace: Workspace | None = None,
         splitter: AnySplitter | None = None,
-        lengths: Array | None = None,
+        *,
+        first: int = 0,
     ) -> EncodedBatch:
         """Return the ids of several texts in one array, with the start of each text.
 
         Parameters
         ----------
-        texts : sequence of str or bytes
+        texts : list of str, bytes, or other bytes-like objects
         workspace, splitter
             As for `encode`.
-        lengths : int64 [texts], optional
-            The number of characters of each text, if all are `str`.
+        first : int
+            Number of the first text, for the message about an object of another type.
         """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        if not isinstance(splitter, Splitter) or (lengths is None and set(map(type, texts)) != {str}):
-            texts = [encode_utf8(text) if isinstance(text, str) else text for text in texts]
-            lengths = None
-        blocks: list[Array] = []
-        starts = np.zeros(len(texts) + 1, dtype=np.int64)
-        first = n_ids = 0
-        # The texts that are encoded alone, and after them the end of the list.
-        if lengths is None:
-            lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        for index in [*self._encoded_alone(texts, lengths, workspace, splitter), len(texts)]:
-            if index > first:
-                some = texts if index - first == len(texts) else texts[first:index]
-                ids, stops = encode_documents(self._runner, splitter, some, lengths[first:index], workspace)
-                np.add(stops, n_ids, out=starts[first + 1 : index + 1])
-                blocks.append(ids)
-                n_ids += ids.size
-            if index < len(texts):
-                text = texts[index]
-                ids = self.encode(encode_utf8(text) if isinstance(text, str) else text, workspace, splitter)
-                blocks.append(ids)
-                n_ids += ids.size
-                starts[index + 1] = n_ids
-            first = index + 1
-        return EncodedBatch(blocks[0] if len(blocks) == 1 else join_blocks(blocks), starts)
+        buffer = DocumentBuffer(self._runner, splitter, workspace, len(texts), estimate_length(texts))
+        for start in range(0, len(texts), GROUP):
+            group = texts[start : start + GROUP]
+            # Reading the type of each text would take as long as joining them.
+            try:
+                joined = "".join(group)
+            except TypeError:
+                joined = ""
+                group = as_utf8(group, first + start)
+            lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+            is_short = 0 < len(joined) <= BUFFER_BYTES and lengths.max() <= workspace.text_bytes
+            if is_short and isinstance(splitter, Splitter) and splitter.automaton is not None:
+                buffer.append_joined(group, joined, np.cumsum(lengths))
+                continue
+            if not isinstance(splitter, Splitter):
+                group = as_utf8(group, first + start)
+                lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+            done = 0
+            # The texts that are encoded alone, and after them the end of the group.
+            for index in [*self._encoded_alone(group, lengths, workspace, splitter), len(group)]:
+                if index > done:
+                    buffer.append(group if index - done == len(group) else group[done:index], lengths[done:index])
+                if index < len(group):
+                    buffer.flush()
+                    text = group[index]
+                    data = encode_utf8(text) if isinstance(text, str) else text
+                    buffer.append_encoded(self.encode(data, workspace, splitter))
+                done = index + 1
+        return buffer.finish()
 
     @staticmethod
     def _encoded_alone(

@@ -40,26 +40,31 @@ def is_high_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udbff"
 
 
-def join_strings(texts: Sequence[str], ends: Array | None = None) -> tuple[bytes, Array]:
+def encode_joined(texts: Sequence[str], joined: str, ends: Array) -> tuple[bytes, Array]:
     """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts].
 
     Parameters
     ----------
     texts : sequence of str
-    ends : int64 [texts], optional
-        The end of each in characters, if they are known.
+    joined : str
+        The texts joined.
+    ends : int64 [texts]
+        The end of each in characters.
     """
-    if ends is None:
-        ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    text = "".join(texts)
     try:
-        data = text.encode()
+        data = joined.encode()
     except UnicodeEncodeError:
         encoded = list(map(encode_utf8, texts))
         return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-    if len(data) == len(text):
+    if len(data) == len(joined):
         return data, ends
     # Encoding each text would take three times as long. A continuation byte belongs to the last character before it.
     continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
     characters = continued - np.arange(1, continued.size + 1)
     return data, ends + np.searchsorted(characters, ends)
+
+
+def join_strings(texts: Sequence[str]) -> tuple[bytes, Array]:
+    """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts]."""
+    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    return encode_joined(texts, "".join(texts), ends)

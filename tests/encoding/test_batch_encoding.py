@@ -90,6 +90,14 @@ def test_encode_batch__more_documents_than_a_call_takes(models, monkeypatch):
     check(models["gpt2"], [""] * (workspace.MAX_DOCUMENTS + 1) + ["a"], {})
 
 
+@pytest.mark.parametrize("buffer_bytes", [1, 10, 100])
+def test_encode_batch__more_bytes_than_a_call_takes(models, buffer_bytes, monkeypatch):
+    monkeypatch.setattr(batch_encoding, "BUFFER_BYTES", buffer_bytes)
+    texts = ["a", "", "b c" * 10, "", "é" * 30, "d", "x" * 400, "あ"]
+    check(models["gpt2"], texts, {**SMALL, "text_bytes": 64})
+    check(models["gpt2"], texts, {})
+
+
 def test_encode_batch__a_few_ids_for_much_text_and_many_for_little(monkeypatch):
     """The output is enlarged between calls and within them."""
     monkeypatch.setattr(batch_encoding, "_FULL_OUTPUT_BYTES", 1)
@@ -117,14 +125,16 @@ def test_encode__after_a_batch(models):
     assert [*stream.feed(b"one ").tolist(), *stream.finish().tolist()] == encoder.encode(b"one ").tolist()
 
 
-@given(st.lists(st.text(max_size=8), max_size=30), st.integers(1, 6), st.integers(1, 40))
+@given(st.lists(st.text(max_size=8) | st.none(), max_size=30), st.integers(1, 6), st.integers(1, 40))
 def test_divide_and_join(texts, n_threads, least):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_encoding, "_LEAST_PER_THREAD", least)
-        parts = [texts[part] for part in divide(np.array([len(text) for text in texts], dtype=np.int64), n_threads)]
+        slices, used = divide(texts, n_threads)
+    texts = [text or "" for text in texts]
+    parts = [texts[part] for part in slices]
     assert [text for part in parts for text in part] == texts
-    assert 1 <= len(parts) <= n_threads
-    assert len(parts) <= max(1, sum(map(len, texts)) // least)
+    assert 1 <= used <= max(1, min(n_threads, sum(map(len, texts)) // least))
+    assert len(parts) >= min(used, len(texts))
     rows = [[[ord(character) for character in text] for text in part] for part in parts]
     encoded = [
         EncodedBatch(
@@ -152,7 +162,7 @@ def test_num_threads(num_threads, monkeypatch):
 @pytest.mark.parametrize("other", ["é", b"\xff", bytearray(b"cd"), memoryview(b"cd"), np.frombuffer(b"cd", np.uint8)])
 @pytest.mark.parametrize("place", [0, 3, 4, 9])
 def test_encode_batch__one_text_of_another_type(other, place, monkeypatch):
-    monkeypatch.setattr(batch_encoding, "_MEASURED_AT_ONCE", 4)
+    monkeypatch.setattr("bpejit.encoding.encoder.GROUP", 4)
     monkeypatch.setattr(batch_encoding, "_LEAST_PER_THREAD", 1)
     tokenizer = bpejit.Tokenizer.from_model(make_model([(b"a", b"b")]))
     texts = ["ab", "", "abc"] * 4
