@@ -14,7 +14,8 @@ from . import machine, report, results
 from .corpora import Corpora, MissingInputError
 from .measure import Context, measure
 from .processes import run_job
-from .settings import SIZES, Settings
+from .settings import SIZES, TARGETS, Settings
+from .targets import TARGET_TOOLS, is_target, target_works, targets_table
 from .tools import TOOLS, get_tool
 from .vocabularies import Vocabularies
 from .works import WORKS, get_work
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, help="seconds after which a process is stopped")
     results_help = "folder of the JSON lines (default: benchmarks/results; without --size full, none)"
     add("--results", type=Path, help=results_help)
+    add("--targets", action="store_true", help="measure the cases of the table of targets in one run, 25 minutes at most")
     add("--report", action="store_true", help="measure nothing: render README.md and benchmarks/README.md from the results")
     return made
 
@@ -70,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
 def settings_of(options: argparse.Namespace) -> Settings:
     """Return the settings: those of the size, replaced by the options that are given."""
     given = {field.name: getattr(options, field.name, None) for field in fields(Settings)}
-    return Settings(**{**SIZES[options.size], **{name: value for name, value in given.items() if value is not None}})
+    base = {**(TARGETS if options.targets else {}), **SIZES[options.size]}
+    return Settings(**{**base, **{name: value for name, value in given.items() if value is not None}})
 
 
 def prepare(context: Context) -> None:
@@ -88,6 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.report:
         report.render_files(options.results or results.RESULTS)
         return 0
+    if options.targets:
+        options.work = target_works()
+        options.tools = options.tools or TARGET_TOOLS
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bpejit-benchmarks-") as name:
         folder, settings = Path(name), settings_of(options)
@@ -98,13 +104,18 @@ def main(arguments: list[str] | None = None) -> int:
             context.say(f"not available: {', '.join(missing)}")
         prepare(context)
         described = machine.machine()
-        path = (options.results or results.RESULTS) / machine.file_name(described)
+        stored = options.results or results.RESULTS
+        path = (stored / "targets" if options.targets else stored) / machine.file_name(described)
         stores = options.results is not None or options.size == "full"
+        if stores and options.targets:
+            path.unlink(missing_ok=True)
         try:
             for name in options.work:
                 started = time.perf_counter()
                 work = get_work(name)
                 for case in work.cases(context):
+                    if options.targets and not is_target(name, case.key):
+                        continue
                     measure(context, work, case)
                     if stores:  # after each case, so that an interrupted run loses only one
                         results.write(path, described, context.results)
@@ -116,6 +127,8 @@ def main(arguments: list[str] | None = None) -> int:
         context.say(f"wrote {path.name}")
         if not options.results:
             report.render_files()
+    elif options.targets:
+        print(targets_table(described, context.results))
     elif context.results:
         print(report.tables_block(report.Measured([described, *context.results])))
     context.say(f"{time.perf_counter() - begun:.0f} s in all")

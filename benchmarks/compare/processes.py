@@ -74,12 +74,14 @@ def run_command(
 ) -> dict[str, Any]:
     """Run a command and return its standard output and error, exit code and time; sample memory until `until` exists."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # Without stored bytecode, each process would compile the modules of a checkout, but not those of installed packages.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         begun = time.perf_counter()
         process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+            env={**inherited, "PYTHONPATH": path, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from .corpora import ROOT
+from .markdown import number, table
 from .results import RESULTS, Record, read
+from .targets import NO_TARGETS, targets_block
 from .tools import TOOLS
 from .works import WORKS, Work, get_work
 
@@ -47,13 +49,6 @@ def sections() -> dict[str, list[Work]]:
 # ---- cells
 
 
-def number(value: float) -> str:
-    """Format a figure with about three significant digits."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
-
-
 def cell(work: Work, results: list[Record]) -> str:
     """Format the figures of a tool in a row; several cases in one row give a range."""
     measured = [result["metrics"] for result in results if result["metrics"]]
@@ -70,12 +65,6 @@ def cell(work: Work, results: list[Record]) -> str:
     text = " / ".join(figures)
     peaks = [metrics["peak_mb"]["median"] for metrics in measured if "peak_mb" in metrics]
     return f"{text}, {number(max(peaks))} MB" if work.memory and work.shows_memory and peaks else text
-
-
-def table(heading: list[str], rows: list[list[str]]) -> str:
-    """Format a Markdown table; all columns but the first are aligned right."""
-    lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
-    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
 
 
 def section_table(measured: Measured, works: list[Work], *, readme: bool = False) -> str:
@@ -237,7 +226,7 @@ def machines(folder: Path) -> list[Measured]:
     return sorted(found, key=lambda measured: measured.last["date"], reverse=True)
 
 
-def render_page(text: str, found: list[Measured]) -> str:
+def render_page(text: str, found: list[Measured], targets: str = NO_TARGETS) -> str:
     """Return benchmarks/README.md with its blocks filled."""
     blocks = dict.fromkeys(("machines", "findings", "tables", "texts"), NO_RESULTS)
     if found:
@@ -247,6 +236,7 @@ def render_page(text: str, found: list[Measured]) -> str:
             "tables": tables_block(found[0]),
             "texts": corpora_block(found[0]),
         }
+    blocks["targets"] = targets
     for name, content in blocks.items():
         text = replace_block(text, name, content)
     return text
@@ -260,5 +250,5 @@ def render_readme(text: str, found: list[Measured]) -> str:
 def render_files(folder: Path = RESULTS) -> None:
     """Write README.md and benchmarks/README.md from a folder of results."""
     found = machines(folder)
-    PAGE.write_text(render_page(PAGE.read_text(), found))
+    PAGE.write_text(render_page(PAGE.read_text(), found, targets_block(folder / "targets")))
     README.write_text(render_readme(README.read_text(), found))

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.compare import __main__ as command
 from benchmarks.compare import corpora, machine, measure, report, results, settings, vocabularies
 from benchmarks.compare.processes import JobError, run_job, thread_limits
+from benchmarks.compare.targets import NO_TARGETS, ROWS, TARGET_TOOLS, is_target, target_works, targets_block, targets_table
 from benchmarks.compare.tools import TOOLS, CannotError, get_tool
 from benchmarks.compare.works import WORKS, Case, Metric, Work, get_work
 from benchmarks.compare.works.split import Split
@@ -429,11 +430,38 @@ def test_latest_machine_is_first(tmp_path: Path) -> None:
 
 def test_committed_tables_match_committed_results() -> None:
     found = report.machines(results.RESULTS)
-    assert report.render_page(report.PAGE.read_text(), found) == report.PAGE.read_text()
+    targets = targets_block(results.RESULTS / "targets")
+    assert report.render_page(report.PAGE.read_text(), found, targets) == report.PAGE.read_text()
     assert report.render_readme(report.README.read_text(), found) == report.README.read_text()
 
 
+def test_targets() -> None:
+    assert set(target_works()) <= set(WORKS)
+    assert {row.tool for row in ROWS} | {row.reference for row in ROWS} <= {*TARGET_TOOLS, ""}
+    key = {"vocabulary": "gpt2", "corpus": "english", "texts": 9, "threads": 1}
+    assert is_target("batch", key)
+    assert not is_target("batch", {**key, "vocabulary": "o200k"})
+    own = {"what": "large", "corpus": {"name": "japanese-large", "bytes": 200_000_000}, "workers": 2}
+    assert is_target("commands", own)
+    figures = [("batch", key, "bpejit", "mb_s", 150.0), ("batch", key, "gigatoken", "mb_s", 100.0)]
+    figures.append(("commands", own, "bpejit", "seconds", 4.0))
+    measured = [
+        {**result(tool, 1.0), "work": work, "case": case, "metrics": {metric: results.summary([value])}}
+        for work, case, tool, metric, value in figures
+    ]
+    shown = targets_table(MACHINE, measured)
+    assert "| 150 | 100 | 1.50 | 1.5 times gigatoken | yes |" in shown
+    assert "| 50.0 | - | - | 117 MB/s | no |" in shown
+    assert shown.count("| - |\n") > 10
+
+
+def test_targets_are_rendered_from_a_folder(tmp_path: Path) -> None:
+    assert targets_block(tmp_path) == NO_TARGETS
+    results.write(tmp_path / "a.jsonl", MACHINE, [result("bpejit", 1.0)])
+    assert targets_block(tmp_path) == targets_table(MACHINE, [result("bpejit", 1.0)])
+
+
 def test_page_is_short() -> None:
-    assert len(report.PAGE.read_text().splitlines()) <= 170
+    assert len(report.PAGE.read_text().splitlines()) <= 230
     works = [get_work(name) for name in WORKS]
     assert all(re.fullmatch(r"[A-Z].*\.|", work.about, re.DOTALL) for work in works)
