@@ -65,7 +65,7 @@ class DocumentBuffer:
         self._out: Array = np.empty(max(estimate // 3, min(estimate, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
         self._starts = np.zeros(n_documents + 1, dtype=np.int64)
         self._text = workspace.text
-        self._ends: list[Array] = []
+        self._lengths: list[Array] = []
         self._first = 0
         self._n_joined = 0
         self._n_bytes = 0
@@ -88,10 +88,10 @@ class DocumentBuffer:
             end = min(end, start + MAX_DOCUMENTS)
             some = documents if end - start == len(documents) else documents[start:end]
             joined = b"".join(some) if isinstance(some[0], bytes) else "".join(some)  # type: ignore[arg-type]
-            self.append_joined(some, joined, bounds[start + 1 : end + 1] - bounds[start])
+            self.append_joined(some, joined, lengths[start:end])
             start = end
 
-    def append_joined(self, documents: Sequence[str] | Sequence[bytes], text: str | bytes, ends: Array) -> None:
+    def append_joined(self, documents: Sequence[str] | Sequence[bytes], text: str | bytes, lengths: Array) -> None:
         """Append at most MAX_DOCUMENTS documents.
 
         Parameters
@@ -99,15 +99,20 @@ class DocumentBuffer:
         documents : sequence of str, or sequence of bytes
         text : str or bytes
             All documents joined.
-        ends : int64 [documents]
-            The end of each in the text.
+        lengths : int64 [documents]
+            In characters or bytes.
         """
-        data, ends = encode_joined(documents, text, ends) if isinstance(text, str) else (text, ends)  # type: ignore[arg-type]
+        # NumPy releases the GIL for operations on more than 500 numbers, and taking it back from another thread that joins
+        # strings takes longer than the operation. So there is none here for ASCII text.
+        data = encode_utf8(text) if isinstance(text, str) else text
+        if len(data) != len(text):
+            data, ends = encode_joined(documents, text, np.cumsum(lengths))  # type: ignore[arg-type]
+            lengths = np.diff(ends, prepend=0)
         if self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
             self.flush()
         self._reserve(len(data))
         memoryview(self._text)[self._n_bytes : self._n_bytes + len(data)] = data  # type: ignore[arg-type]
-        self._ends.append(ends + self._n_bytes if self._n_bytes else ends)
+        self._lengths.append(lengths)
         self._n_bytes += len(data)
         self._n_joined += len(documents)
 
@@ -132,13 +137,13 @@ class DocumentBuffer:
             workspace.grow_cache()
         workspace.progress[pretoken_cache.N_OUT] = self._n_ids
         arrays = workspace.arrays
-        np.concatenate(self._ends, out=arrays.document_stops[: self._n_joined])
+        np.cumsum(np.concatenate(self._lengths), out=arrays.document_stops[: self._n_joined])
         self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
         stop = self._first + self._n_joined
         self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined]
         self._first = stop
         self._n_ids = int(workspace.progress[pretoken_cache.N_OUT])
-        self._ends.clear()
+        self._lengths.clear()
         self._n_joined = self._n_bytes = 0
 
     def finish(self) -> EncodedBatch:

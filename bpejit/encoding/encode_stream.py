@@ -195,23 +195,30 @@ def join_pieces(pieces: Iterable[str | bytes], name: str) -> Iterator[str | byte
         Adjacent pieces of the same type, longer than READ_AHEAD only if a single piece is.
     """
     group: list[Any] = []
-    empty: str | bytes = ""
+    kind: type[str | bytes] = str
     room = READ_AHEAD
     try:
         for index, piece in enumerate(pieces):
-            part = piece if isinstance(piece, str) else as_bytes(f"{name}[{index}]", piece)
+            if type(piece) is kind:  # nearly always
+                part = piece
+                changes = False
+            else:
+                part = piece if isinstance(piece, str) else as_bytes(f"{name}[{index}]", piece)
+                changes = isinstance(part, str) is not (kind is str)
             # One more, so that there is a limit to empty pieces as well.
-            room -= len(part) + 1
-            if group and (room < 0 or isinstance(part, str) is not isinstance(empty, str)):
-                yield empty.join(group)
+            size = len(part) + 1
+            room -= size
+            if (room < 0 or changes) and group:
+                yield kind().join(group)  # type: ignore[arg-type]
                 group = []
-                room = READ_AHEAD - len(part) - 1
-            empty = "" if isinstance(part, str) else b""
+                room = READ_AHEAD - size
+            if changes:
+                kind = str if isinstance(part, str) else bytes
             group.append(part)
     except Exception:
-        yield empty.join(group)
+        yield kind().join(group)  # type: ignore[arg-type]
         raise
-    yield empty.join(group)
+    yield kind().join(group)  # type: ignore[arg-type]
 
 
 def join_blocks(blocks: list[Array]) -> Array:

@@ -279,9 +279,10 @@ class Encoder(Decoder):
                 joined = ""
                 group = as_utf8(group, first + start)
             lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
-            is_short = 0 < len(joined) <= BUFFER_BYTES and lengths.max() <= workspace.text_bytes
+            is_short = 0 < len(joined) <= workspace.text_bytes
+            is_short = is_short or (0 < len(joined) <= BUFFER_BYTES and int(lengths.max()) <= workspace.text_bytes)
             if is_short and isinstance(splitter, Splitter) and splitter.automaton is not None:
-                buffer.append_joined(group, joined, np.cumsum(lengths))
+                buffer.append_joined(group, joined, lengths)
                 continue
             if not isinstance(splitter, Splitter):
                 group = as_utf8(group, first + start)

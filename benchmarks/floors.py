@@ -1,0 +1,217 @@
+"""Measure what no tokenizer with these interfaces can avoid: `python -m benchmarks.floors [FILE.txt]`.
+
+Each floor is the best of several runs of the unavoidable work alone, without any tokenization, beside the whole work of bpejit
+in the same process. FILE.txt is an English text; the default is the one of the benchmarks.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .compare.corpora import Corpora, cut
+from .compare.vocabularies import Vocabularies
+from .compare.works.batch import short_texts
+
+N_TEXTS = 200_000
+STREAM_BYTES = 5_000_000
+GROUP = 1 << 10
+BLOCK_IDS = 1 << 16
+LIST_IDS = 2_048
+RUNS = 7
+
+
+def best(work: Callable[[], Any], runs: int = RUNS) -> float:
+    """Return the shortest wall time in seconds."""
+    times = []
+    for _ in range(runs):
+        gc.collect()
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def show(label: str, seconds: float, n_bytes: int = 0) -> None:
+    """Print a line."""
+    rate = f"{n_bytes / seconds / 1e6:8,.0f} MB/s" if n_bytes else ""
+    shown = f"{seconds * 1e3:9.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:9.2f} µs"
+    print(f"{label:66}{shown}{rate}", flush=True)
+
+
+def batches(tokenizer: Any, text: str) -> None:
+    """A list of short texts: joining the strings, splitting each text by itself, and lists of lists."""
+    from bpejit.arrays import padded_text
+    from bpejit.kernels.splitting.document_splitting import split_adjacent
+
+    texts = short_texts(text, N_TEXTS)
+    n_bytes = sum(len(one.encode()) for one in texts)
+
+    def join() -> None:
+        for start in range(0, len(texts), GROUP):
+            group = texts[start : start + GROUP]
+            np.fromiter(map(len, group), dtype=np.int64, count=len(group))
+            "".join(group).encode()
+
+    splitter = tokenizer._codec.encoder.splitter
+    data, length = padded_text("".join(texts).encode())
+    stops = np.cumsum([len(one.encode()) for one in texts])
+    ends = np.empty(1 << 16, dtype=np.uint32)
+
+    def split_texts() -> None:
+        first, state = np.zeros(1, dtype=np.int64), splitter.new_state()
+        while first[0] < stops.size:
+            split_adjacent(data, stops, first, True, splitter.automaton, state, ends)
+
+    joined = "".join(texts).encode()
+    batch = tokenizer.encode_batch(texts)
+    show("batch of short texts: encode_batch, one thread", best(lambda: tokenizer.encode_batch(texts)), n_bytes)
+    show("  encode_batch, two threads", best(lambda: tokenizer.encode_batch(texts, num_threads=2)), n_bytes)
+    show("  floor: read lengths, join and encode the strings, with the GIL", best(join), n_bytes)
+    show("  splitting each text by itself", best(split_texts), n_bytes)
+    show("  splitting all of them as one text", best(lambda: splitter.split(data, length)), n_bytes)
+    show("  encoding all of them as one text", best(lambda: tokenizer.encode_array(joined)), n_bytes)
+    show("  ids as lists of lists, for interfaces that return them", best(batch.tolist), n_bytes)
+
+
+def one_text(tokenizer: Any, text: str) -> None:
+    """A short text in a call: conversion of the text, a call into compiled code, a list of ids."""
+    import array
+    import ctypes
+
+    line = text[:65]
+    n_ids = len(tokenizer.encode(line))
+    ids = array.array("I", bytes(4 * 1024))
+    call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("getpid", ctypes.CDLL(None)))
+    view = memoryview(bytearray(1024))
+    repeats = 20_000
+
+    def floor() -> None:
+        for _ in range(repeats):
+            data = line.encode()
+            view[: len(data)] = data
+            call(None)
+            ids[:n_ids].tolist()
+
+    def whole() -> None:
+        for _ in range(repeats):
+            tokenizer.encode(line)
+
+    show(f"a text of 65 characters, {n_ids} ids: encode", best(whole) / repeats)
+    show("  floor: UTF-8, copy, an empty call of the system, list of ids", best(floor) / repeats)
+
+
+def stream(tokenizer: Any, text: str) -> None:
+    """`encode_iterable`: a Python integer for each id, from a generator."""
+    data = cut(text.encode(), STREAM_BYTES).decode()
+    lines = data.splitlines(keepends=True)
+    ids = tokenizer.encode_array(data)
+
+    def integers() -> Iterator[int]:
+        for start in range(0, ids.size, LIST_IDS):
+            yield from ids[start : start + LIST_IDS].tolist()
+
+    n_bytes = len(data.encode())
+    show("stream of lines: list(encode_iterable)", best(lambda: list(tokenizer.encode_iterable(lines))), n_bytes)
+    show("  floor: ids as Python integers from a generator, in a list", best(lambda: list(integers())), n_bytes)
+    show("  floor: the lines joined and encoded as UTF-8", best(lambda: "".join(iter(lines)).encode()), n_bytes)
+    show("  encoding as one array", best(lambda: tokenizer.encode_array(data)), n_bytes)
+
+
+def decoding(tokenizer: Any, text: str) -> None:
+    """Decode a file: read the ids, write the bytes, and have them written to the disk."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, tokens, out = folder / "text.txt", folder / "tokens.bin", folder / "out.txt"
+        data = text.encode()
+        source.write_bytes(data)
+        tokenizer.encode_files([source], tokens, dtype="uint16", workers=1)
+        ids = np.fromfile(tokens, dtype=np.uint16)
+        block = -(-len(data) // -(-ids.size // BLOCK_IDS))
+
+        def copy(flushed: bool) -> None:
+            with tokens.open("rb") as given, out.open("wb", buffering=0) as made:
+                for start in range(0, len(data), block):
+                    given.read(2 * BLOCK_IDS)
+                    made.write(memoryview(data)[start : start + block])
+                if flushed:
+                    os.fsync(made.fileno())
+            out.unlink()
+
+        def decode() -> None:
+            tokenizer.decode_file(tokens, out)
+            out.unlink()
+
+        show("decoding a file: decode_file", best(decode), len(data))
+        show("  floor: read the ids and write the bytes", best(lambda: copy(False)), len(data))
+        show("  floor: the same, and flush the file to the disk", best(lambda: copy(True)), len(data))
+        show("  decoding an array", best(lambda: tokenizer.decode_bytes(ids)), len(data))
+
+
+def processes(path: Path) -> None:
+    """Start a process."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+    def run(code: str) -> Callable[[], Any]:
+        return lambda: subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    for label, code in (
+        (
+            "a process that imports, loads gpt2 and encodes a line",
+            f"import bpejit; bpejit.load({str(path)!r}).encode('A line')",
+        ),
+        ("  floor: Python", "pass"),
+        ("  floor: Python and NumPy", "import numpy"),
+        ("  Python, NumPy and llvmlite, which links compiled kernels", "import numpy, llvmlite.binding"),
+        ("  Python and all modules that loading needs", "import bpejit.tokenizer"),
+    ):
+        run(code)()
+        show(label, best(run(code)))
+
+
+def loading(path: Path) -> None:
+    """Load a vocabulary: read the file, decode its lines, check them."""
+    import base64
+    import hashlib
+
+    import bpejit
+
+    def parse() -> None:
+        words = path.read_bytes().split()
+        dict(zip(map(base64.b64decode, words[::2]), map(int, words[1::2]), strict=True))
+
+    show("loading gpt2 in a process that has loaded it before", best(lambda: bpejit.load(path)))
+    show("  floor: a dictionary of tokens and ranks", best(parse))
+    show("  the hash of the file", best(lambda: hashlib.sha256(path.read_bytes())))
+
+
+def main() -> None:
+    """Run the command."""
+    import bpejit
+
+    with tempfile.TemporaryDirectory() as name:
+        given = {"english": Path(sys.argv[1])} if len(sys.argv) > 1 else {}
+        corpora = Corpora(Path(name), given)
+        corpus = corpora.get("english")
+        vocabulary = Vocabularies(Path(name)).get("gpt2")
+        text = corpus.read().decode()
+        tokenizer = bpejit.load(vocabulary.path)
+        batches(tokenizer, text)
+        one_text(tokenizer, text)
+        stream(tokenizer, text)
+        decoding(tokenizer, text)
+        loading(vocabulary.path)
+        processes(vocabulary.path)
+
+
+if __name__ == "__main__":
+    main()
