@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bpejit.engines.ray_cluster import silence
 from bpejit.storage.files import write_error
 
 STORE_BYTES = 100 << 20
@@ -21,13 +23,29 @@ HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, 
 """A node that was killed is dead after some two seconds, not after twenty."""
 
 
+@contextmanager
+def stdout_to_null() -> Iterator[None]:
+    """Discard standard output, also that of processes that are started: Ray's write logs to it."""
+    sys.stdout.flush()
+    before = os.dup(1)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 1)
+        yield
+        sys.stdout.flush()
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        os.close(null)
+
+
 class LocalCluster:
     """A cluster of nodes of one processor each on this machine, in which nodes can be killed and added."""
 
     def __init__(self, nodes: int) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the functions below that tasks run
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), stdout_to_null():
             warnings.simplefilter("ignore")
             from ray.cluster_utils import Cluster
 
@@ -40,14 +58,22 @@ class LocalCluster:
                     "_system_config": HEALTH,
                 },
             )
+        import ray
+
+        silence(ray)
         self.address: str = self._cluster.address
         self.others: list[Any] = []
         self.fill(nodes)
 
     def fill(self, nodes: int) -> None:
         """Add nodes until there are as many."""
-        while 1 + len(self.others) < nodes:
-            self.others.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES, wait=True))
+        missing = nodes - 1 - len(self.others)
+        if missing <= 0:
+            return
+        with stdout_to_null():
+            for _ in range(missing):
+                self.others.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES, wait=False))
+            self._cluster.wait_for_nodes()
 
     def kill_node(self) -> bool:
         """Kill a node that is not the head, with its workers."""
@@ -55,7 +81,8 @@ class LocalCluster:
             return False
         node = self.others.pop()
         workers = worker_pids(node, "ray::")
-        self._cluster.remove_node(node, allow_graceful=False)
+        with stdout_to_null():
+            self._cluster.remove_node(node, allow_graceful=False)
         for pid in workers:  # a machine that fails takes all of its processes with it
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

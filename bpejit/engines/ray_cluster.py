@@ -399,7 +399,7 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
                     _temp_dir=temporary,
                     **quiet,
                 )
-        _silence(ray)
+        silence(ray)
         cluster = RayCluster(ray, found or "this machine", is_local=found is None, workers=workers)
         try:
             yield cluster
@@ -408,14 +408,15 @@ def connected(address: str | None, *, workers: int | None = None) -> Iterator[Ra
     finally:
         with suppress(Exception):
             ray.shutdown()
+        silence(ray, prints=True)
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _silence(ray: Any) -> None:
-    """Have Ray print nothing about workers and nodes that die to standard output, which may be a report."""
-    with suppress(Exception):  # no public function does this
-        ray._private.ray_logging.global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+def silence(ray: Any, *, prints: bool = False) -> None:
+    """Have Ray print nothing about workers and nodes that die to standard output, which may be a report, or print again."""
+    with suppress(AttributeError):  # no public function does this
+        ray._private.worker._worker_logs_enabled = prints
 
 
 def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:

@@ -27,6 +27,8 @@ NOTE_SECONDS = 0.25
 
 _shared: dict[str, Any] = {}
 
+_warm: set[str] = set()
+
 
 @functools.cache
 def installed_versions() -> dict[str, str]:
@@ -130,16 +132,16 @@ def _one_at_a_time() -> Iterator[None]:
             os.close(descriptor)
 
 
-@functools.cache
 def warm_up(kernels: str) -> int:
-    """Compile the kernels of a part, unless this node has them; return how many were compiled.
+    """Compile the kernels of a part, unless this node has them; return how many were compiled now.
 
     Workers of a node wait for each other, so each kernel is compiled once, also on a node that joins later.
     """
     from bpejit.jit.dispatch import JIT_ENABLED
 
-    if not JIT_ENABLED:
+    if not JIT_ENABLED or kernels in _warm:
         return 0
+    _warm.add(kernels)
     warmup = importlib.import_module("bpejit.warmup").warmup  # above this folder
     with _one_at_a_time():
         compiled, _ = warmup(kernels)

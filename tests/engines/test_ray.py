@@ -115,7 +115,7 @@ def test_encoding_survives_a_kill(cluster: LocalCluster, work: Path, tokenizer: 
     report = tokenizer.encode_files("in", "tokens.bin", engine="ray", progress=midway, **options)
     assert midway.acted
     assert results(work) == expected
-    assert report.units > report.parts >= 12
+    assert report.units > report.parts >= 8
     assert report.cluster.startswith(f"the Ray cluster at {cluster.address} (")
 
 
