@@ -30,6 +30,7 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
 from bpejit.jobs.job_options import JobOptions, parse_shard
 from bpejit.process_memory import peak_memory
+from bpejit.storage.remote import is_remote
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
@@ -157,7 +158,10 @@ def generate_data(
     report = arguments.function("progress", progress) or no_progress
     form = load_record_format(format)
     loaded = load_problem(problem)
-    folder = Path(arguments.path("data_dir", data_dir, error=OutputError))
+    given = arguments.path("data_dir", data_dir, error=OutputError)
+    if is_remote(given):
+        raise OutputError(f"data_dir is `{given}`; expected a local folder: generate there, and copy the files")
+    folder = Path(given)
     if not dry_run:
         check_data_folder(folder)
     with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:

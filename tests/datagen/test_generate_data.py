@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import t2t_cases
 from cli_helpers import snapshot
 from conftest import small
 from datagen_helpers import (
@@ -24,6 +25,7 @@ from datagen_helpers import (
     write_problem,
 )
 from kill_helpers import needs_fork, run_killed
+from t2t_helpers import STORED, TEXTS, write_text
 
 import bpejit
 from bpejit.datagen.problem_files import load_problem
@@ -199,8 +201,9 @@ def test_interrupted_and_resumed(work: Path, stage: str, calls: int) -> None:
 
 @needs_fork
 @pytest.mark.slow
-def test_killed_at_each_step_and_resumed(work: Path) -> None:
-    problem = str(problem_of("pairs"))
+@pytest.mark.parametrize(("kind", "stride"), [("pairs", 7), ("self", 19), ("tabbed", 19), ("class", 19), ("records", 19)])
+def test_killed_and_resumed(work: Path, kind: str, stride: int) -> None:
+    problem = str(problem_of(kind))
     bpejit.generate_data(problem, "data", **UNIT)
     expected = generated("data")
     folder = work / "again"
@@ -211,13 +214,13 @@ def test_killed_at_each_step_and_resumed(work: Path) -> None:
     step, killed = 1, True
     while killed:
         killed = run_killed(generate, step, folder)
-        shards = [path for path in folder.glob("pairs-*") if path.is_file()]
-        assert len(shards) == 6 or not (folder / "pairs.manifest.json").exists()
+        shards = [path for path in folder.glob(f"{kind}-*") if path.is_file()]
+        assert len(shards) == 6 or not (folder / f"{kind}.manifest.json").exists()
         generate()
         assert generated(folder) == expected
         for name in generated(folder):
             (folder / name).unlink()
-        step += 7
+        step += stride
     assert step > 50
 
 
@@ -539,3 +542,20 @@ def test_vocabulary_is_built_once(work: Path) -> None:
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0]
     bpejit.generate_data(problem, "parts", shard=(0, 3), resume=True)  # if all of them left joining to another one
     assert snapshot(Path("parts")) == snapshot(Path("data"))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("case", "size", "budget"), [("sample", 300, 10_000), ("file", 500, 10**12)])
+def test_vocabulary_files_equal_those_of_tensor2tensor(work: Path, name: str, case: str, size: int, budget: int) -> None:
+    """The stored hashes are those of files that Tensor2Tensor wrote; the languages need optional data."""
+    write_text(name, work)
+    problem = write_problem(
+        *(work / "language.toml", [{"split": "train", "shards": 1, "targets": f"{name}.txt"}]),
+        kind="text2self",
+        approx_vocab_size=size,
+        file_byte_budget=budget,
+        max_subtoken_length=10**9,  # the stored files were written without a bound
+    )
+    (path,) = bpejit.generate_data(problem, "data").vocabularies
+    stored = json.loads(STORED.read_text(encoding="utf-8"))[name]
+    assert t2t_cases.sha256(path.read_bytes()) == stored[case]["quotes True"][0]
