@@ -13,13 +13,14 @@ from bpejit.splitting.presets import PRESET_TABLE, Pattern, pattern_source
 
 from .command_types import command
 from .count_type import Count
-from .options import PATTERNS, complete_path, complete_pattern, input_argument, input_format_option, unicode_option
+from .options import PATTERNS, complete_path, complete_pattern, input_argument, input_options, unicode_option
 from .progress import format_bytes, watch
 from .quoting import quoted
 from .reporting import json_text, report_options, wants_json, write_json
 
 if TYPE_CHECKING:
     from bpejit.arrays import Array
+    from bpejit.corpus.blocks import Skipped
     from bpejit.corpus.sources import Source
     from bpejit.splitting import SplitPattern, Splitter
 
@@ -67,7 +68,7 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit."
 )
-@input_format_option
+@input_options
 @report_options
 def split(
     *,
@@ -78,11 +79,11 @@ def split(
     unicode: str | None,
     count: int | None,
     stats: bool,
-    input_format: str,
+    reading: dict[str, Any],
 ) -> None:
     """Show the pre-tokens of a text under a split pattern.
 
-    INPUT is one or more files or globs, or - for standard input.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`.
     Each line is one pre-token in quotes; a byte that is not valid UTF-8 is shown as \\xNN.
     Totals, and whether the pattern runs fast, are reported on standard error.
 
@@ -102,13 +103,17 @@ def split(
 
     with watch() as progress:
         splitter = _make_splitter(patterns, special_tokens, tokenizer, unicode)
-        sources = find_sources(inputs, Contents(input_format, plain_only=True))
+        sources = find_sources(inputs, Contents(**reading))
         if stats:
             totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
         elif wants_json():
             totals = _write_json(splitter, sources, count or None)
         else:
             totals = _show_lines(splitter, sources, DEFAULT_COUNT if count is None else count or None)
+        if totals.skipped:
+            from bpejit.corpus.blocks import skipped_note
+
+            progress.message(skipped_note(totals.skipped.count, totals.skipped.first))
         if not wants_json():
             progress.message(totals.describe())
             progress.message(_describe_pattern(splitter.pattern))
@@ -141,6 +146,7 @@ class _Totals:
     n_bytes: int = 0
     n_spans: int = 0
     n_specials: int = 0
+    skipped: Skipped | None = None
     shown: int | None = None
 
     def add(self, ends: Array) -> None:
@@ -173,12 +179,19 @@ class _Totals:
 def _blocks(splitter: Splitter, source: Source, totals: _Totals) -> Iterator[tuple[Array, int, Array]]:
     """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
     from bpejit.corpus.chunks import Chunker, ChunkReader
+    from bpejit.splitting import Splitter
 
     reader = ChunkReader()
+    plain = Splitter(splitter.pattern, [])
     for chunk in Chunker(splitter).chunks([source]):
         content = reader.read(chunk)
         totals.n_bytes += content.cut
-        for first, ends, n in splitter.blocks(content.text, content.cut, content.stop, content.final):
+        totals.skipped = content.skipped if totals.skipped is None else totals.skipped + content.skipped
+        if content.ends is None:
+            blocks = splitter.blocks(content.text, content.cut, content.stop, content.final)
+        else:
+            blocks = (splitter if content.specials else plain).document_blocks(content.text, content.ends)
+        for first, ends, n in blocks:
             totals.add(ends[:n])
             yield content.text, first, ends[:n]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT
@@ -13,7 +15,7 @@ from .options import (
     complete_path,
     dtype_option,
     input_argument,
-    input_format_option,
+    input_options_without,
     out_option,
     overwrite_option,
     strip_bom_option,
@@ -22,6 +24,9 @@ from .options import (
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, debug_option, report_options, wrote
 
+if TYPE_CHECKING:
+    from bpejit.corpus.contents import Contents
+
 vocab_option = click.option(
     "--vocab",
     required=True,
@@ -29,6 +34,12 @@ vocab_option = click.option(
     shell_complete=complete_path,
     help="Vocabulary written by `bpejit subword train`.",
 )
+
+
+def _skipped_notes(contents: Contents) -> list[str]:
+    from bpejit.corpus.blocks import skipped_note
+
+    return [skipped_note(contents.skipped.count, contents.skipped.first)] if contents.skipped else []
 
 
 @click.group()
@@ -66,7 +77,7 @@ def subword() -> None:
     metavar="TEXT",
     help="Text that gets one of the first ids, after <pad> and <EOS>; may be repeated.",
 )
-@input_format_option
+@input_options_without("documents", "allow_special")
 @overwrite_option
 @report_options
 def train(
@@ -77,12 +88,13 @@ def train(
     max_subtoken_length: int | None,
     byte_budget: int | None,
     reserved: tuple[str, ...],
-    input_format: str,
+    reading: dict[str, Any],
     overwrite: bool,
 ) -> None:
     """Build a subword vocabulary from text with one sentence per line.
 
-    INPUT is one or more files or globs, or - for standard input.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`; the texts of records
+    have one sentence per line as well.
     Files named *.tsv have lines with a word, a tab and a count.
 
     \b
@@ -96,11 +108,11 @@ def train(
     from bpejit.storage.outputs import check_outputs, is_standard_output
     from bpejit.t2t.subword_files import train_vocabulary
 
-    contents = Contents(input_format, strip_bom=True, plain_only=True)
+    contents = Contents(strip_bom=True, **reading)
     with watch() as progress:
         check_outputs(
             [out],
-            inputs=[source.path for source in find_sources(inputs, Contents(input_format, plain_only=True))],
+            inputs=[source.path for source in find_sources(inputs, Contents(**reading))],
             overwrite=overwrite,
         )
         if not is_standard_output(out):
@@ -121,7 +133,7 @@ def train(
     progress.finish(
         f"trained {encoder.vocab_size:,} subtokens on {format_bytes(read)} in {format_seconds(seconds)}: {stages}; "
         f"{wrote(out)}",
-        notes=bom_notes(contents.marked, stripped=True),
+        notes=[*bom_notes(contents.marked, stripped=True), *_skipped_notes(contents)],
         out=out,
         vocab_size=encoder.vocab_size,
         sha256=encoder.sha256,
@@ -139,7 +151,7 @@ def train(
     "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, after each line, so that decode restores the lines."
 )
 @token_format_option(DEFAULT_FORMAT)
-@input_format_option
+@input_options_without("documents", "allow_special")
 @strip_bom_option
 @report_options
 def encode(
@@ -150,12 +162,13 @@ def encode(
     overwrite: bool,
     append_eos: bool,
     token_format: str,
-    input_format: str,
+    reading: dict[str, Any],
     strip_bom: bool,
 ) -> None:
     """Encode text with one sentence per line into a file of ids.
 
-    INPUT is one or more files or globs, or - for standard input.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`; the texts of records
+    have one sentence per line as well.
     The file has no header; FILE.json next to it contains dtype, counts and the hash of the vocabulary.
 
     \b
@@ -168,9 +181,9 @@ def encode(
     from bpejit.t2t.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.opening import check_token_outputs
 
-    contents = Contents(input_format, strip_bom=strip_bom, plain_only=True)
+    contents = Contents(strip_bom=strip_bom, **reading)
     with watch() as progress:
-        read = [source.path for source in find_sources(inputs, Contents(input_format, plain_only=True))]
+        read = [source.path for source in find_sources(inputs, Contents(**reading))]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
         encoder = load_vocabulary(vocab)
         report = encode_file(
@@ -188,7 +201,7 @@ def encode(
     progress.finish(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
         f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); {wrote(out)} ({report.dtype})",
-        notes=bom_notes(contents.marked, stripped=strip_bom),
+        notes=[*bom_notes(contents.marked, stripped=strip_bom), *_skipped_notes(contents)],
         out=out,
         lines=report.lines,
         tokens=report.tokens,

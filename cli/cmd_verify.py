@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .command_types import command
-from .options import complete_path, input_argument, input_format_option, pattern_options, read_tokenizer
+from .options import complete_path, input_argument, input_options_without, pattern_options, read_tokenizer
 from .progress import format_bytes, format_seconds, watch
 from .reporting import is_quiet, json_text, report_options, wants_json, write_table
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="Text that separates documents in a file.",
 )
-@input_format_option
+@input_options_without("allow_special")
 @pattern_options
 @report_options
 def verify(
@@ -35,14 +35,15 @@ def verify(
     inputs: tuple[str, ...],
     against: Any,
     separator: str,
-    input_format: str,
+    reading: dict[str, Any],
     pattern: str | None,
     special_tokens: dict[str, int] | None,
     unicode: str | None,
 ) -> None:
     """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
 
-    TOKENIZER is any tokenizer that `bpejit encode` reads; INPUT is one or more files or globs, or - for standard input.
+    TOKENIZER is any tokenizer that `bpejit encode` reads.
+    INPUT is one or more files, folders, globs or URLs, or - for standard input, as for `bpejit encode`.
     If TOKENIZER is a file of the other tool, that tool reads it directly; otherwise it is exported first.
     The exit code is 0 if all ids are equal, and 1 otherwise.
 
@@ -61,9 +62,13 @@ def verify(
             against=against,
             path=tokenizer_path,
             separator=separator,
-            input_format=input_format,
+            **reading,
             progress=progress,
         )
+    if report.skipped:
+        from bpejit.corpus.blocks import skipped_note
+
+        progress.message(skipped_note(report.skipped.count, report.skipped.first))
     repaired = f", {report.repaired:,} of them with U+FFFD in place of invalid UTF-8" if report.repaired else ""
     compared = (
         f"{report.documents:,} documents{repaired}, {format_bytes(report.bytes)}, {report.ids:,} ids "
@@ -77,6 +82,7 @@ def verify(
             equal=equal,
             documents=report.documents,
             repaired=report.repaired,
+            skipped_records=report.skipped.count,
             bytes=report.bytes,
             ids=report.ids,
             difference=None if report.difference is None else _fields(report.difference),

@@ -68,6 +68,15 @@ def input_options(function: Function) -> Function:
 
     The function receives their values as the argument `reading`, a dict with the names of the arguments of `bpejit.train`.
     """
+    return input_options_without()(function)
+
+
+def input_options_without(*names: str) -> Callable[[Function], Function]:
+    """Return a decorator that adds the options of `input_options` except some, by the names of their arguments."""
+    return functools.partial(_add_input_options, names)
+
+
+def _add_input_options(without: tuple[str, ...], function: Function) -> Function:
     formats = ", ".join(f"{name} ({text})" for name, text in input_formats.input_format_descriptions().items())
     options = {
         "input_format": click.option(
@@ -104,6 +113,7 @@ def input_options(function: Function) -> Function:
         ),
         "strict": click.option("--strict", is_flag=True, help="Stop at a record without a text, instead of skipping it."),
     }
+    options = {name: option for name, option in options.items() if name not in without}
 
     @functools.wraps(function)
     def collected(*args: Any, **given: Any) -> Any:
@@ -149,17 +159,6 @@ def _parse_weights(_ctx: click.Context, _param: click.Parameter, values: tuple[s
             raise click.BadParameter(f"{shorten(value)}; expected a path, `=`, and a whole number, such as code/=3")
         weights[path] = int(number)
     return weights or None
-
-
-def input_format_option(function: Function) -> Function:
-    """Add `--input-format`."""
-    return click.option(
-        "--input-format",
-        type=click.Choice(("auto", "text")),
-        default="auto",
-        show_default=True,
-        help="auto refuses input recognized as compressed, binary or UTF-16; text accepts any bytes.",
-    )(function)
 
 
 def strip_bom_option(function: Function) -> Function:

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from bpejit import arguments
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.input_options import AUTO, InputOptions
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError
@@ -172,6 +173,8 @@ class Contents:
     options : InputOptions
     marked : list of str
         The inputs opened so far that begin with a byte-order mark.
+    skipped : Skipped
+        The records without text that were found so far, if whoever reads the inputs adds them.
     sample : tuple of (int, int), optional
         The size in bytes and the seed of the sample of the corpus that is used.
     hashed : bool
@@ -190,6 +193,7 @@ class Contents:
         self.options = InputOptions.checked(input_format=input_format, strip_bom=strip_bom, **others)
         self.plain_only = plain_only
         self.marked: list[str] = []
+        self.skipped: Skipped = NOTHING_SKIPPED
         self.sample: tuple[int, int] | None = None
         self.hashed = hashed
         self._n_kept = 0

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.corpus.base import InputFormat
+from bpejit.corpus.blocks import NOTHING_SKIPPED, no_texts
+from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.storage.files import OutputFile, StrPath, replacing
@@ -59,10 +63,21 @@ class Encoded:
     dtype: str
 
 
-def line_blocks(source: Source) -> Iterator[bytes]:
-    """Yield the content of a source in blocks of whole lines."""
-    parts: list[bytes] = []
-    with source.open_stream() if source.size is None else source.open() as file:
+def line_blocks(source: Source, contents: Contents | None = None) -> Iterator[bytes]:
+    """Yield the content of a source in blocks of whole lines; of records, the lines of their texts.
+
+    Parameters
+    ----------
+    source : Source
+    contents : Contents, optional
+        Counts the records without text.
+    """
+    with source.open_stream() if source.is_stream else source.open() as file:
+        input_format = getattr(file, "input_format", source.input_format)
+        if input_format != TEXT:
+            yield from _record_lines(load_format(input_format), source, file if source.is_stream else None, contents)
+            return
+        parts: list[bytes] = []
         while block := _read(file, source):
             cut = block.rfind(b"\n") + 1
             if cut:
@@ -70,8 +85,31 @@ def line_blocks(source: Source) -> Iterator[bytes]:
                 parts = []
             if cut < len(block):
                 parts.append(block[cut:])
-    if parts:
-        yield b"".join(parts)
+        if parts:
+            yield b"".join(parts)
+
+
+def _record_lines(form: InputFormat, source: Source, stream: Any, contents: Contents | None) -> Iterator[bytes]:
+    reader = ChunkReader()
+    skipped = NOTHING_SKIPPED
+    n_documents = 0
+    for chunk in form.chunks(source, BLOCK_BYTES) if stream is None else form.stream_chunks(stream, source, BLOCK_BYTES):
+        block = reader.read(chunk)
+        skipped += block.skipped
+        ends = np.empty(0, np.int64) if block.ends is None else block.ends
+        n_documents += ends.size
+        if ends.size:
+            yield np.insert(block.text[: block.cut], ends, ord("\n")).tobytes()
+    if skipped and not n_documents:
+        raise no_texts(skipped)
+    if contents is not None:
+        contents.skipped += skipped
+
+
+def _text_bytes(sources: list[Source]) -> int | None:
+    """Return the size of plain text, or None if there are other inputs, the size of whose texts is not known."""
+    plain = all(source.input_format == TEXT and source.compression is None for source in sources)
+    return total_bytes(sources) if plain else None
 
 
 def _read(file: BinaryIO | InputStream, source: Source) -> bytes:
@@ -111,7 +149,7 @@ def _stripped(line: bytes) -> str:
     return line.decode("utf-8", "surrogateescape").strip()
 
 
-def sample_lines(source: Source, byte_budget: int | None) -> Iterator[tuple[bytes, int]]:
+def sample_lines(source: Source, byte_budget: int | None, contents: Contents | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield sampled lines of a source in blocks, each with the number of bytes read for it. Lines are stripped.
 
     Parameters
@@ -121,15 +159,17 @@ def sample_lines(source: Source, byte_budget: int | None) -> Iterator[tuple[byte
         Without one, all lines are taken. Otherwise the same lines as by Tensor2Tensor with this `file_byte_budget`: every n-th
         line, starting with line n, until the budget is used. n is half the size divided by the budget, rounded down, plus 1,
         and the number of characters of a line is subtracted from the budget. For a pipe, whose size is unknown, n is 1.
+    contents : Contents, optional
+        Counts the records without text.
     """
     if byte_budget is None:
-        for block in line_blocks(source):
+        for block in line_blocks(source, contents):
             yield strip_lines(block), len(block)
         return
     skipped = 0 if source.size is None else int(source.size / byte_budget / 2)
     skip = skipped
     left = byte_budget
-    for block in line_blocks(source):
+    for block in line_blocks(source, contents):
         lines = block.replace(b"\r", b"").split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -158,8 +198,8 @@ def count_tokens(
     Parameters
     ----------
     inputs : paths
-        Files, globs or `-`. White space at the ends of lines is not counted. A file whose name ends in `.tsv` contains lines
-        `word<TAB>count`, and each word is a token.
+        As for `bpejit.train`; each line of a record's text is a text. White space at the ends of lines is not counted. A file
+        whose name ends in `.tsv` contains lines `word<TAB>count`, and each word is a token.
     byte_budget : int, optional
         Budget of each file; see `sample_lines`.
     contents : Contents, optional
@@ -171,8 +211,9 @@ def count_tokens(
     CorpusError
         If a file cannot be read, if a TSV file contains a malformed line, or if there are no tokens.
     """
-    sources = find_sources(inputs, contents or Contents(strip_bom=True, plain_only=True))
-    total = total_bytes(sources)
+    contents = contents or Contents(strip_bom=True)
+    sources = find_sources(inputs, contents)
+    total = _text_bytes(sources)
     done = 0
     counter = TokenCounter()
     listed: dict[str, int] = {}
@@ -181,11 +222,11 @@ def count_tokens(
     for source in sources:
         if source.path.endswith(".tsv"):
             n_lines = 0
-            for block in line_blocks(source):
+            for block in line_blocks(source, contents):
                 n_lines = _add_counts(block, n_lines, source.path, listed)
                 done += len(block)
         else:
-            for block, read in sample_lines(source, byte_budget):
+            for block, read in sample_lines(source, byte_budget, contents):
                 counter.add_lines(block)
                 done += read
                 if progress is not None:
@@ -276,7 +317,7 @@ def encode_file(
     ----------
     encoder : SubwordTextEncoder
     inputs : paths
-        Files, globs or `-`.
+        As for `bpejit.train`; each line of a record's text is a text.
     out : path or binary stream
         As for `Tokenizer.encode_files`.
     append_eos : bool
@@ -304,9 +345,10 @@ def encode_file(
             f"the vocabulary has no end-of-sentence token: id {EOS_ID} is {shorten(found[0] if found else None)}; expected "
             f"{EOS!r}: leave out `append_eos=True`, or build a vocabulary that starts with the reserved tokens"
         )
+    contents = contents or Contents()
     sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
-    total = total_bytes(sources)
+    total = _text_bytes(sources)
     lines = done = 0
     if progress is not None:
         progress("encode", 0, total, "bytes")
@@ -314,7 +356,7 @@ def encode_file(
         out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite, format=format
     ) as writer:
         for source in sources:
-            for block in line_blocks(source):
+            for block in line_blocks(source, contents):
                 for ids in encoder.encode_lines(block, append_eos=append_eos):
                     writer.write(ids)
                 writer.write(np.zeros(0, dtype=np.uint32), n_bytes=len(block))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
@@ -89,6 +90,8 @@ class VerifyReport:
     seconds : float
     difference : Difference, optional
         None if all ids are equal.
+    skipped : Skipped
+        Records without text.
     """
 
     tool: str
@@ -98,6 +101,7 @@ class VerifyReport:
     repaired: int
     seconds: float
     difference: Difference | None
+    skipped: Skipped = NOTHING_SKIPPED
 
 
 def verify(
@@ -108,26 +112,30 @@ def verify(
     path: str | os.PathLike[str] | None = None,
     separator: str = SEPARATOR,
     input_format: str = "auto",
+    documents: str = "separator",
+    text_field: str = "text",
+    text_column: str = "text",
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
 
-    Both tools find special tokens in the text. Templates that add tokens are not applied.
+    Both tools find special tokens in the text, also in that of records. Templates that add tokens are not applied.
 
     Parameters
     ----------
     tokenizer : Tokenizer
-    inputs : paths
-        Files, globs, or `-` for standard input.
+    inputs : path, list of paths, or iterator of texts
+        As for `bpejit.train`.
     against : str
         `tokenizers` or `tiktoken`, which must be installed.
     path : path, optional
         The path that the tokenizer was loaded from. If it is a file of the other tool, the tool reads that file. Otherwise
         it reads an export of bpejit.
     separator : str
-        The text between two documents in a file.
-    input_format : str
-        `auto` refuses inputs that are not text, `text` encodes the bytes of any input.
+        The text between two documents in plain text, if `documents` is `separator`.
+    input_format, documents, text_field, text_column, strict
+        As for `bpejit.train`.
     progress : callable, optional
 
     Raises
@@ -144,30 +152,44 @@ def verify(
     path = None if path is None else arguments.path("path", path)
     report = arguments.function("progress", progress) or no_progress
     reference = _references[against](tokenizer, path)
-    sources = find_sources(inputs, Contents(input_format, plain_only=True))
+    contents = Contents(
+        input_format, documents=documents, text_field=text_field, text_column=text_column, strict=strict, allow_special=True
+    )
+    sources = find_sources(inputs, contents)
     total = total_bytes(sources)
-    documents = n_bytes = n_ids = repaired = 0
+    n_documents = n_bytes = n_ids = repaired = n_read = 0
+    skipped = NOTHING_SKIPPED
+
+    def count_block(block: Block) -> None:
+        nonlocal n_read, skipped
+        n_read += block.n_read
+        skipped += block.skipped
+
     difference = None
     report("verify", 0, total, "bytes")
-    for batch in _batches(_documents(tokenizer, sources, separator.encode())):
+    for batch in _batches(_documents(tokenizer, sources, separator.encode(), count_block)):
         texts = [data.decode("utf-8", "replace") for _, _, data in batch]
         ours, theirs = tokenizer.encode_batch(texts), reference(texts)
         for (name, number, data), text, mine, other in zip(batch, texts, ours, theirs, strict=True):
-            documents += 1
+            n_documents += 1
             n_bytes += len(data)
             n_ids += mine.size
             repaired += text.encode("utf-8", "replace") != data
             if mine.size != len(other) or not np.array_equal(mine, other):
                 difference = _describe(tokenizer, name, number, text.encode(), mine, other)
                 break
-        report("verify", n_bytes, total, "bytes")
+        report("verify", n_read, total, "bytes")
         if difference is not None:
             break
     tool = f"{against} {version(against)}"
-    return VerifyReport(tool, documents, n_bytes, n_ids, repaired, time.perf_counter() - begun, difference)
+    if skipped and not n_documents:
+        raise no_texts(skipped)
+    return VerifyReport(tool, n_documents, n_bytes, n_ids, repaired, time.perf_counter() - begun, difference, skipped)
 
 
-def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) -> Iterator[tuple[str, int, bytes]]:
+def _documents(
+    tokenizer: Tokenizer, sources: list[Source], separator: bytes, count_block: Callable[[Block], None]
+) -> Iterator[tuple[str, int, bytes]]:
     """Yield path, number and bytes of each document, its separator included. Parts of a long document have one number."""
     model = tokenizer.model
     splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
@@ -177,8 +199,15 @@ def _documents(tokenizer: Tokenizer, sources: list[Source], separator: bytes) ->
         number = 1
         for chunk in Chunker(splitter).chunks([source]):
             content = reader.read(chunk)
+            count_block(content)
+            if content.ends is not None:
+                bounds = [0, *content.ends.tolist()]
+                for start, stop in pairwise(bounds):
+                    yield source.path, number, content.text[start:stop].tobytes()
+                    number += 1
+                continue
             waiting += content.text[: content.cut].tobytes()
-            *whole, waiting = waiting.split(separator) if separator else [waiting]
+            *whole, waiting = waiting.split(separator) if separator and content.separated else [waiting]
             for document in whole:
                 yield source.path, number, document + separator
                 number += 1

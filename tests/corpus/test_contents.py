@@ -178,8 +178,6 @@ def test_commands_refuse_binary_input(command: str, work: Path) -> None:
     assert "the input `text.bz2` is compressed with bzip2" in result.stderr
     assert "or pass `--input-format text` to use its bytes as they are" in result.stderr
     assert not (work / "t").exists()
-    if command not in ("train", "encode"):
-        assert "is compressed with gzip" in invoke(*COMMANDS[command], "text.gz").stderr
     result = invoke(*COMMANDS[command], "text.bz2", "--input-format", "text")
     if command != "subword encode":  # its vocabulary lacks most bytes
         assert result.exit_code == 0, result.stderr
