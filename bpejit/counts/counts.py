@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +26,7 @@ from bpejit.splitting.presets import pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.files import read_error, replacing
 from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_output
+from bpejit.storage.remote import fetch_file, is_remote, local_path, stored_file
 from bpejit.storage.scratch import scratch_folder
 from bpejit.training.counting import PretokenCounter, merge_tables, sort_table
 
@@ -145,7 +149,7 @@ class Counts:
 
     @classmethod
     def load(cls, path: StrPath) -> Counts:
-        """Read a counts file. The table is read when it is used.
+        """Read a counts file, or one at a URL, which is copied to a temporary folder. The table is read when it is used.
 
         Raises
         ------
@@ -153,8 +157,20 @@ class Counts:
             If the file cannot be read, is damaged, or is not a counts file. A table is checked against its hash when it is
             read.
         """
-        reader = CountsReader(arguments.path("path", path, error=CountsError))
-        return cls(reader.header, reader)
+        name = local_path(arguments.path("path", path, error=CountsError))
+        if not is_remote(name):
+            reader = CountsReader(name)
+            return cls(reader.header, reader)
+        folder = tempfile.mkdtemp(prefix="bpejit-")
+        try:
+            fetch_file(name, Path(folder) / "counts", error=CountsError, what="the counts")
+            reader = CountsReader(Path(folder) / "counts")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        counts = cls(reader.header, reader)
+        weakref.finalize(counts, shutil.rmtree, folder, ignore_errors=True)
+        return counts
 
     def save(self, path: StrPath, *, overwrite: bool = False) -> None:
         """Write a counts file. Equal counts of equal inputs give equal files.
@@ -312,11 +328,23 @@ def merge_counts(
     """
     if not arguments.is_iterable(paths):
         raise arguments.wrong_type("paths", paths, "a list of paths", "give one")
-    names = [arguments.path(f"paths[{index}]", path, error=CountsError) for index, path in enumerate(paths)]
+    names = [local_path(arguments.path(f"paths[{index}]", path, error=CountsError)) for index, path in enumerate(paths)]
     if not names:
         raise CountsError("paths is empty; expected at least one counts file: give one")
-    out = arguments.path("out", out, error=OutputError)
-    check_outputs([out], inputs=names, overwrite=arguments.flag("overwrite", overwrite))
+    out = local_path(arguments.path("out", out, error=OutputError))
+    overwrite = arguments.flag("overwrite", overwrite)
+    if is_remote(out):
+        with stored_file(out, overwrite=overwrite) as written:
+            merge_counts(names, written, progress=progress)
+        return Counts.load(out)
+    if any(map(is_remote, names)):
+        with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
+            copies = [str(Path(temporary) / f"{index}.counts") if is_remote(name) else name for index, name in enumerate(names)]
+            for name, copy in zip(names, copies, strict=True):
+                if copy != name:
+                    fetch_file(name, copy, error=CountsError, what="the counts")
+            return merge_counts(copies, out, overwrite=overwrite, progress=progress)
+    check_outputs([out], inputs=names, overwrite=overwrite)
     readers = [CountsReader(name) for name in names]
     header = merge_headers([reader.header for reader in readers], [f"`{name}`" for name in names])
     report = arguments.function("progress", progress)

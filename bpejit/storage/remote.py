@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from bpejit.errors import BpejitError
+from bpejit.errors import BpejitError, OutputError
 from bpejit.extras import import_extra
 
 StrPath = str | os.PathLike[str]
@@ -193,3 +195,50 @@ def find_checksum(info: dict[str, Any]) -> str | None:
         if info.get(name):
             return f"{name.lower()} {str(info[name]).strip(chr(34))}"
     return None
+
+
+def fetch_file(url: str, path: StrPath, *, error: type[BpejitError], what: str) -> None:
+    """Copy a remote file to a local one.
+
+    Parameters
+    ----------
+    url : str
+    path : path
+    error : type
+    what : str
+        Noun for messages, such as "the counts".
+
+    Raises
+    ------
+    BpejitError
+        `error`, if it cannot be read.
+    """
+    file_system, name = remote_file_system(url, error=error, what=what)
+    with remote_errors(url, error=error, what="read"):
+        file_system.get_file(name, os.fspath(path))
+
+
+@contextmanager
+def stored_file(url: str, *, overwrite: bool) -> Iterator[str]:
+    """Yield a path in a temporary folder, and store the file that is written there, which appears complete.
+
+    Raises
+    ------
+    OutputError
+        Before anything is done, if the remote file exists and `overwrite` is false; at the end if it cannot be stored.
+    """
+    file_system, name = remote_file_system(url, error=OutputError, what="the output")
+    with remote_errors(url, error=OutputError, what="write"):
+        file_system.invalidate_cache()
+        check_container(url, file_system, name)
+        exists = file_system.exists(name)
+    if exists and not overwrite:
+        raise OutputError(
+            f"cannot write `{url}`: it already exists; expected a new file: choose another name, or replace it with "
+            "`overwrite=True`"
+        )
+    with tempfile.TemporaryDirectory(prefix="bpejit-") as folder:
+        path = str(Path(folder) / "file")
+        yield path
+        with remote_errors(url, error=OutputError, what="write"):
+            file_system.put_file(path, name)

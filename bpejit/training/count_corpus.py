@@ -34,6 +34,7 @@ from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.outputs import check_outputs
+from bpejit.storage.remote import is_remote, local_path, stored_file
 from bpejit.storage.scratch import scratch_folder
 from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import merge_tables
@@ -126,7 +127,18 @@ def count(
     contents.choose_sample(max_bytes, seed)
     found = find_weighted_sources(inputs, sources, contents)
     if out is not None:
-        out = arguments.path("out", out, error=OutputError)
+        out = local_path(arguments.path("out", out, error=OutputError))
+    if out is not None and is_remote(out):
+        if engine == RAY:
+            raise OptionError(
+                f"out is `{out}`, and engine is 'ray'; expected a path that all nodes see: give one, and copy the file "
+                "afterwards"
+            )
+        return _count_to_url(
+            *(settings, found, contents, out, max_memory, temporary_folder, workers, engine, chunk_bytes, report),
+            overwrite=arguments.flag("overwrite", overwrite),
+        )
+    if out is not None:
         paths = [source.path for source in found]
         check_outputs([out], inputs=paths, overwrite=arguments.flag("overwrite", overwrite))
     with count_corpus(
@@ -146,6 +158,38 @@ def count(
             return Counts(counts.header, counts.any_order, in_order=False)
         if engine != RAY:
             write_counts(out, counts.header, counts.blocks(), report)
+    return Counts.load(out)
+
+
+def _count_to_url(
+    settings: CountSettings,
+    sources: list[Source],
+    contents: Contents,
+    out: str,
+    max_memory: int | None,
+    temporary_folder: str | os.PathLike[str] | None,
+    workers: int | None,
+    engine: str,
+    chunk_bytes: int,
+    report: Progress,
+    *,
+    overwrite: bool,
+) -> Counts:
+    with (
+        stored_file(out, overwrite=overwrite) as path,
+        count_corpus(
+            settings,
+            sources,
+            contents,
+            max_memory=max_memory,
+            temporary_folder=temporary_folder,
+            workers=workers,
+            engine=engine,
+            chunk_bytes=chunk_bytes,
+            report=report,
+        ) as counts,
+    ):
+        write_counts(path, counts.header, counts.blocks(), report)
     return Counts.load(out)
 
 
