@@ -559,3 +559,11 @@ def test_vocabulary_files_equal_those_of_tensor2tensor(work: Path, name: str, ca
     (path,) = bpejit.generate_data(problem, "data").vocabularies
     stored = json.loads(STORED.read_text(encoding="utf-8"))[name]
     assert t2t_cases.sha256(path.read_bytes()) == stored[case]["quotes True"][0]
+
+
+def test_parts_are_not_those_of_an_encoding_job(work: Path) -> None:
+    bpejit.generate_data(problem_of("pairs"), "data", shard=(0, 2))
+    with pytest.raises(OutputError, match="parts of a data set"):
+        bpejit.combine("data/pairs")
+    with pytest.raises(OutputError, match="expected a local folder"):
+        bpejit.generate_data("pairs.toml", "s3://bucket/data")
