@@ -144,15 +144,20 @@ class UnshuffledShards:
 
         return list(self.sizes), [sync]
 
-    def finish(self) -> None:
+    def finish(self, *, synced: bool = True) -> None:
         """Flush all shards, and give them their names.
+
+        Parameters
+        ----------
+        synced : bool
+            Whether to flush them to disk, so that they survive a power failure.
 
         Raises
         ------
         OSError
         """
         self.close()
-        for sync in self.snapshot()[1]:
+        for sync in self.snapshot()[1] if synced else ():
             sync()
         for path, complete in zip(self._paths, self._complete, strict=True):
             path.replace(complete)

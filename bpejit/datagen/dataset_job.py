@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bpejit.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.datagen.feature_encoders import FeatureVocabulary
@@ -39,6 +39,7 @@ from bpejit.jobs.output_files import FINAL, exchange, remove_links
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
+from bpejit.storage.temporary import sync_file
 from bpejit.t2t.example_arrays import read_record_blocks
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 from bpejit.t2t.shuffling import shuffle_records
@@ -160,16 +161,17 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         seconds.plan = time.perf_counter() - begun
         spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
         if checkpoint is not None and checkpoint.get("complete"):
-            totals = Totals.from_json(checkpoint["totals"])
+            complete: dict[str, Any] = checkpoint
         else:
             with naming_output(plan):
-                totals = run_generation_part(plan, folder, spread, checkpoint, report, seconds)
+                complete = run_generation_part(plan, folder, spread, checkpoint, report, seconds)
+        totals = Totals.from_json(complete["totals"])
         before = time.perf_counter()
-        missing = len(missing_parts(plan.folder, parts))
+        missing = len(missing_parts(plan.folder, parts)) if parts > 1 else 0
         finished = None
         if not missing:
             with naming_output(plan):
-                finished = finish_dataset(plan, parts, spread, report)
+                finished = finish_dataset(plan, parts, spread, report, [complete] if parts == 1 else None)
                 if finished is None:
                     say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before
@@ -200,8 +202,10 @@ def run_generation_part(
     checkpoint: Mapping[str, Any] | None,
     report: Progress,
     seconds: Seconds,
-) -> Totals:
-    """Generate the records of the units of a part, and complete its unshuffled shards.
+) -> dict[str, Any]:
+    """Generate the records of the units of a part, and complete its unshuffled shards. Return the fields of its checkpoint.
+
+    A job that is not divided, and is too small for a checkpoint, has none in its folder either.
 
     Parameters
     ----------
@@ -262,10 +266,13 @@ def run_generation_part(
             before = time.perf_counter()
             seconds.write += before - now
         checkpoints.wait()
-        shards.finish()
         fields: dict[str, Any] = {"totals": totals.as_json(), "sizes": shards.sizes, "records": records, "complete": True}
-        write_record(folder / CHECKPOINT, checkpoint_fields(fields))
-        return totals
+        # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
+        is_brief = checkpoint is None and not checkpoints.begun and plan.options.part is None
+        shards.finish(synced=not is_brief)
+        if not is_brief:
+            write_record(folder / CHECKPOINT, checkpoint_fields(fields))
+        return fields
     except BaseException:
         stack.close()  # ends the workers
         checkpoints.save_last()
@@ -297,6 +304,20 @@ class _ShardTask:
         return None
 
 
+@contextmanager
+def _completed(target: Path) -> Iterator[BinaryIO]:
+    """Write a file in the folder of a job, which gets its name when it is complete and on disk.
+
+    Unlike `replacing`, without flushing the folder each time: after a power failure, a missing file is written again.
+    """
+    written = target.with_name(f"{target.name}.tmp")
+    with written.open("wb") as file:
+        yield file
+        file.flush()
+        sync_file(file.fileno())
+    written.replace(target)
+
+
 @dataclass(frozen=True)
 class _ShuffleJob:
     """Shuffles shards; the results of a worker are sizes in bytes."""
@@ -312,7 +333,7 @@ class _ShuffleJob:
 
     def run(self, task: _ShardTask) -> int:
         if not task.target.exists():  # otherwise an earlier run has written it
-            with replacing(task.target) as file:
+            with _completed(task.target) as file:
                 writer = load_record_format(self.format).writer(file, self.names)
                 try:
                     if self.shuffles:
@@ -341,7 +362,9 @@ def _feature_names(sources: Iterable[Path]) -> tuple[str, ...]:
     return ()
 
 
-def finish_dataset(plan: DatasetPlan, parts: int, engine: Engine, report: Progress) -> Totals | None:
+def finish_dataset(
+    plan: DatasetPlan, parts: int, engine: Engine, report: Progress, checkpoints: list[dict[str, Any]] | None = None
+) -> Totals | None:
     """Shuffle the shards of all parts, and give them their final names. Return the totals; None if another process does it.
 
     Parameters
@@ -350,6 +373,8 @@ def finish_dataset(plan: DatasetPlan, parts: int, engine: Engine, report: Progre
     parts : int
     engine : Engine
     report : callable
+    checkpoints : list of dict, optional
+        The complete checkpoint of each part; by default they are read.
 
     Raises
     ------
@@ -368,7 +393,8 @@ def finish_dataset(plan: DatasetPlan, parts: int, engine: Engine, report: Progre
         remove_links(folder)
         begun = read_record(folder / MANIFEST) or {}
         places = [part_folder(folder, index, parts) for index in range(parts)]
-        checkpoints = [read_record(place / CHECKPOINT) or {} for place in places]
+        if checkpoints is None:
+            checkpoints = [read_record(place / CHECKPOINT) or {} for place in places]
         totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
         if not totals.documents:
             remove_folder(folder)

@@ -13,6 +13,7 @@ from typing import Any
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.fingerprints import identify_input
+from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.corpus.sources import Source
 from bpejit.datagen.dataset_files import DatasetNames, check_data_folder
 from bpejit.datagen.dataset_job import DatasetPlan, run_generation
@@ -33,9 +34,6 @@ from bpejit.process_memory import peak_memory
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
-
-UNIT_BYTES = 16 << 20
-"""Bytes of input after which a job can be resumed."""
 
 SHUFFLE_MEMORY = 1 << 30
 """Memory for shuffling, of all workers together."""

@@ -342,8 +342,8 @@ def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
         parts = int(begun["parts"])  # type: ignore[index]
         if "data_set" in job:
             raise OutputError(
-                f"`{folder}` contains parts of a data set; expected those of an encoding job: join them with the command of one "
-                "part and `resume=True`"
+                f"`{folder}` contains parts of a data set; expected those of an encoding job: join them with the command of "
+                "one part and `resume=True`"
             )
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         names = OutputNames(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
