@@ -25,6 +25,7 @@ from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
 from bpejit.storage.files import OutputFile, StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.described_tokens import DescribedTokens
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path, is_format, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_tokens import (
@@ -173,7 +174,7 @@ class GroupWriter(TokenFileWriter):
         raise NotImplementedError
 
 
-class ListColumnTokens(ABC):
+class ListColumnTokens(DescribedTokens, ABC):
     """An open token file with a column of lists, in groups of rows.
 
     Parameters
@@ -240,26 +241,6 @@ class ListColumnTokens(ABC):
     def n_documents(self) -> int:
         """The number of documents."""
         return int(self._rows[-1])
-
-    @property
-    def bytes_read(self) -> int | None:
-        """The number of bytes of text that the ids encode; None without a description."""
-        return None if self.description is None else self.description.bytes_read
-
-    @property
-    def vocab_size(self) -> int | None:
-        """One more than the largest id of the tokenizer; None without a description."""
-        return None if self.description is None else self.description.vocab_size
-
-    @property
-    def tokenizer_sha256(self) -> str | None:
-        """The hash of the tokenizer; None without a description."""
-        return None if self.description is None else self.description.tokenizer_sha256
-
-    @property
-    def ids_sha256(self) -> str | None:
-        """The hash of the ids; None if the description lacks it."""
-        return None if self.description is None else self.description.ids_sha256
 
     @property
     def ids(self) -> npt.NDArray[Any]:

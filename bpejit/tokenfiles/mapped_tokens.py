@@ -17,6 +17,7 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
+from bpejit.tokenfiles.described_tokens import DescribedTokens
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path
 from bpejit.tokenfiles.document_index import document_index_path
 
@@ -39,7 +40,7 @@ class Borders(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MappedTokens:
+class MappedTokens(DescribedTokens):
     """An open token file whose ids are one array.
 
     Parameters
@@ -76,26 +77,6 @@ class MappedTokens:
     def n_documents(self) -> int | None:
         """The number of documents; None if their borders are not stored."""
         return None if self.borders is None else len(self.borders)
-
-    @property
-    def bytes_read(self) -> int | None:
-        """The number of bytes of text that the ids encode; None without a description."""
-        return None if self.description is None else self.description.bytes_read
-
-    @property
-    def vocab_size(self) -> int | None:
-        """One more than the largest id of the tokenizer; None without a description."""
-        return None if self.description is None else self.description.vocab_size
-
-    @property
-    def tokenizer_sha256(self) -> str | None:
-        """The hash of the tokenizer; None without a description."""
-        return None if self.description is None else self.description.tokenizer_sha256
-
-    @property
-    def ids_sha256(self) -> str | None:
-        """The hash of the ids; None if the description lacks it."""
-        return None if self.description is None else self.description.ids_sha256
 
     def __len__(self) -> int:
         return self.n_tokens
