@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bpejit import arguments
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.base import BLOCK_TOKENS, choose_dtype
 from bpejit.tokenfiles.description import (
     BIN_FORMAT,
     DTYPES,
@@ -26,12 +26,12 @@ from bpejit.tokenfiles.description import (
     known_dtype,
     read_description,
 )
-from bpejit.tokenfiles.document_index import document_index_path, find_document_index
-from bpejit.tokenfiles.indexed_writer import IndexedWriter
+from bpejit.tokenfiles.document_index import find_document_index
+from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 
 
-class BinFormat(TokenFileFormat):
+class BinFormat(IndexedFormat):
     """The format of headerless token files."""
 
     name = BIN_FORMAT
@@ -73,10 +73,6 @@ class BinFormat(TokenFileFormat):
             )
         known_dtype(dtype)
         return TokenStream(stream, dtype)
-
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file, its document index and its description."""
-        return [path, document_index_path(path), description_path(path)]
 
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file has a description of this format."""

@@ -1,12 +1,14 @@
-"""The writer of token files that consist of one file of ids, and optionally a document index."""
+"""The writer and the common methods of formats that consist of one file of ids, and optionally a document index."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from bpejit.arrays import Array
 from bpejit.storage.files import StrPath
+from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.description import description_path
 from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 
@@ -47,3 +49,39 @@ class IndexedWriter(TokenFileWriter):
     def _finish(self) -> None:
         if self._index is not None:
             self._index.finish()
+
+
+class IndexedFormat(TokenFileFormat):
+    """A format with one file of ids, beside which a document index may be.
+
+    Attributes
+    ----------
+    writer_type : type
+    """
+
+    writer_type: ClassVar[type[IndexedWriter]]
+
+    def writer(
+        self,
+        path: StrPath | BinaryIO,
+        *,
+        dtype: str = "auto",
+        vocab_size: int,
+        tokenizer_sha256: str | None,
+        overwrite: bool = False,
+        document_index: bool = False,
+    ) -> IndexedWriter:
+        """Return a writer; streams are refused, because the header has the number of ids."""
+        return self.writer_type(
+            path,
+            file_format=self.name,
+            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
+            vocab_size=vocab_size,
+            tokenizer_sha256=tokenizer_sha256,
+            overwrite=overwrite,
+            document_index=document_index,
+        )
+
+    def files(self, path: StrPath) -> list[StrPath]:
+        """Return the token file, its document index and its description."""
+        return [path, document_index_path(path), description_path(path)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
-from bpejit.tokenfiles.document_index import document_index_path, find_document_index
-from bpejit.tokenfiles.indexed_writer import IndexedWriter
+from bpejit.tokenfiles.description import DTYPES, described_format, read_description
+from bpejit.tokenfiles.document_index import find_document_index
+from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 
 _NAME = "llmc"
@@ -33,33 +32,35 @@ _VERSIONS = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
 _LIMIT = 1 << 31
 
 
-class LlmcFormat(TokenFileFormat):
+class LlmcWriter(IndexedWriter):
+    """Write a token file of llm.c."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._data.write(bytes(_HEADER_BYTES))
+
+    def _append(self, ids: Array, ends: Array | None) -> None:
+        if self.n_tokens >= _LIMIT:
+            raise TokenFileError(
+                f"cannot write more than {_LIMIT - 1} ids to `{self._name}`, since the format llmc counts them with 31 bits; "
+                "expected fewer: divide the output into several files with `shard_tokens=`"
+            )
+        super()._append(ids, ends)
+
+    def _finish(self) -> None:
+        super()._finish()
+        header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
+        header[:3] = (*_VERSIONS[self.dtype.name], self.n_tokens)
+        self._data.write_at_start(header.tobytes())
+
+
+class LlmcFormat(IndexedFormat):
     """The format of llm.c."""
 
     name = _NAME
     suffix = ".bin"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
-
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,
-    ) -> LlmcWriter:
-        """Return a writer; streams are refused, because the header has the number of ids."""
-        return LlmcWriter(
-            path,
-            file_format=_NAME,
-            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-            document_index=document_index,
-        )
+    writer_type = LlmcWriter
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
@@ -83,10 +84,6 @@ class LlmcFormat(TokenFileFormat):
             )
         return checked_tokens(MappedTokens(path, ids, fields, find_document_index(path, fields, ids.size), _HEADER_BYTES))
 
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file, its document index and its description."""
-        return [path, document_index_path(path), description_path(path)]
-
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or begins like one."""
         found = described_format(path)
@@ -97,28 +94,6 @@ class LlmcFormat(TokenFileFormat):
         except TokenFileError:
             return False
         return True
-
-
-class LlmcWriter(IndexedWriter):
-    """Write a token file of llm.c."""
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._data.write(bytes(_HEADER_BYTES))
-
-    def _append(self, ids: Array, ends: Array | None) -> None:
-        if self.n_tokens >= _LIMIT:
-            raise TokenFileError(
-                f"cannot write more than {_LIMIT - 1} ids to `{self._name}`, since the format llmc counts them with 31 bits; "
-                "expected fewer: divide the output into several files with `shard_tokens=`"
-            )
-        super()._append(ids, ends)
-
-    def _finish(self) -> None:
-        super()._finish()
-        header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
-        header[:3] = (*_VERSIONS[self.dtype.name], self.n_tokens)
-        self._data.write_at_start(header.tobytes())
 
 
 def _read_header(path: Path) -> tuple[str, int]:

@@ -4,50 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bpejit import arguments
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import ALL_DTYPES, description_path, is_format, read_description
-from bpejit.tokenfiles.document_index import document_index_path, find_document_index
-from bpejit.tokenfiles.indexed_writer import IndexedWriter
+from bpejit.tokenfiles.description import ALL_DTYPES, is_format, read_description
+from bpejit.tokenfiles.document_index import find_document_index
+from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 from bpejit.tokenfiles.npy_header import NPY_MAGIC, npy_header, read_npy_header
 
 _NAME = "npy"
 
 
-class NpyFormat(TokenFileFormat):
+class NpyWriter(IndexedWriter):
+    """Write a NumPy file of ids."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._data.write(npy_header(self.dtype, 0))
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._data.write_at_start(npy_header(self.dtype, self.n_tokens))
+
+
+class NpyFormat(IndexedFormat):
     """The format of NumPy files."""
 
     name = _NAME
     suffix = ".npy"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "uint32", "int32", "int64")}
-
-    def writer(
-        self,
-        path: StrPath | BinaryIO,
-        *,
-        dtype: str = "auto",
-        vocab_size: int,
-        tokenizer_sha256: str | None,
-        overwrite: bool = False,
-        document_index: bool = False,
-    ) -> NpyWriter:
-        """Return a writer; streams are refused, because the header has the number of ids."""
-        return NpyWriter(
-            path,
-            file_format=_NAME,
-            dtype=choose_dtype(self.dtypes, dtype, vocab_size),
-            vocab_size=vocab_size,
-            tokenizer_sha256=tokenizer_sha256,
-            overwrite=overwrite,
-            document_index=document_index,
-        )
+    writer_type = NpyWriter
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
@@ -69,22 +60,6 @@ class NpyFormat(TokenFileFormat):
         ids = map_ids(path, size, found, offset=offset)
         return checked_tokens(MappedTokens(path, ids, fields, find_document_index(path, fields, ids.size), offset))
 
-    def files(self, path: StrPath) -> list[StrPath]:
-        """Return the token file, its document index and its description."""
-        return [path, document_index_path(path), description_path(path)]
-
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is described as one of this format, or begins like one."""
         return is_format(path, _NAME, NPY_MAGIC)
-
-
-class NpyWriter(IndexedWriter):
-    """Write a NumPy file of ids."""
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._data.write(npy_header(self.dtype, 0))
-
-    def _finish(self) -> None:
-        super()._finish()
-        self._data.write_at_start(npy_header(self.dtype, self.n_tokens))
