@@ -176,9 +176,11 @@ class PartRun:
                     if columns is not None:
                         fields["columns"], flush_rows = columns.snapshot()
                         flush += flush_rows
-                    # Not after each of thousands of small units, since a checkpoint takes a few milliseconds.
-                    checkpoints.note(fields, flush, write=unsaved >= self.options.unit_bytes // 2)
-                    unsaved = 0 if unsaved >= self.options.unit_bytes // 2 else unsaved
+                    # Not after each of thousands of small units, since a checkpoint takes a few milliseconds, and not after the
+                    # last one, which the record of the complete part follows.
+                    written = unsaved >= self.options.unit_bytes // 2 and unit is not rest[-1]
+                    checkpoints.note(fields, flush, write=written)
+                    unsaved = 0 if written else unsaved
                 else:
                     if choice.unit != unit.number:
                         choice.begin_unit(unit.number)
