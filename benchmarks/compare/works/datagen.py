@@ -33,7 +33,7 @@ class Datagen(Work):
     about = """Read pairs of lines from two files, encode them as subwords, and write shuffled TFRecord files, with
     an existing vocabulary of Tensor2Tensor. The pairs are neighboring lines of a text.
     `t2t-python` is the published pipeline in plain Python, with a cache of tokens and with protocol buffers and checksums from
-    their packages; it generates the first of the pairs."""
+    their packages; it generates an even sample of the pairs."""
     metrics = (Metric("examples_s", "examples/s", True), Metric("mb_s", "MB/s", True))
     memory = True
     only: ClassVar[tuple[str, ...]] = ("bpejit", "bpejit-avx2", "t2t-python")
@@ -68,6 +68,7 @@ class Datagen(Work):
             elif params["workers"] > 1:
                 raise CannotError("it uses one process")
             else:
+                alphanumeric_characters()
                 begun = time.perf_counter()
                 generate_plainly(source, folder / "data", source / vocabulary_name(params["size"]))
                 seconds = time.perf_counter() - begun
@@ -96,13 +97,11 @@ def write_pairs(corpus: Corpus, folder: Path, vocab_size: int, *, most: int | No
     counter.add_lines("\n".join(lines).encode())
     encoder = SubwordTextEncoder.build_to_target_size(vocab_size, counter.counts(), 1, 1000)
     encoder.store_to_file(folder / vocabulary_name(vocab_size))
-    n_pairs = len(lines) // 2
-    if most is not None:
-        ends = np.cumsum([len(line.encode()) + 1 for line in lines])
-        n_pairs = max(int(np.searchsorted(ends, most)) // 2, 1)
+    pairs = [lines[start : start + 2] for start in range(0, len(lines) - 1, 2)]
+    if most is not None:  # an even sample, since the languages follow each other
+        pairs = pairs[:: -(-sum(len(line.encode()) + 1 for line in lines) // most)]
     for number, feature in enumerate(("inputs", "targets")):
-        text = "".join(line + "\n" for line in lines[number : 2 * n_pairs : 2])
-        (folder / feature).write_bytes(text.encode())
+        (folder / feature).write_bytes("".join(pair[number] + "\n" for pair in pairs).encode())
     return sum((folder / feature).stat().st_size for feature in ("inputs", "targets"))
 
 
