@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..corpora import END_OF_TEXT, ROOT, Corpus, data_folder
-from ..tools import CannotError, Tool
+from ..tools import Tool
 from .base import Case, Metric, Record, Work, size_label
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Datagen(Work):
     about = """Read pairs of lines from two files, encode them as subwords, and write shuffled TFRecord files, with
     an existing vocabulary of Tensor2Tensor. The pairs are neighboring lines of a text.
     `t2t-python` is the published pipeline in plain Python, with a cache of tokens and with protocol buffers and checksums from
-    their packages; it generates an even sample of the pairs."""
+    their packages; it generates an even sample of the pairs, in one process."""
     metrics = (Metric("examples_s", "examples/s", True), Metric("mb_s", "MB/s", True))
     memory = True
     only: ClassVar[tuple[str, ...]] = ("bpejit", "bpejit-avx2", "t2t-python")
@@ -65,8 +65,6 @@ class Datagen(Work):
             if tool.name != "t2t-python":
                 generate(source, folder / "first", params, lines=10)  # loads the kernels
                 seconds = generate(source, folder / "data", params)
-            elif params["workers"] > 1:
-                raise CannotError("it uses one process")
             else:
                 alphanumeric_characters()
                 begun = time.perf_counter()
