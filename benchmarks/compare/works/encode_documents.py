@@ -61,6 +61,9 @@ class EncodeDocuments(Work):
                 key["files"] = context.settings.small_files
             yield Case(key, {"vocabulary": vocabulary.params(), "form": form, "folders": folders, "workers": workers}, workers)
 
+    def in_readme(self, key: Record) -> bool:
+        return False
+
     def params_for(self, tool: Tool, case: Case) -> Record:
         folder = case.params["folders"]["all" if tool.bytes_per_second >= FAST else "sample"]
         return {**{name: value for name, value in case.params.items() if name != "folders"}, "folder": folder}
