@@ -9,7 +9,7 @@ import click
 from .command_types import command
 from .count_type import Count
 from .encoding_job_options import telling_what_is_kept
-from .options import LazyChoice, complete_path, engine_options
+from .options import LazyChoice, cluster_engine_options, complete_path
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
 from .reporting import report_options
 
@@ -68,7 +68,7 @@ def _record_formats() -> tuple[str, ...]:
 @click.option("--num-tasks", type=Count(1), metavar="N", help="N of --shard I/N, with --task-id.")
 @click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and write nothing.")
-@engine_options
+@cluster_engine_options
 @report_options
 def datagen(
     *,
@@ -87,6 +87,7 @@ def datagen(
     dry_run: bool,
     workers: int | None,
     engine: str,
+    ray_address: str | None,
 ) -> None:
     """Generate training data: shards of encoded, shuffled examples.
 
@@ -128,6 +129,7 @@ def datagen(
                 overwrite=overwrite,
                 workers=workers,
                 engine=engine,
+                ray_address=ray_address,
                 progress=progress,
             )
     fields = _fields(report, data_dir, dry_run=dry_run)

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -141,12 +141,11 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
     begun = time.perf_counter()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
-    done = _find_complete_dataset(plan)
-    if done is not None:
-        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete data set")
-        return DatasetResult(done, True, len(plan.units), len(plan.units), 0, seconds)
-    check_dataset_outputs(plan.names, inputs=plan.inputs, overwrite=plan.options.overwrite)
-    prepare_folder(plan, say)
+    found = begin_dataset(plan, 1, say)
+    if isinstance(found, DatasetResult):
+        return found
+    if plan.options.part is None and found > 1:
+        return _run_dataset_parts(plan, found, workers=workers, engine=engine, report=report)
     part, parts = plan.options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)
     with (
@@ -177,6 +176,47 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         seconds.finish += time.perf_counter() - before
     result = totals if finished is None else finished
     return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
+
+
+def begin_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> DatasetResult | int:
+    """Check the outputs of a job, and what an earlier run left.
+
+    Parameters
+    ----------
+    plan : DatasetPlan
+    parts : int
+        The number of parts, unless the job is begun already, or the plan is that of a part.
+    say : callable
+        Called with remarks for the user.
+    patience : float
+        Seconds to wait for processes that work on the job, and end.
+
+    Returns
+    -------
+    DatasetResult or int
+        The result if the job is resumed and nothing is left to do; otherwise the number of parts, which is that of the
+        unfinished job if that is resumed.
+
+    Raises
+    ------
+    OutputError
+    """
+    done = _find_complete_dataset(plan)
+    if done is not None:
+        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete data set")
+        return DatasetResult(done, True, len(plan.units), len(plan.units), 0)
+    check_dataset_outputs(plan.names, inputs=plan.inputs, overwrite=plan.options.overwrite)
+    return prepare_folder(plan, say, parts=parts, patience=patience)
+
+
+def _run_dataset_parts(plan: DatasetPlan, parts: int, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
+    """Run the parts of an unfinished job in this process, one after the other, and join them."""
+    kept = 0
+    for part in range(parts):
+        some = replace(plan, options=replace(plan.options, part=(part, parts), resume=True))
+        result = run_generation(some, workers=workers, engine=engine, report=report)
+        kept += result.kept
+    return replace(result, units=len(plan.units), kept=kept)
 
 
 def _find_complete_dataset(plan: DatasetPlan) -> Totals | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -16,7 +17,7 @@ from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.corpus.sources import Source
 from bpejit.datagen.dataset_files import DatasetNames, check_data_folder
-from bpejit.datagen.dataset_job import DatasetPlan, run_generation
+from bpejit.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation
 from bpejit.datagen.feature_encoders import FeatureVocabulary
 from bpejit.datagen.generation_job import GenerationSettings
 from bpejit.datagen.problem_files import FileProblem, SampleInputs, load_problem
@@ -25,7 +26,7 @@ from bpejit.datagen.python_samples import GeneratedSource
 from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
-from bpejit.engines import AUTO, check_engine_options
+from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
@@ -34,6 +35,8 @@ from bpejit.process_memory import peak_memory
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
+
+_logger = logging.getLogger("bpejit")
 
 SHUFFLE_MEMORY = 1 << 30
 """Memory for shuffling, of all workers together."""
@@ -93,6 +96,7 @@ def generate_data(
     strict: bool = False,
     workers: int | None = None,
     engine: str = AUTO,
+    ray_address: str | None = None,
     max_memory: int = SHUFFLE_MEMORY,
     unit_bytes: int = UNIT_BYTES,
     shard: str | tuple[int, int] | None = None,
@@ -118,7 +122,10 @@ def generate_data(
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
     workers, engine
-        How the work is distributed (see `bpejit.engines`). The result does not depend on it.
+        How the work is distributed (see `bpejit.engines`). The result does not depend on it. "ray" runs parts of the job, and
+        then the shuffling of each shard, as tasks on a Ray cluster.
+    ray_address : str, optional
+        For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local one.
     max_memory : int
         Bytes of memory for shuffling. The result does not depend on it.
     unit_bytes : int
@@ -143,7 +150,8 @@ def generate_data(
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
     begun = time.perf_counter()
-    workers, engine, _ = check_engine_options(workers, engine, 1)
+    workers, engine, _ = check_engine_options(workers, engine, 1, clusters=True)
+    ray_address = check_ray_address(ray_address, engine)
     options = JobOptions(
         seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
         part=parse_shard(shard),
@@ -174,7 +182,10 @@ def generate_data(
             return GenerationReport(
                 *((), None, paths, 0, 0, plan.size or 0), units=len(plan.mine), kept_units=kept.units if kept else 0
             )
-        result = run_generation(plan, workers=workers, engine=engine, report=report)
+        if engine == RAY:
+            result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
+        else:
+            result = run_generation(plan, workers=workers, engine=engine, report=report)
     memory, worker_memory = peak_memory()
     return GenerationReport(
         paths=tuple(plan.names.paths()) if result.complete else (),
@@ -192,6 +203,27 @@ def generate_data(
         peak_memory=memory,
         worker_memory=worker_memory,
     )
+
+
+def _generate_on_cluster(
+    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, ray_address: str | None, report: Progress
+) -> DatasetResult:
+    """Generate a data set on a Ray cluster."""
+    from bpejit.datagen.cluster_generation import generate_on_cluster
+    from bpejit.engines.ray_cluster import connected
+
+    if plan.options.part is not None:
+        raise OptionError(
+            "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
+        )
+    if not isinstance(problem, FileProblem):
+        raise OptionError(
+            f"the problem {problem.name} is a Python class, which other machines may not have; expected a problem that a file "
+            "describes: write its samples to files first, or use another engine"
+        )
+    with connected(ray_address, workers=workers) as cluster:
+        getattr(report, "message", _logger.info)(f"generating on {cluster.describe()}")
+        return generate_on_cluster(plan, cluster, report=report)
 
 
 def plan_dataset(

@@ -137,15 +137,15 @@ class RayCluster:
         size = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}, {cpus} processor{'s' * (cpus > 1)}"
         return f"a local Ray ({size})" if self.is_local else f"the Ray cluster at {self.address} ({size})"
 
-    def prepare_nodes(self, stage: str, kernels: str, paths: Sequence[str]) -> None:
+    def prepare_nodes(self, stage: str, kernels: Sequence[str], paths: Sequence[str]) -> None:
         """Check versions and storage on each node, and have it compile what tasks need, once.
 
         Parameters
         ----------
         stage : str
             Beginning of the names of tasks.
-        kernels : str
-            A part of `bpejit.warmup`.
+        kernels : sequence of str
+            Parts of `bpejit.warmup`.
         paths : sequence of str
             Files that all nodes must see.
 
@@ -153,12 +153,8 @@ class RayCluster:
         ------
         EngineError
         """
-        tasks = [
-            ClusterTask(
-                f"{stage} prepare {node.address}", "bpejit.engines.ray_worker:prepare_node", (kernels, list(paths)), node.number
-            )
-            for node in self.nodes
-        ]
+        function, arguments = "bpejit.engines.ray_worker:prepare_node", (tuple(kernels), list(paths))
+        tasks = [ClusterTask(f"{stage} prepare {node.address}", function, arguments, node.number) for node in self.nodes]
         for _ in self.run(tasks):
             pass
 

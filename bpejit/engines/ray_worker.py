@@ -148,7 +148,7 @@ def warm_up(kernels: str) -> int:
     return int(compiled)
 
 
-def prepare_node(shared: Any, kernels: str, paths: Sequence[str], *, report: TaskReport) -> int:  # noqa: ARG001
+def prepare_node(shared: Any, kernels: Sequence[str], paths: Sequence[str], *, report: TaskReport) -> int:  # noqa: ARG001
     """Check that this node sees files, and compile what tasks need."""
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110
@@ -156,4 +156,4 @@ def prepare_node(shared: Any, kernels: str, paths: Sequence[str], *, report: Tas
                 f"node {node_name()} cannot see `{path}`, which the driver sees; expected storage that all nodes share: mount "
                 "it there under the same path, or use a URL such as s3://"
             )
-    return warm_up(kernels)
+    return sum(map(warm_up, kernels))

@@ -56,6 +56,9 @@ PATIENCE = 120.0
 
 DRIVER_PATIENCE = 15.0
 
+DRIVER = "driver"
+"""The folder whose lock the driver of a job holds."""
+
 STAGE = "bpejit encode"
 
 
@@ -152,7 +155,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             claim_job(plan, parts)
         inputs = [source.path for source in (*plan.sources[:1], *plan.sources[-1:]) if not is_remote(source.path)]
         seen = [*([] if plan.remote else [str(plan.folder / MANIFEST)]), *inputs]
-        cluster.prepare_nodes(STAGE, "encoding", list(map(absolute_path, seen)))
+        cluster.prepare_nodes(STAGE, ("encoding",), list(map(absolute_path, seen)))
         shared = SharedJob(
             encoder.model,
             absolute_path(plan.names.out),
@@ -259,14 +262,14 @@ def encode_part(
         shared.encoder,
         workers=1,
         engine="serial",
-        report=_Shifted(report, before),
+        report=ShiftedTaskReport(report, before),
         joins=False,
         patience=PATIENCE,
     )
     return result.totals.as_json(), peak_memory()[0]
 
 
-class _Shifted:
+class ShiftedTaskReport:
     """Progress of a part that goes on from a checkpoint."""
 
     def __init__(self, report: TaskReport, before: int) -> None:
@@ -276,6 +279,7 @@ class _Shifted:
         self.message = report.message
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        """Report an amount, with what the part had done before."""
         self._report(stage, self._before + done, total, unit)
 
 
@@ -330,7 +334,7 @@ def _directed(plan: JobPlan) -> Iterator[None]:
         with released_claim(plan.remote):
             yield
         return
-    with _without_empty_job(plan), held(plan.folder / "driver", "directs this job", patience=DRIVER_PATIENCE):
+    with _without_empty_job(plan), held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE):
         yield
 
 

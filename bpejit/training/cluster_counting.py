@@ -171,7 +171,7 @@ def count_on_cluster(
     shared = SharedCounting(replace(job, spill=spill), str(home), min(cluster.slots, MOST_RUNS), chunk_bytes)
     parts = _plan_parts(job, sources, contents, chunk_bytes, _part_bytes(total, cluster.slots))
     ends = [absolute_path(source.path) for source in (*sources[:1], *sources[-1:])]
-    cluster.prepare_nodes(STAGE, "training", [str(home), *(path for path in ends if "://" not in path)])
+    cluster.prepare_nodes(STAGE, ("training",), [str(home), *(path for path in ends if "://" not in path)])
     counted = _count_parts(parts, shared, cluster, total, report)
     skipped: dict[str, Skipped] = {}
     names = given_names(sources)

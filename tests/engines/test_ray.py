@@ -16,6 +16,7 @@ import pytest
 from cli_helpers import snapshot
 from cluster_helpers import LocalCluster, Midway, wait_until
 from conftest import data_text
+from datagen_helpers import write_problem
 
 import bpejit
 from bpejit.arrays import PretokenTable
@@ -119,6 +120,23 @@ def test_encoding_survives_a_kill(cluster: LocalCluster, work: Path, tokenizer: 
     assert report.cluster.startswith(f"the Ray cluster at {cluster.address} (")
 
 
+def test_data_sets_survive_a_kill(cluster: LocalCluster, work: Path) -> None:
+    lines = data_text("prose.txt").replace(b"\t", b" ").splitlines()[:12_000]
+    (work / "in" / "source.txt").write_bytes(b"\n".join(line + b"." for line in lines) + b"\n")
+    inputs = {"inputs": "in/source.txt", "targets": "in/source.txt"}
+    splits = [{"split": "train", "shards": 3, **inputs}, {"split": "dev", **inputs}]
+    write_problem(work / "problem.toml", splits, name="pairs", approx_vocab_size=400)
+    bpejit.generate_data("problem.toml", "data", unit_bytes=50_000)
+    expected = snapshot(work / "data")
+    for path in (work / "data").glob("pairs*"):
+        path.unlink()
+    cluster.fill(3)
+    midway = Midway("encode", cluster.kill_node)
+    bpejit.generate_data("problem.toml", "data", unit_bytes=50_000, engine="ray", progress=midway)
+    assert midway.acted
+    assert snapshot(work / "data") == expected
+
+
 def command(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "bpejit", *arguments],
@@ -183,11 +201,11 @@ def test_tasks_that_fail(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(OutputError, match=r"No space left on device.*\(in the task `b` on node .+\)"):
             list(connection.run([ClusterTask("b", "cluster_helpers:fill_disk", ())]))
         with pytest.raises(EngineError, match=r"cannot see `/no/such/folder`, which the driver sees; expected storage"):
-            connection.prepare_nodes("test", "encoding", ["/no/such/folder"])
+            connection.prepare_nodes("test", ["encoding"], ["/no/such/folder"])
         versions = installed_versions() | {"bpejit": "0.0.0", "numba": "0.1"}
         monkeypatch.setattr(ray_cluster, "installed_versions", lambda: versions)
         with pytest.raises(EngineError, match=r"different versions: bpejit 0\.0\.0 here, and .+ there, numba 0\.1 here, and"):
-            connection.prepare_nodes("test", "encoding", [])
+            connection.prepare_nodes("test", ["encoding"], [])
 
 
 def test_requests_that_are_refused(work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import data_text
+from datagen_helpers import write_problem
 
 from tests.faults.area import WrongError
 from tests.faults.commands import read_files
@@ -35,6 +36,8 @@ bpejit.training.cluster_counting.PART_BYTES = 200_000, 100_000
 name, arguments = json.loads(sys.argv[1])
 if name == "train":
     bpejit.train(**arguments).save("out/tokenizer", overwrite=True)
+elif name == "datagen":
+    bpejit.generate_data(**arguments)
 elif name == "count":
     bpejit.count(**arguments)
 else:
@@ -45,7 +48,7 @@ import json, sys
 from bpejit.engines.ray_cluster import ClusterTask, connected
 function = "bpejit.engines.ray_worker:prepare_node"
 with connected(sys.argv[1]) as cluster:
-    print(json.dumps([n for _, n in cluster.run([ClusterTask("compile", function, ("training", []))] * 9)]))
+    print(json.dumps([n for _, n in cluster.run([ClusterTask("compile", function, (["training"], []))] * 9)]))
 """
 ENCODING: dict[str, Any] = {"inputs": "in", "unit_bytes": 100_000, "chunk_bytes": 50_000}
 COUNTING: dict[str, Any] = {"inputs": "in", "pattern": SLOW, "chunk_bytes": 50_000}
@@ -54,6 +57,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "shards": ENCODING | {"out": "out/t.bin", "shard_tokens": 200_000, "val_fraction": 0.1, "document_index": True},
     "inputs": ENCODING | {"out_dir": "out", "append_token": END},
     "count": COUNTING | {"out": "out/t.counts"},
+    "datagen": {"problem": "problem.toml", "data_dir": "out", "unit_bytes": 100_000},
     "train": COUNTING | {"vocab_size": 400},
 }
 
@@ -90,6 +94,10 @@ def prepare(folder: Path) -> Shared | None:
     documents = [text[begin : begin + 5000] for begin in range(0, len(text), 5000)]
     (folder / "in" / "one.txt").write_bytes(END.encode().join(documents) * 3)
     (folder / "in" / "two.txt").write_bytes(data_text("cjk.txt"))
+    (folder / "lines.txt").write_bytes(text.replace(b"\t", b" "))
+    inputs = {"inputs": "lines.txt", "targets": "lines.txt"}
+    splits = [{"split": "train", "shards": 3, **inputs}, {"split": "dev", **inputs}]
+    write_problem(folder / "problem.toml", splits, name="pairs", approx_vocab_size=400)
     arguments = ["train", "in", "--vocab-size", "400", "--pattern", SLOW, "--out", "tokenizer", "--quiet"]
     subprocess.run([*COMMAND, *arguments], cwd=folder, env=ENVIRONMENT, check=True)
     expected = {}
