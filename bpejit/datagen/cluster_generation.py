@@ -149,7 +149,8 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
         if checkpoint is not None and checkpoint.get("complete"):
             return before.read
         shifted = ShiftedTaskReport(report, before.read)
-        return run_generation_part(plan, folder, SerialEngine(), checkpoint, shifted, Seconds()).read
+        complete = run_generation_part(plan, folder, SerialEngine(), checkpoint, shifted, Seconds())
+        return Totals.from_json(complete["totals"]).read
 
 
 def _part_totals(shared: SharedGeneration, part: int) -> Totals:
