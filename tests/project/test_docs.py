@@ -167,6 +167,7 @@ def test_examples_of_inspection(shell, monkeypatch):
 def test_pictures_are_used():
     page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
     pictures = {f"pictures/{path.name}" for path in (ROOT / "pictures").iterdir()}
+    page += (ROOT / "SCALING.md").read_text(encoding="utf-8")
     assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page))
 
 
