@@ -130,7 +130,7 @@ def test_read_by_another_package(work: Path) -> None:
         assert read
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["pairs", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "pairs")])
 def test_result_is_independent_of_the_division(work: Path, kind: str) -> None:
     problem = str(problem_of(kind, packed_length=64) if kind == "pairs" else problem_of(kind))
     report = bpejit.generate_data(problem, "data", **UNIT)
@@ -241,6 +241,7 @@ def _segment(example: dict[str, list[int]], name: str, number: int) -> tuple[int
     return tuple(i for i, part in zip(example[name], example[f"{name}_segmentation"], strict=True) if part == number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["jsonl", "parquet"])
 @pytest.mark.parametrize("packed_length", [None, 64])
 def test_formats_have_the_same_examples(work: Path, name: str, packed_length: int | None) -> None:
@@ -434,13 +435,13 @@ def test_class_named_on_the_command_line(work: Path) -> None:
 
 
 def test_side_that_ends_early(work: Path) -> None:
-    lines = sentences("prose", 30)
+    lines = sentences("prose", 10)
     write_lines(work / "target0.txt", lines)
-    match = r"`.*target0.txt` ends after line 30, and `.*source0.txt` has"
+    match = r"`.*target0.txt` ends after line 10, and `.*source0.txt` has"
     with pytest.raises(CorpusError, match=match):
         bpejit.generate_data(problem_of("pairs"), "data")
     (work / "target0.txt").write_bytes(gzip.compress((work / "target0.txt").read_bytes()))
-    with pytest.raises(CorpusError, match=r"`.*target0.txt` ends after line 30, and `.*source0.txt` goes on"):
+    with pytest.raises(CorpusError, match=r"`.*target0.txt` ends after line 10, and `.*source0.txt` goes on"):
         bpejit.generate_data(problem_of("pairs", file_byte_budget=100), "data")
     assert not job_folder(work / "data" / "pairs").exists()
 
@@ -545,7 +546,9 @@ def test_vocabulary_is_built_once(work: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize(("case", "size", "budget"), [("sample", 300, 10_000), ("file", 500, 10**12)])
+@pytest.mark.parametrize(
+    ("case", "size", "budget"), [("sample", 300, 10_000), pytest.param("file", 500, 10**12, marks=pytest.mark.slow)]
+)
 def test_vocabulary_files_equal_those_of_tensor2tensor(work: Path, name: str, case: str, size: int, budget: int) -> None:
     """The stored hashes are those of files that Tensor2Tensor wrote; the languages need optional data."""
     write_text(name, work)
