@@ -18,7 +18,7 @@ import bpejit
 from bpejit import kernels
 from bpejit.jit import dispatch
 
-HEAVY = {"numba", "llvmlite", "numpy", "regex", "rich"}
+HEAVY = {"numba", "ray", "llvmlite", "numpy", "regex", "rich"}
 
 
 def python(code: str) -> str:
