@@ -17,6 +17,14 @@ PAGE = (ROOT / "COMMANDS.md").read_text(encoding="utf-8")
 
 TRAIN = ["train", "corpus.txt", "--vocab-size", "300", "--out", "new"]
 SUBWORD = ["--vocab", "vocab.subwords"]
+PROBLEM = """
+kind = "text2self"
+approx_vocab_size = 300
+
+[[dataset_splits]]
+split = "train"
+targets = "corpus.txt"
+"""
 RUNS = {
     "train": TRAIN,
     "count": ["count", "corpus.txt", "--out", "new.counts"],
@@ -47,6 +55,7 @@ RUNS = {
     "subword train": ["subword", "train", "corpus.txt", "--vocab-size", "300", "--out", "new.subwords"],
     "subword encode": ["subword", "encode", "corpus.txt", *SUBWORD, "--out", "new.bin"],
     "subword decode": ["subword", "decode", "ids.bin", *SUBWORD, "--out", "new.txt"],
+    "datagen": ["datagen", "lines.toml", "--data-dir", "data"],
     "warmup": ["warmup"],
     "cache info": ["cache", "info"],
 }
@@ -56,6 +65,7 @@ RUNS = {
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     (folder / "corpus.txt").write_bytes(TEXT)
+    (folder / "lines.toml").write_text(PROBLEM, encoding="utf-8")
     for arguments in (
         ["train", "corpus.txt", "--vocab-size", "300"],
         ["encode", "corpus.txt", "--out", "tokens.bin"],
