@@ -297,7 +297,8 @@ def main(what: str, folder: Path) -> None:
         stored["rates"] = measure_rates(folder)
     else:
         stored["training"] = measure_training(folder)
-    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in stored.items())
+    RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(what, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
