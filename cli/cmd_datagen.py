@@ -99,7 +99,7 @@ def datagen(
     Example:
         bpejit datagen translation.toml --data-dir data
         bpejit datagen translation.toml --data-dir data --shard 0/8 --resume
-        bpejit datagen problems.py:Translation --data-dir data
+        bpejit datagen problems.py:Reversal --data-dir data
     """
     if (task_id is None) != (num_tasks is None) or (task_id is not None and shard is not None):
         raise click.UsageError(

@@ -245,9 +245,7 @@ def test_examples_of_the_help(shell, name):
     if name == "datagen":
         page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
         (shell.folder / "translation.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
-        (shell.folder / "problems.py").write_text(
-            blocks(page, "python")[0].replace("Reversal", "Translation").partition("\n\n\nreport")[0], encoding="utf-8"
-        )
+        (shell.folder / "problems.py").write_text(blocks(page, "python")[0].partition("\n\n\nreport")[0], encoding="utf-8")
         lines = [line.replace(" 0/8", " 0/1").replace("data --shard", "parts --shard") for line in lines]
     for line in lines:
         assert re.search(rf"\bbpejit {name}", line)

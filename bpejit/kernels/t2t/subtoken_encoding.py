@@ -55,6 +55,12 @@ HAS_CHILDREN = np.uint64(1 << 31)
 
 _ID_MASK = np.uint64((1 << 31) - 1)
 
+ROOTS = 1 << 16
+"""Number of characters whose edge from the root is also in a table, which takes one load instead of a probe."""
+
+_ROOTS = np.uint64(ROOTS)
+_ALL_BITS, _LOW_SIX = np.uint64((1 << 64) - 1), np.uint64(63)
+
 
 @kernel
 def split_words(text, stop, class_of, byte_class, ends, state):
@@ -157,7 +163,7 @@ def _find_edge(edges, mask, key):
 
 
 @kernel
-def build_edges(points, starts, edges):
+def build_edges(points, starts, edges, roots):
     """Build a trie of the subtokens, whose edges are stored in one hash table.
 
     Parameters
@@ -166,9 +172,17 @@ def build_edges(points, starts, edges):
         Code points of the subtokens, in order of id. Of equal subtokens the last one is used; empty subtokens are skipped.
     starts : int64[n + 1], in
     edges : uint64[2 * slots], in-out
-        All 0 on entry. The number of slots is a power of two and at least twice the size of `points`. The first word of a slot
+        All 0 on entry. The number of slots is a power of two and at least twice the number of edges. The first word of a slot
         contains the parent node and the character. The second one contains the child node, and in the low half HAS_CHILDREN
         and the id of its subtoken plus one.
+    roots : uint64[2 * ROOTS], in-out
+        All 0 on entry. Word `2 * c` is the second word of the edge of character c from the root. In word `2 * c + 1`, bit k is
+        set if the child node has an edge whose character is k modulo 64.
+
+    Returns
+    -------
+    int
+        Number of edges.
 
     Notes
     -----
@@ -191,34 +205,45 @@ def build_edges(points, starts, edges):
             node = edges[word + ONE] >> HALF
         if starts[token_id] < starts[token_id + 1]:
             edges[word + ONE] = edges[word + ONE] & ~_ID_MASK | np.uint64(token_id + 1)
+            first = np.uint64(points[starts[token_id]])
+            if first < _ROOTS:
+                roots[first * TWO] = edges[_find_edge(edges, mask, _ROOT << _POINT_BITS | first) + ONE]
+                if starts[token_id + 1] - starts[token_id] > 1:
+                    roots[first * TWO + ONE] |= ONE << (np.uint64(points[starts[token_id] + 1]) & _LOW_SIX)
+    return np.int64(nodes - _ROOT)
 
 
 @inline
-def _match(escaped, length, edges, out, at):
+def _match(escaped, length, edges, roots, out, at):
     """Write the ids of an escaped token, found by greedy longest match. Return the next index in `out`, or -1."""
     mask = np.uint64(edges.size // 2 - 1)
     start = ZERO
     stop = np.uint64(length)
     written = np.uint64(at)
     while start < stop:
-        node = _ROOT
-        found = ZERO
+        point = np.uint64(escaped[start])
+        following = _ALL_BITS
+        if point < _ROOTS:
+            value = roots[point * TWO]
+            following = roots[point * TWO + ONE]
+        else:
+            value = edges[_find_edge(edges, mask, _ROOT << _POINT_BITS | point) + ONE]
+        found = value & _ID_MASK
+        start += ONE
         after = start
         i = start
-        while i < stop:
-            key = node << _POINT_BITS | np.uint64(escaped[i])
-            word = _find_edge(edges, mask, key)
-            if edges[word] == ZERO:
+        # Most subtokens are no prefix of another one, and the probe that fails would take as long as the others.
+        while value & HAS_CHILDREN != ZERO and i < stop:
+            point = np.uint64(escaped[i])
+            if following >> (point & _LOW_SIX) & ONE == ZERO:
                 break
+            following = _ALL_BITS
+            word = _find_edge(edges, mask, (value >> HALF) << _POINT_BITS | point)
             value = edges[word + ONE]
-            node = value >> HALF
             i += ONE
             if value & _ID_MASK != ZERO:
                 found = value & _ID_MASK
                 after = i
-            # Most subtokens are no prefix of another one, and the probe that fails would take as long as the others.
-            if value & HAS_CHILDREN == ZERO:
-                break
         if found == ZERO:
             return -1
         out[written] = np.uint32(found - ONE)
@@ -228,7 +253,7 @@ def _match(escaped, length, edges, out, at):
 
 
 @inline
-def _encode_word(text, start, end, alphabet, edges, scratch, out, at):
+def _encode_word(text, start, end, alphabet, edges, roots, scratch, out, at):
     """Escape and match one token. Return the next index in `out`, or -1 if the token cannot be encoded."""
     length = 0
     position = start
@@ -246,7 +271,7 @@ def _encode_word(text, start, end, alphabet, edges, scratch, out, at):
         length = escape_point(point, alphabet, scratch, length)
         position += width
     scratch[length] = np.uint32(UNDERSCORE)
-    return _match(scratch, length + 1, edges, out, at)
+    return _match(scratch, length + 1, edges, roots, out, at)
 
 
 @inline
@@ -271,7 +296,7 @@ def _store(slots, arena, state, word, low, high, out, at, count):
 
 
 @kernel
-def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, edges, slots, arena, scratch, out, state):
+def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, edges, roots, slots, arena, scratch, out, state):
     """Encode the tokens among the spans of a text.
 
     Parameters
@@ -287,7 +312,8 @@ def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, e
         The id to write at each newline, or -1 for none.
     alphabet : uint8[0x110000], in
     edges : uint64[2 * slots], in
-        From `build_edges`.
+    roots : uint64[2 * ROOTS], in
+        Both from `build_edges`.
     slots : uint64[4 * slots], in-out
         The cache, described above. The number of slots is a power of two. Cleared when it is three quarters full or the arena
         is full.
@@ -306,7 +332,9 @@ def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, e
 
     Notes
     -----
-    One cache probe per short token. A longer or new token takes one probe of the trie per matched character.
+    One cache probe per short token. A longer or new token takes a load for the first character of each subtoken, and one probe
+    of the trie per character matched after it. Tokens of more than three ids are also stored: without, many languages take 10
+    percent less time, and English 20 percent more.
     """
     mask = np.uint64(slots.size // 4 - 1)
     start = np.uint64(first) if state[NEXT] == 0 else np.uint64(ends[state[NEXT] - 1] & _POSITION_MASK)
@@ -328,7 +356,7 @@ def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, e
         elif length > np.uint64(SHORT_KEY_BYTES):
             if required > scratch.size:
                 return NEED_SCRATCH
-            at = _encode_word(text, start, end, alphabet, edges, scratch, out, at)
+            at = _encode_word(text, start, end, alphabet, edges, roots, scratch, out, at)
         elif not is_dropped(text, start, end, limit, by_lines):
             low, high = short_key(text, start, length)
             word = (hash_key(low, high) & mask) * FOUR
@@ -348,7 +376,7 @@ def encode_words(text, first, ends, n_ends, stop, by_lines, line_id, alphabet, e
             else:
                 if required > scratch.size:
                     return NEED_SCRATCH
-                after = _encode_word(text, start, end, alphabet, edges, scratch, out, at)
+                after = _encode_word(text, start, end, alphabet, edges, roots, scratch, out, at)
                 if after >= 0:
                     _store(slots, arena, state, word, low, high, out, at, after - at)
                     if state[CACHED] * 4 > slots.size // 4 * 3 or state[ARENA_USED] + MAX_ESCAPE_LENGTH * 16 > arena.size:

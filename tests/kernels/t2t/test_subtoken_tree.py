@@ -132,11 +132,12 @@ def test_split_words_in_lines_of_any_bytes(some, more):
     assert pieces == [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
 
 
-@given(st.lists(st.text(alphabet="abé日_", max_size=5), max_size=20))
+@given(st.lists(st.text(alphabet="abé日_\U0001f600", max_size=5), max_size=20))
 def test_build_edges(vocabulary):
     points, starts = pack_strings(vocabulary)
     edges = np.zeros(2 << max(2 * points.size, 2).bit_length(), np.uint64)
-    subtoken_encoding.build_edges(points, starts, edges)
+    roots = np.zeros(2 * subtoken_encoding.ROOTS, np.uint64)
+    n_edges = subtoken_encoding.build_edges(points, starts, edges, roots)
     entries = {int(key): int(value) for key, value in edges.reshape(-1, 2).tolist() if key}
     found = {}
 
@@ -151,6 +152,13 @@ def test_build_edges(vocabulary):
 
     walk(1, "")
     assert found == naive.build_edges(vocabulary)
+    assert n_edges == len(entries) == len({string[:end] for string in vocabulary for end in range(1, len(string) + 1)})
+    of_root = {key & 0x1FFFFF: value for key, value in entries.items() if key >> 21 == 1 and key & 0x1FFFFF < 1 << 16}
+    assert {2 * int(point) for point in of_root} == {int(at) for at in np.flatnonzero(roots) if at % 2 == 0}
+    for point, value in of_root.items():
+        following = {ord(string[1]) % 64 for string in vocabulary if len(string) > 1 and ord(string[0]) == point}
+        assert roots[2 * point] == value
+        assert int(roots[2 * point + 1]) == sum(1 << number for number in following)
 
 
 @given(
@@ -164,7 +172,8 @@ def test_encode_words_with_small_buffers(given_texts, learned, capacity):
     alphabet = set("".join(vocabulary))
     points, starts = pack_strings(vocabulary)
     edges = np.zeros(4 << (2 * points.size).bit_length(), np.uint64)
-    subtoken_encoding.build_edges(points, starts, edges)
+    roots = np.zeros(2 * subtoken_encoding.ROOTS, np.uint64)
+    subtoken_encoding.build_edges(points, starts, edges, roots)
     slots, arena, state = np.zeros(4 * 8, np.uint64), np.zeros(320, np.uint32), np.zeros(4, np.int64)
     scratch, out = np.zeros(10, np.uint32), np.zeros(capacity, np.uint32)
     for string in given_texts:
@@ -176,7 +185,8 @@ def test_encode_words_with_small_buffers(given_texts, learned, capacity):
         while status != DONE:
             state[subtoken_encoding.WRITTEN] = 0
             status = subtoken_encoding.encode_words(
-                text, 0, ends, ends.size, stop, False, -1, alphabet_table(alphabet), edges, slots, arena, scratch, out, state
+                text, 0, ends, ends.size, stop, False, -1, alphabet_table(alphabet), edges, roots, slots, arena, scratch,
+                out, state,
             )  # fmt: skip
             ids += out[: state[subtoken_encoding.WRITTEN]].tolist()
             assert status in (DONE, NEED_SPACE, NEED_SCRATCH)
@@ -191,13 +201,14 @@ def test_encode_words_with_small_buffers(given_texts, learned, capacity):
 def test_word_that_cannot_be_encoded():
     points, starts = pack_strings(["a", "_"])
     edges = np.zeros(32, np.uint64)
-    subtoken_encoding.build_edges(points, starts, edges)
+    roots = np.zeros(2 * subtoken_encoding.ROOTS, np.uint64)
+    subtoken_encoding.build_edges(points, starts, edges, roots)
     text, stop = padded_text(b"aa, b")
     ends = np.array([2, 4, 5], np.uint32)
     memory = np.zeros(64, np.uint64), np.zeros(640, np.uint32), np.zeros(500, np.uint32), np.zeros(500, np.uint32)
     state = np.zeros(4, np.int64)
     table = alphabet_table("ab_, ")
-    arguments = (text, 0, ends, 3, stop, False, -1, table, edges, *memory, state)
+    arguments = (text, 0, ends, 3, stop, False, -1, table, edges, roots, *memory, state)
     assert subtoken_encoding.encode_words(*arguments) == subtoken_encoding.UNENCODABLE
     assert state[subtoken_encoding.NEXT] == 1
     assert memory[3][:3].tolist() == [0, 0, 1]
