@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -111,18 +112,18 @@ def one_text(tokenizer: Any, text: str) -> None:
 
 
 def stream(tokenizer: Any, text: str) -> None:
-    """`encode_iterable`: a Python integer for each id, from a generator."""
+    """`encode_iterable`: a Python integer for each id, from a chain of lists, which is faster than a generator."""
     data = cut(text.encode(), STREAM_BYTES).decode()
     lines = data.splitlines(keepends=True)
     ids = tokenizer.encode_array(data)
 
-    def integers() -> Iterator[int]:
+    def lists() -> Iterator[list[int]]:
         for start in range(0, ids.size, LIST_IDS):
-            yield from ids[start : start + LIST_IDS].tolist()
+            yield ids[start : start + LIST_IDS].tolist()
 
     n_bytes = len(data.encode())
     show("stream of lines: list(encode_iterable)", best(lambda: list(tokenizer.encode_iterable(lines))), n_bytes)
-    show("  floor: ids as Python integers from a generator, in a list", best(lambda: list(integers())), n_bytes)
+    show("  floor: ids as Python integers from lists, in one list", best(lambda: list(chain.from_iterable(lists()))), n_bytes)
     show("  floor: the lines joined and encoded as UTF-8", best(lambda: "".join(iter(lines)).encode()), n_bytes)
     show("  encoding as one array", best(lambda: tokenizer.encode_array(data)), n_bytes)
 

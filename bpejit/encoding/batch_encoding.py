@@ -17,6 +17,7 @@ from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.utf8 import encode_joined, encode_utf8
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
+from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 
@@ -104,10 +105,7 @@ class DocumentBuffer:
         """
         # NumPy releases the GIL for operations on more than 500 numbers, and taking it back from another thread that joins
         # strings takes longer than the operation. So there is none here for ASCII text.
-        data = encode_utf8(text) if isinstance(text, str) else text
-        if len(data) != len(text):
-            data, ends = encode_joined(documents, text, np.cumsum(lengths))  # type: ignore[arg-type]
-            lengths = np.diff(ends, prepend=0)
+        data, lengths = encode_joined(documents, text, lengths) if isinstance(text, str) else (text, lengths)  # type: ignore[arg-type]
         if self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
             self.flush()
         self._reserve(len(data))
@@ -147,8 +145,13 @@ class DocumentBuffer:
         self._n_joined = self._n_bytes = 0
 
     def finish(self) -> EncodedBatch:
-        """Return the ids of all documents."""
+        """Return the ids of all documents. Raise OptionError if there were fewer than announced."""
         self.flush()
+        if self._first + 1 != self._starts.size:
+            raise OptionError(
+                f"texts has fewer texts than at the start of the call: {self._first} instead of {self._starts.size - 1} were "
+                "encoded; expected a list that does not change: pass a copy of it"
+            )
         return EncodedBatch(self._runner.check_ids(trimmed(self._out, self._n_ids)), self._starts)
 
     def _reserve(self, n_bytes: int) -> None:
@@ -198,12 +201,12 @@ def encode_adjacent(
     return runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]), id_stops
 
 
-def as_texts(texts: list[Any], first: int) -> list[Any]:
-    """Return texts as a list of `str` and `bytes`.
+def as_texts(texts: Sequence[Any], first: int) -> Sequence[Any]:
+    """Return texts as a sequence of `str` and `bytes`.
 
     Parameters
     ----------
-    texts : list of str, bytes, or other bytes-like objects
+    texts : list or tuple of str, bytes, or other bytes-like objects
     first : int
         Number of the first text in the argument `texts` of the caller, for the message about an object of another type.
     """
@@ -212,33 +215,34 @@ def as_texts(texts: list[Any], first: int) -> list[Any]:
     return [arguments.as_bytes(f"texts[{index}]", text) for index, text in enumerate(texts, first)]
 
 
-def as_utf8(texts: list[Any], first: int) -> list[bytes]:
+def as_utf8(texts: Sequence[Any], first: int) -> list[bytes]:
     """Return texts as a list of `bytes`; the parameters are those of `as_texts`."""
     return [encode_utf8(text) if isinstance(text, str) else text for text in as_texts(texts, first)]
 
 
-def estimate_length(texts: Sequence[Any]) -> int:
-    """Return the approximate length of all texts together, in characters or bytes."""
-    sample = texts[:: max(1, len(texts) // _SAMPLE)]
+def estimate_length(texts: Sequence[Any], part: range) -> int:
+    """Return the approximate length of some texts together, in characters or bytes."""
+    sample = texts[part.start : part.stop : max(1, len(part) // _SAMPLE)]
     lengths = sum(len(text) for text in sample if isinstance(text, (str, bytes)))
-    return lengths * len(texts) // max(1, len(sample))
+    return lengths * len(part) // max(1, len(sample))
 
 
-def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[slice], int]:
+def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[range], int]:
     """Divide a batch for several threads.
 
     Returns
     -------
-    parts : list of slices
-        Several for each thread.
+    parts : list of ranges
+        The numbers of the texts of each; several for each thread.
     n_threads : int
         At most the given number; fewer if the batch is not worth it.
     """
-    n_threads = max(1, min(n_threads, estimate_length(texts) // _LEAST_PER_THREAD)) if n_threads > 1 else 1
+    every = range(len(texts))
+    n_threads = max(1, min(n_threads, estimate_length(texts, every) // _LEAST_PER_THREAD)) if n_threads > 1 else 1
     if n_threads == 1:
-        return [slice(0, len(texts))], 1
+        return [every], 1
     size = -(-len(texts) // (_PARTS_PER_THREAD * n_threads))
-    return [slice(start, start + size) for start in range(0, len(texts), size)], n_threads
+    return [every[start : start + size] for start in every[::size]], n_threads
 
 
 def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:

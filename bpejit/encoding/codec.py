@@ -154,16 +154,15 @@ class Codec:
         The parameters are those of `bpejit.Tokenizer.encode_batch`.
         """
         splitter = None
-        given = list(arguments.texts("texts", texts))
+        # Copying a list visits each of its strings, which takes a twentieth of the time of short texts.
+        given: Any = texts if type(texts) in (list, tuple) else list(arguments.texts("texts", texts))
         if allowed_special is not None or disallowed_special is not None:
             given = as_texts(given, 0)
             splitter = self.splitter_for(allowed_special, disallowed_special, given)
 
-        def run(part: slice) -> EncodedBatch:
-            # A slice of a list visits each of its strings.
-            texts = given if part == slice(0, len(given)) else given[part]
+        def run(part: range) -> EncodedBatch:
             with self.workspace() as workspace:
-                return self.encoder.encode_batch(texts, workspace, splitter, first=part.start)
+                return self.encoder.encode_batch(given, workspace, splitter, part)
 
         parts, num_threads = divide(given, num_threads)
         if len(parts) == 1:

@@ -251,33 +251,41 @@ class Encoder(Decoder):
 
     def encode_batch(
         self,
-        texts: list[Any],
+        texts: Sequence[Any],
         workspace: Workspace | None = None,
         splitter: AnySplitter | None = None,
-        *,
-        first: int = 0,
+        part: range | None = None,
     ) -> EncodedBatch:
         """Return the ids of several texts in one array, with the start of each text.
 
         Parameters
         ----------
-        texts : list of str, bytes, or other bytes-like objects
+        texts : list or tuple of str, bytes, or other bytes-like objects
         workspace, splitter
             As for `encode`.
-        first : int
-            Number of the first text, for the message about an object of another type.
+        part : range, optional
+            The numbers of the texts to encode; all by default.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a text has another type.
+        OptionError
+            If the list becomes shorter during the call.
         """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        buffer = DocumentBuffer(self._runner, splitter, workspace, len(texts), estimate_length(texts))
-        for start in range(0, len(texts), GROUP):
-            group = texts[start : start + GROUP]
+        part = range(len(texts)) if part is None else part
+        buffer = DocumentBuffer(self._runner, splitter, workspace, len(part), estimate_length(texts, part))
+        for start in part[::GROUP]:
+            # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
+            group = texts[start : min(start + GROUP, part.stop)]
             # Reading the type of each text would take as long as joining them.
             try:
                 joined = "".join(group)
             except TypeError:
                 joined = ""
-                group = as_utf8(group, first + start)
+                group = as_utf8(group, start)
             lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
             is_short = 0 < len(joined) <= workspace.text_bytes
             is_short = is_short or (0 < len(joined) <= BUFFER_BYTES and int(lengths.max()) <= workspace.text_bytes)
@@ -285,7 +293,7 @@ class Encoder(Decoder):
                 buffer.append_joined(group, joined, lengths)
                 continue
             if not isinstance(splitter, Splitter):
-                group = as_utf8(group, first + start)
+                group = as_utf8(group, start)
                 lengths = np.fromiter(map(len, group), dtype=np.int64, count=len(group))
             done = 0
             # The texts that are encoded alone, and after them the end of the group.

@@ -40,31 +40,36 @@ def is_high_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udbff"
 
 
-def encode_joined(texts: Sequence[str], joined: str, ends: Array) -> tuple[bytes, Array]:
-    """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts].
+def encode_joined(texts: Sequence[str], joined: str, lengths: Array) -> tuple[bytes, Array]:
+    """Return the UTF-8 bytes of several texts in one string, and the length of each in bytes, as int64 [texts].
 
     Parameters
     ----------
     texts : sequence of str
     joined : str
         The texts joined.
-    ends : int64 [texts]
-        The end of each in characters.
+    lengths : int64 [texts]
+        In characters. Returned unchanged if all texts are ASCII.
     """
     try:
         data = joined.encode()
     except UnicodeEncodeError:
         encoded = list(map(encode_utf8, texts))
-        return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+        return b"".join(encoded), np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     if len(data) == len(joined):
-        return data, ends
+        return data, lengths
     # Encoding each text would take three times as long. A continuation byte belongs to the last character before it.
     continued = np.flatnonzero(np.frombuffer(data, dtype=np.int8) < _FIRST_NON_CONTINUATION)
     characters = continued - np.arange(1, continued.size + 1)
-    return data, ends + np.searchsorted(characters, ends)
+    ends = np.cumsum(lengths)
+    if characters.size < ends.size:
+        # Search for the fewer of both: 8 instead of 13 ms for 200,000 texts in English, one in 25 of which is not ASCII.
+        return data, lengths + np.bincount(np.searchsorted(ends, characters, side="right"), minlength=ends.size)
+    return data, lengths + np.diff(np.searchsorted(characters, ends), prepend=0)
 
 
 def join_strings(texts: Sequence[str]) -> tuple[bytes, Array]:
     """Return the UTF-8 bytes of several texts in one string, and the end of each in bytes, as int64 [texts]."""
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    return encode_joined(texts, "".join(texts), ends)
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    data, lengths = encode_joined(texts, "".join(texts), lengths)
+    return data, np.cumsum(lengths)

@@ -17,7 +17,7 @@ from bpejit.arrays import EncodedBatch
 from bpejit.encoding import batch_encoding, workspace
 from bpejit.encoding.batch_encoding import divide, join_batches
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.utf8 import encode_utf8
+from bpejit.encoding.utf8 import encode_utf8, join_strings
 from bpejit.errors import CorpusError
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.normalization import PipelineConfig
@@ -131,7 +131,7 @@ def test_divide_and_join(texts, n_threads, least):
         patch.setattr(batch_encoding, "_LEAST_PER_THREAD", least)
         slices, used = divide(texts, n_threads)
     texts = [text or "" for text in texts]
-    parts = [texts[part] for part in slices]
+    parts = [texts[part.start : part.stop] for part in slices]
     assert [text for part in parts for text in part] == texts
     assert 1 <= used <= max(1, min(n_threads, sum(map(len, texts)) // least))
     assert len(parts) >= min(used, len(texts))
@@ -172,6 +172,35 @@ def test_encode_batch__one_text_of_another_type(other, place, monkeypatch):
         assert tokenizer.encode_batch(texts, num_threads=num_threads).tolist() == expected
     texts[place] = 5
     with pytest.raises(bpejit.ArgumentTypeError, match=rf"texts\[{place}\] is 5"):
+        tokenizer.encode_batch(texts)
+
+
+@given(st.lists(st.text(max_size=8) | st.sampled_from(["", "a" * 30, "\ud83d", "\ude00", "é"]), max_size=20))
+def test_join_strings(texts):
+    """With few and with many characters that are not ASCII, and halves of a surrogate pair in adjacent texts."""
+    encoded = [encode_utf8(text) for text in texts]
+    data, ends = join_strings(texts)
+    assert data == b"".join(encoded)
+    assert ends.tolist() == np.cumsum([0, *map(len, encoded)])[1:].tolist()
+
+
+class Shrinking(str):
+    """A text that removes all others of its list when its length is read."""
+
+    texts: list[str]
+
+    def __len__(self) -> int:
+        self.texts.clear()
+        return str.__len__(self)
+
+
+def test_encode_batch__a_list_that_changes(monkeypatch):
+    monkeypatch.setattr("bpejit.encoding.encoder.GROUP", 2)
+    tokenizer = bpejit.Tokenizer.from_model(make_model([]))
+    texts = ["a", "b", "c", "d"]
+    texts[1] = Shrinking("b")
+    texts[1].texts = texts  # type: ignore[attr-defined]
+    with pytest.raises(bpejit.OptionError, match="instead of 4 were encoded"):
         tokenizer.encode_batch(texts)
 
 
