@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
 from bpejit.arrays import Array, padded_text
@@ -94,23 +95,22 @@ class ChunkReader:
         CorpusError
             If it cannot be read, or ends too early.
         """
-        data = bytearray(size)
-        done = self._read_into(file, path, memoryview(data))
+        parts = []
+        done = 0
+        with _reading(path):
+            while done < size and (data := file.read(size - done)):
+                parts.append(data)
+                done += len(data)
         if done < size and not partly:
             raise shorter_file(path, file.tell(), file.tell() + size - done)
-        return bytes(data[:done]) if done < size else bytes(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     @staticmethod
     def _read_into(file: BinaryIO, path: str, target: memoryview) -> int:
         done = 0
-        try:
+        with _reading(path):
             while done < len(target) and (count := file.readinto(target[done:])):  # type: ignore[attr-defined]
                 done += count
-        except OSError as error:
-            raise CorpusError(
-                f"cannot read the input `{path}`: {error.strerror or error}; expected a readable "
-                "file: check the disk, and run again"
-            ) from error
         return done
 
     def line_number(self, path: str, position: int) -> int:
@@ -125,6 +125,18 @@ class ChunkReader:
             lines += count_lines(file, start, position)
         self._counted = path, position, lines
         return lines + 1
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raise errors of reading as CorpusError."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot read the input `{path}`: {error.strerror or error}; expected a readable "
+            "file: check the disk, and run again"
+        ) from error
 
 
 def count_lines(file: Any, start: int, stop: int) -> int:

@@ -109,7 +109,10 @@ def parse_json_lines(
     n_skipped = 0
     shown: list[SkippedRecord] = []
     position = 0
-    for line in data.split(b"\n"):
+    while position <= len(data):
+        # One line at a time: a list of all lines would be a second copy of them.
+        end = data.find(b"\n", position)
+        line = data[position : end if end >= 0 else len(data)]
         try:
             record = loads(line)
             value = record[first]

@@ -74,6 +74,7 @@ class LinesChunk:
             return reader.line_number(self.path, offset + position)
 
         texts, ends, skipped, columns = self.parse(lines, self.options, self.path, line_number)
+        lines = b""  # freed before the texts are copied
         return documents_block(
             reader, texts, ends, specials=self.specials, n_read=self.n_read, skipped=skipped, columns=columns
         )
