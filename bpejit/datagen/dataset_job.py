@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bpejit.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.datagen.feature_encoders import FeatureVocabulary
@@ -46,6 +47,9 @@ from bpejit.t2t.shuffling import shuffle_records
 from bpejit.t2t.tfrecords import parse_example, read_records
 
 _logger = logging.getLogger("bpejit")
+
+_FLUSHED = 4
+"""Number of shards that are flushed to disk at a time."""
 
 
 @dataclass(frozen=True)
@@ -344,18 +348,20 @@ class _ShardTask:
         return None
 
 
-@contextmanager
-def _completed(target: Path) -> Iterator[BinaryIO]:
-    """Write a file in the folder of a job, which gets its name when it is complete and on disk.
+def _written(target: Path) -> Path:
+    """Return the name of a file in the folder of a job until it is complete and on disk."""
+    return target.with_name(f"{target.name}.tmp")
+
+
+def _complete_shard(target: Path) -> None:
+    """Flush a shard to disk, and give it its name.
 
     Unlike `replacing`, without flushing the folder each time: after a power failure, a missing file is written again.
     """
-    written = target.with_name(f"{target.name}.tmp")
-    with written.open("wb") as file:
-        yield file
-        file.flush()
-        sync_file(file.fileno())
-    written.replace(target)
+    if not target.exists():
+        with _written(target).open("rb+") as file:
+            sync_file(file.fileno())
+        _written(target).replace(target)
 
 
 @dataclass(frozen=True)
@@ -372,23 +378,22 @@ class _ShuffleJob:
         return self
 
     def run(self, task: _ShardTask) -> int:
-        if not task.target.exists():  # otherwise an earlier run has written it
-            with _completed(task.target) as file:
-                writer = load_record_format(self.format).writer(file, self.names)
-                try:
-                    if self.shuffles:
-                        shuffle_records(
-                            task.sources, writer.write, seed=self.seed, shard=task.shard, max_memory=self.max_memory
-                        )
-                    else:
-                        for source in task.sources:
-                            for data, starts in read_record_blocks(source):
-                                writer.write(data, starts)
-                    writer.finish()
-                except BaseException:
-                    writer.abandon()
-                    raise
-        return task.target.stat().st_size
+        if task.target.exists():  # an earlier run has written it
+            return task.target.stat().st_size
+        with _written(task.target).open("wb") as file:
+            writer = load_record_format(self.format).writer(file, self.names)
+            try:
+                if self.shuffles:
+                    shuffle_records(task.sources, writer.write, seed=self.seed, shard=task.shard, max_memory=self.max_memory)
+                else:
+                    for source in task.sources:
+                        for data, starts in read_record_blocks(source):
+                            writer.write(data, starts)
+                writer.finish()
+            except BaseException:
+                writer.abandon()
+                raise
+        return _written(task.target).stat().st_size
 
     def finish(self) -> None:
         return None
@@ -485,11 +490,15 @@ def _shuffle(
     report("shuffle", 0, total, "bytes")
     outputs = []
     results: Any = engine.map_chunks(job, iter(tasks))  # type: ignore[arg-type]
-    with closing(results):
+    with ThreadPoolExecutor(_FLUSHED) as pool, closing(results):
+        completed = []
         for number, size in enumerate(results):
+            completed.append(pool.submit(_complete_shard, tasks[number].target))  # while others are shuffled
             done += sum(one["sizes"][number] for one in checkpoints)
             report("shuffle", done, total, "bytes")
             records = sum(one["records"][number] for one in checkpoints)
             split = plan.names.slots[number][0]
             outputs.append({"path": paths[number].name, "split": split, "examples": records, "bytes": size})
+        for one in completed:
+            one.result()
     return [(task.target, path) for task, path in zip(tasks, paths, strict=True)], outputs

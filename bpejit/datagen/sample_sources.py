@@ -24,13 +24,16 @@ from bpejit.datagen.sample_reading import (
     SampleChunk,
     TextsChunk,
 )
-from bpejit.datagen.texts_of_features import FeatureTexts, line_ends, texts_from_documents
+from bpejit.datagen.texts_of_features import FeatureTexts, count_line_ends, line_ends, texts_from_documents
 from bpejit.errors import CorpusError
 
 JSON_LINES = "jsonl"
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
+
+_PIECE_BYTES = 1 << 16
+"""Bytes in which lines are counted before one of them is looked for."""
 
 
 class SampleSource(Protocol):
@@ -438,11 +441,15 @@ def _lines_before(file: BinaryIO, source: Source, cuts: Array) -> tuple[Array, i
     done = n_lines = 0
     last = b"\n"
     for position, data in _blocks(file, source):
-        ends = line_ends(data)
         stop = int(np.searchsorted(cuts, position + len(data), side="right"))
-        found[done:stop] = n_lines + np.searchsorted(ends, cuts[done:stop] - position)
+        begin = 0
+        for number in range(done, stop):
+            end = int(cuts[number]) - position
+            n_lines += count_line_ends(data, begin, end)
+            found[number] = n_lines
+            begin = end
+        n_lines += count_line_ends(data, begin, len(data))
         done = stop
-        n_lines += ends.size
         last = data[-1:]
     n_lines += last != b"\n"
     found[-1] = n_lines
@@ -464,11 +471,14 @@ def _find_lines(file: BinaryIO, source: Source, numbers: Array) -> tuple[Array, 
     last = b"\n"
     done = int(np.searchsorted(numbers, 0, side="right"))
     for position, data in _blocks(file, source):
-        ends = line_ends(data)
-        stop = int(np.searchsorted(numbers, n_lines + ends.size, side="right"))
-        found[done:stop] = position + ends[numbers[done:stop] - n_lines - 1] + 1
-        done = max(done, stop)
-        n_lines += ends.size
+        for begin in range(0, len(data), _PIECE_BYTES):
+            piece = data[begin : begin + _PIECE_BYTES]
+            n_ends = count_line_ends(piece, 0, len(piece))
+            stop = int(np.searchsorted(numbers, n_lines + n_ends, side="right"))
+            if stop > done:  # counting takes a fifth of the time of finding
+                found[done:stop] = position + begin + line_ends(piece)[numbers[done:stop] - n_lines - 1] + 1
+                done = stop
+            n_lines += n_ends
         last = data[-1:]
     n_lines += last != b"\n"
     found[-1] = source.size or 0
