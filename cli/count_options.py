@@ -58,7 +58,7 @@ def memory_options(function: Function) -> Function:
         "--temporary-folder",
         metavar="FOLDER",
         shell_complete=complete_path,
-        help="Where --max-memory writes.  [default: the folder of the output]",
+        help="Where --max-memory and --engine ray write.  [default: the folder of the output]",
     )
     return bound(folder(function))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.extras import import_extra
+from bpejit.storage.scratch import scratch_folder
 
 StrPath = str | os.PathLike[str]
 
@@ -227,6 +228,22 @@ def stored_file(url: str, *, overwrite: bool) -> Iterator[str]:
     OutputError
         Before anything is done, if the remote file exists and `overwrite` is false; at the end if it cannot be stored.
     """
+    file_system, name = check_remote_output(url, overwrite=overwrite)
+    with scratch_folder(Path(tempfile.gettempdir()), "storing") as folder:
+        path = str(folder / "file")
+        yield path
+        with remote_errors(url, error=OutputError, what="write"):
+            file_system.put_file(path, name)
+
+
+def check_remote_output(url: str, *, overwrite: bool) -> tuple[Any, str]:
+    """Return the file system of an output, and the name of the file there.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and `overwrite` is false, or if the storage cannot be used.
+    """
     file_system, name = remote_file_system(url, error=OutputError, what="the output")
     with remote_errors(url, error=OutputError, what="write"):
         file_system.invalidate_cache()
@@ -237,8 +254,4 @@ def stored_file(url: str, *, overwrite: bool) -> Iterator[str]:
             f"cannot write `{url}`: it already exists; expected a new file: choose another name, or replace it with "
             "`overwrite=True`"
         )
-    with tempfile.TemporaryDirectory(prefix="bpejit-") as folder:
-        path = str(Path(folder) / "file")
-        yield path
-        with remote_errors(url, error=OutputError, what="write"):
-            file_system.put_file(path, name)
+    return file_system, name

@@ -1,8 +1,8 @@
 """Count pre-tokens on a Ray cluster, in bounded memory of each node.
 
 Each task counts a part of the input, and divides its table by a hash of the pre-token into `K` sorted runs on storage that all
-nodes see. Runs of the same partition are merged, eight at a time, by further tasks. The `K` runs that remain have no pre-token
-in common; the counts file is their merge.
+nodes see, a folder or a URL (`bpejit.counts.shared_runs`). Runs of the same partition are merged, eight at a time, by further
+tasks. The `K` runs that remain have no pre-token in common; the counts file is their merge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from bpejit.corpus.sampling import sample_chunks
 from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import plan_units
-from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountsHeader
+from bpejit.counts.shared_runs import node_runs_folder, remove_runs, store_runs, write_shared_counts
 from bpejit.counts.spilling import MOST_RUNS, Run, SpilledRuns, SpillSettings, read_run, spill_settings, write_run
 from bpejit.counts.table_blocks import pack_block
 from bpejit.counts.table_streams import BLOCK_BYTES, BLOCK_WORDS, join_tables, merge_streams
@@ -37,6 +36,7 @@ from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.storage.files import write_error
+from bpejit.storage.remote import is_remote
 from bpejit.training.count_job import CountJob
 from bpejit.training.counting import gather_rows
 
@@ -81,7 +81,7 @@ class SharedCounting:
     job : CountJob
         With the bound of the memory of a worker.
     folder : str
-        For runs; absolute.
+        For runs: absolute, or a URL.
     partitions : int
     chunk_bytes : int
     """
@@ -135,7 +135,7 @@ def count_on_cluster(
     sources: Sequence[Source],
     contents: Contents,
     cluster: RayCluster,
-    folder: Path,
+    folder: str,
     *,
     total: int | None,
     max_memory: int | None,
@@ -151,8 +151,8 @@ def count_on_cluster(
     contents : Contents
         Has the size and the seed of a sample, if there is one.
     cluster : RayCluster
-    folder : Path
-        For runs. All nodes must see it.
+    folder : str
+        For runs: a path or a URL that all nodes see.
     total : int, optional
         Bytes to read.
     max_memory : int, optional
@@ -166,12 +166,12 @@ def count_on_cluster(
     CorpusError, OptionError, OutputError, EngineError
     """
     _check_sources(sources)
-    home = Path(absolute_path(folder))
-    spill = SpillSettings(str(home), UNBOUNDED) if max_memory is None else spill_settings(home, max_memory, cluster.slots)
-    shared = SharedCounting(replace(job, spill=spill), str(home), min(cluster.slots, MOST_RUNS), chunk_bytes)
+    home = absolute_path(folder)
+    spill = SpillSettings(home, UNBOUNDED) if max_memory is None else spill_settings(Path(home), max_memory, cluster.slots)
+    shared = SharedCounting(replace(job, spill=spill), home, min(cluster.slots, MOST_RUNS), chunk_bytes)
     parts = _plan_parts(job, sources, contents, chunk_bytes, _part_bytes(total, cluster.slots))
-    ends = [absolute_path(source.path) for source in (*sources[:1], *sources[-1:])]
-    cluster.prepare_nodes(STAGE, ("training",), [str(home), *(path for path in ends if "://" not in path)])
+    seen = [home, *(absolute_path(source.path) for source in (*sources[:1], *sources[-1:]))]
+    cluster.prepare_nodes(STAGE, ("training",), [path for path in seen if not is_remote(path)])
     counted = _count_parts(parts, shared, cluster, total, report)
     skipped: dict[str, Skipped] = {}
     names = given_names(sources)
@@ -251,7 +251,13 @@ def _count_parts(
 def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -> CountedPart:
     """Count a part, and write a run for each partition: a task."""
     warm_up("training")
-    job = replace(shared.job, weight=part.weight)
+    with node_runs_folder(shared.folder) as folder:
+        return _count_part(shared, part, folder, report)
+
+
+def _count_part(shared: SharedCounting, part: CountPart, folder: Path, report: TaskReport) -> CountedPart:
+    assert shared.job.spill is not None
+    job = replace(shared.job, weight=part.weight, spill=replace(shared.job.spill, folder=str(folder)))
     worker = job.start()
     chunker = Chunker(job.splitter(), chunk_bytes=shared.chunk_bytes, normalize_newlines=job.normalize_newlines)
     n_bytes = n_read = 0
@@ -267,10 +273,9 @@ def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -
         report("count", n_read, None, "bytes")
     found = worker.finish()
     assert isinstance(found, list)
-    runs = write_partitions(Path(shared.folder), SpilledRuns(shared.folder, found).blocks(), shared.partitions)
-    for run in found:
-        _remove(run)
-    return CountedPart(runs, n_bytes, n_read, skipped)
+    runs = write_partitions(folder, SpilledRuns(str(folder), found).blocks(), shared.partitions)
+    remove_runs(found)
+    return CountedPart(store_runs(runs, shared.folder), n_bytes, n_read, skipped)
 
 
 def write_partitions(folder: Path, blocks: Iterator[PretokenTable], partitions: int) -> list[Run]:
@@ -386,8 +391,7 @@ def _merge_trees(trees: list[_Tree], shared: SharedCounting, cluster: RayCluster
         for number, run in cluster.run(tasks, shared):
             index = several[number]
             merged[index] = run
-            for old in groups[index][1]:
-                _remove(old)
+            remove_runs(groups[index][1])
             done += len(groups[index][1]) - 1
             report("combine", done, total, "runs")
         for tree in trees:
@@ -400,24 +404,19 @@ def _merge_trees(trees: list[_Tree], shared: SharedCounting, cluster: RayCluster
 def merge_partition_runs(shared: SharedCounting, runs: list[Run], *, report: TaskReport) -> Run:  # noqa: ARG001
     """Merge runs to a new one: a task."""
     warm_up("training")
-    return write_run(shared.folder, merge_streams([read_run(run.path) for run in runs]))
+    with node_runs_folder(shared.folder) as folder:
+        merged = write_run(str(folder), merge_streams([read_run(run.path) for run in runs]))
+        return store_runs([merged], shared.folder)[0]
 
 
-def _remove(run: Run) -> None:
-    with suppress(OSError):
-        Path(run.path).unlink()
-
-
-def write_cluster_counts(
-    out: str, header: CountsHeader, counts: ClusterCounts, cluster: RayCluster, folder: Path, report: Progress
-) -> None:
+def write_cluster_counts(out: str, header: CountsHeader, counts: ClusterCounts, cluster: RayCluster, report: Progress) -> None:
     """Write a counts file in a task.
 
     Raises
     ------
     OutputError
     """
-    arguments: tuple[Any, ...] = (absolute_path(out), header, counts.runs, absolute_path(folder))
+    arguments: tuple[Any, ...] = (absolute_path(out), header, counts.runs)
     task = ClusterTask(f"{STAGE} write", "bpejit.training.cluster_counting:write_merged", arguments)
 
     def advance(progress: TaskProgress) -> None:
@@ -427,7 +426,7 @@ def write_cluster_counts(
         report("write", header.n_pretokens, header.n_pretokens, "pre-tokens")
 
 
-def write_merged(shared: None, out: str, header: CountsHeader, runs: list[Run], folder: str, *, report: TaskReport) -> None:  # noqa: ARG001
+def write_merged(shared: None, out: str, header: CountsHeader, runs: list[Run], *, report: TaskReport) -> None:  # noqa: ARG001
     """Write the counts file of runs without a common pre-token: a task."""
     warm_up("training")
-    write_counts(out, header, SpilledRuns(folder, runs).blocks(), report)
+    write_shared_counts(out, header, runs, report)

@@ -24,6 +24,7 @@ from bpejit.corpus.sources import Inputs, Source, find_weighted_sources, total_b
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings, CountsHeader
+from bpejit.counts.shared_runs import shared_runs_folder
 from bpejit.counts.spilling import SpilledRuns, spill_settings
 from bpejit.engines import RAY, check_engine_options, check_ray_address, make_engine
 from bpejit.engines.base import Progress, no_progress
@@ -34,8 +35,7 @@ from bpejit.splitting import Pattern, compile_pattern
 from bpejit.splitting.presets import pattern_source
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.outputs import check_outputs
-from bpejit.storage.remote import is_remote, local_path, stored_file
-from bpejit.storage.scratch import scratch_folder
+from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
 from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import merge_tables
 
@@ -92,7 +92,8 @@ def count(
         the end. Does not change the result. Without `out`, the resulting table itself is in memory.
     temporary_folder : path, optional
         Where `max_memory` writes. By default the folder of `out`, or without `out` the folder for temporary files of the system
-        (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this folder.
+        (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this folder. With
+        `engine="ray"`, all nodes must see it; it may be a URL, where a run that is killed leaves a prefix `.counting.*`.
     overwrite : bool, default False
         Replace `out` if it exists.
     workers, engine, ray_address, chunk_bytes, progress
@@ -128,25 +129,22 @@ def count(
     found = find_weighted_sources(inputs, sources, contents)
     if out is not None:
         out = local_path(arguments.path("out", out, error=OutputError))
-    if out is not None and is_remote(out):
-        if engine == RAY:
-            raise OptionError(
-                f"out is `{out}`, and engine is 'ray'; expected a path that all nodes see: give one, and copy the file "
-                "afterwards"
-            )
+    if out is not None and is_remote(out) and engine != RAY:
         return _count_to_url(
             *(settings, found, contents, out, max_memory, temporary_folder, workers, engine, chunk_bytes, report),
             overwrite=arguments.flag("overwrite", overwrite),
         )
-    if out is not None:
-        paths = [source.path for source in found]
-        check_outputs([out], inputs=paths, overwrite=arguments.flag("overwrite", overwrite))
+    overwrite = arguments.flag("overwrite", overwrite)
+    if out is not None and is_remote(out):
+        check_remote_output(out, overwrite=overwrite)
+    elif out is not None:
+        check_outputs([out], inputs=[source.path for source in found], overwrite=overwrite)
     with count_corpus(
         settings,
         found,
         contents,
         max_memory=max_memory,
-        temporary_folder=temporary_folder if temporary_folder is not None or out is None else Path(out).absolute().parent,
+        temporary_folder=_folder_of(out) if temporary_folder is None else temporary_folder,
         workers=workers,
         engine=engine,
         ray_address=ray_address,
@@ -159,6 +157,13 @@ def count(
         if engine != RAY:
             write_counts(out, counts.header, counts.blocks(), report)
     return Counts.load(out)
+
+
+def _folder_of(out: str | None) -> str | None:
+    """Return the path or the URL of the folder of an output."""
+    if out is None:
+        return None
+    return out.rpartition("/")[0] if is_remote(out) else str(Path(out).absolute().parent)
 
 
 def _count_to_url(
@@ -234,7 +239,7 @@ def count_corpus(
         total = contents.sample[0] if total is None else min(total, contents.sample[0])
     max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
     if engine == RAY:
-        with _scratch(temporary_folder) as shared:
+        with shared_runs_folder(_checked_folder(temporary_folder, urls=True)) as shared:
             yield _count_on_cluster(
                 job,
                 *(settings, sources, contents, shared, workers, ray_address),
@@ -260,7 +265,8 @@ def count_corpus(
             skipped[path] = skipped.get(path, NOTHING_SKIPPED) + chunk.skipped
         report("count", done, total, "bytes")
 
-    with nullcontext() if max_memory is None else _scratch(temporary_folder) as folder:
+    with nullcontext() if max_memory is None else shared_runs_folder(_checked_folder(temporary_folder)) as name:
+        folder = None if name is None else Path(name)
         if max_memory is not None and folder is not None:
             job = replace(job, spill=spill_settings(folder, max_memory, spread.workers))
         trim_heap()  # forked workers inherit the memory that compiling the pattern has freed
@@ -294,7 +300,7 @@ def _count_on_cluster(
     settings: CountSettings,
     sources: list[Source],
     contents: Contents,
-    folder: Path,
+    folder: str,
     workers: int | None,
     ray_address: str | None,
     *,
@@ -317,22 +323,28 @@ def _count_on_cluster(
             chunk_bytes=chunk_bytes,
             report=report,
         )
-        runs = SpilledRuns(str(folder), counted.runs)
+        runs = SpilledRuns(folder, counted.runs)
         _check_texts(runs.n_pretokens, counted.skipped)
         header = _header(settings, sources, contents, counted.skipped, counted.n_bytes, runs.n_pretokens)
         if out is not None:
-            write_cluster_counts(out, header, counted, cluster, folder, report)
+            write_cluster_counts(out, header, counted, cluster, report)
     return Counts(header, runs)
 
 
-@contextmanager
-def _scratch(temporary_folder: str | os.PathLike[str] | None) -> Iterator[Path]:
-    named = None if temporary_folder is None else arguments.path("temporary_folder", temporary_folder, error=OutputError)
-    parent = Path(tempfile.gettempdir() if named is None else named)
-    if not parent.is_dir():
+def _checked_folder(temporary_folder: str | os.PathLike[str] | None, *, urls: bool = False) -> str:
+    """Return the path or the URL of the folder for runs."""
+    if temporary_folder is None:
+        return tempfile.gettempdir()
+    parent = local_path(arguments.path("temporary_folder", temporary_folder, error=OutputError))
+    if is_remote(parent):
+        if not urls:
+            raise OptionError(
+                f"temporary_folder is `{parent}`; expected an existing folder of this machine: URLs need engine='ray'"
+            )
+        return parent
+    if not Path(parent).is_dir():
         raise OptionError(f"temporary_folder is `{parent}`, which is not a folder; expected an existing folder: create it")
-    with scratch_folder(parent, "counting") as folder:
-        yield folder
+    return parent
 
 
 def _check_texts(n_pretokens: int, skipped: dict[str, Skipped]) -> None:

@@ -144,7 +144,8 @@ def train(
         Maximum memory of counting in bytes (see `bpejit.count`). Learning merges needs memory for all distinct pre-tokens. Does
         not change the result.
     temporary_folder : path, optional
-        Where `max_memory` writes; by default the folder of `out`, or the system's folder for temporary files (`TMPDIR`).
+        Where `max_memory` writes; by default the folder of `out`, or the system's folder for temporary files (`TMPDIR`). With
+        `engine="ray"`, all nodes must see it; it may be a URL.
     out : path, optional
         Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`, until
         the tokenizer is written.

@@ -35,8 +35,8 @@ def test_counts_at_urls(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Monk
             bpejit.merge_counts(paths, out)
     with pytest.raises(CountsError, match="there is no such file"):
         bpejit.Counts.load(f"{bucket.url}/missing.counts")
-    with pytest.raises(OptionError, match="a path that all nodes see"):
-        bpejit.count(tmp_path / "one.txt", out=f"{bucket.url}/x.counts", engine="ray")
+    with pytest.raises(OptionError, match="URLs need engine='ray'"):
+        bpejit.count(tmp_path / "one.txt", max_memory=1 << 28, temporary_folder=bucket.url)
     done = invoke("train", "--counts", f"{bucket.url}/all.counts", "--vocab-size", "270", "--out", tmp_path / "tok")
     assert done.exit_code == 0, done.output
     assert bpejit.load(tmp_path / "tok").vocab == bpejit.train_from_counts(merged, vocab_size=270).vocab

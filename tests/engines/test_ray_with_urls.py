@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_helpers import LocalCluster, Midway
 from conftest import DATA, data_text
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from s3_helpers import Bucket, bucket, server_environment  # noqa: F401 - a fixture
 
 import bpejit
+from bpejit.errors import OutputError
 
-pytest.importorskip("ray")
+ray: Any = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
 
 END = "<|endoftext|>"
@@ -30,8 +32,20 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def test_outputs_at_a_url(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The nodes get the address of the server and the credentials from the environment."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """A cluster to which this process is connected; its nodes get the address of the server and the credentials from it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server_environment().items():
+            patch.setenv(name, value)
+        cluster = LocalCluster(3)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield cluster
+    ray.shutdown()
+    cluster.close()
+
+
+def test_outputs_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = bpejit.train(DATA / "code.txt", vocab_size=400, pattern=SLOW)
     text = data_text("prose.txt")
@@ -41,14 +55,45 @@ def test_outputs_at_a_url(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "out").mkdir()
     tokenizer.encode_files("in", "out/tokens.bin", **OPTIONS)
     expected = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    cluster = LocalCluster(3)
-    try:
-        midway = Midway("encode", lambda: cluster.kill_worker("ray::bpejit encode part"))
-        report = tokenizer.encode_files(
-            "in", f"{bucket.url}/tokens.bin", engine="ray", ray_address=cluster.address, progress=midway, **OPTIONS
-        )
-    finally:
-        cluster.close()
+    midway = Midway("encode", lambda: cluster.kill_worker("ray::bpejit encode part"))
+    report = tokenizer.encode_files("in", f"{bucket.url}/tokens.bin", engine="ray", progress=midway, **OPTIONS)
     assert midway.acted
     assert {key: bucket.get(key) for key in bucket.list_keys()} == expected
     assert sorted(map(str, report.paths)) == sorted(f"{bucket.url}/{name}" for name in expected if name.endswith(".bin"))
+
+
+def test_counting_at_urls(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs, runs and the counts file are at URLs; a worker is killed while it counts."""
+    monkeypatch.setattr("bpejit.training.cluster_counting.PART_BYTES", (60_000, 20_000))
+    urls = [bucket.put(f"in/{name}.txt", data_text("prose.txt")) for name in ("one", "two")]
+    options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000}
+    expected = bpejit.count(urls, out=tmp_path / "one.counts", **options)
+    midway = Midway("count", lambda: cluster.kill_worker("ray::bpejit count part"))
+    out = f"{bucket.url}/deep/ray.counts"
+    prefixes: set[str] = set()
+
+    def progress(stage: str, done: int, total: int | None, unit: str) -> None:
+        midway(stage, done, total, unit)
+        if stage == "combine":
+            prefixes.update(key.rpartition("/")[0] for key in bucket.list_keys() if key.endswith(".run"))
+
+    found = bpejit.count(urls, out=out, engine="ray", progress=progress, **options)
+    assert midway.acted
+    assert found == expected
+    assert bucket.get("deep/ray.counts") == (tmp_path / "one.counts").read_bytes()
+    assert len(prefixes) == 1
+    assert prefixes.pop().startswith("deep/.counting.bpejit-")
+    with pytest.raises(OutputError, match="already exists"):
+        bpejit.count(urls, out=out, engine="ray")
+    trained = bpejit.train(urls, vocab_size=400, engine="ray", temporary_folder=bucket.url, max_memory=1 << 30, **options)
+    assert trained.sha256 == bpejit.train(urls, vocab_size=400, **options).sha256
+
+    def stop(stage: str, done: int, total: int | None, unit: str) -> None:
+        if stage == "combine" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bpejit.count(urls, out=f"{bucket.url}/more.counts", engine="ray", progress=stop, **options)
+    with pytest.raises(OutputError, match="the bucket `bucket-missing` does not exist"):
+        bpejit.count(urls, out="s3://bucket-missing/more.counts", engine="ray")
+    assert bucket.list_keys() == ["deep/ray.counts", "in/one.txt", "in/two.txt"]
