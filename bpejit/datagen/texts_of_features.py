@@ -82,7 +82,7 @@ def line_ends(data: bytes) -> Array:
 
 
 def count_line_ends(data: bytes, start: int, stop: int) -> int:
-    """Return the number of line breaks in `data[start:stop]`; `bytes.count` takes ten times as long."""
+    """Return the number of line breaks in `data[start:stop]`; `bytes.count` takes four to six times as long."""
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8)[start:stop] == LINE_BREAK))
 
 
