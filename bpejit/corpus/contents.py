@@ -7,10 +7,7 @@ damaged text: bytes that are not valid UTF-8 are encoded as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
@@ -78,25 +75,13 @@ _EACH = re.compile(b"|".join(b"(?P<k%d>%b)" % (index, magic) for index, (magic, 
 """Alternatives without groups are skipped by their first byte, which takes a third of the time for text."""
 
 
-def has_no_controls(heads: Sequence[bytes]) -> bool:
-    """Return True if all control characters in several texts are white space.
-
-    This is a pass over all of them with wide registers, which takes a tenth of the time of a search in each.
-    """
-    data = np.frombuffer(b"".join(heads), dtype=np.uint8)
-    # The subtraction wraps around, so the second comparison is true from tab to carriage return.
-    return bool(np.count_nonzero(data < 32) == np.count_nonzero(data - np.uint8(9) < 5))
-
-
-def recognize_contents(head: bytes, *, no_controls: bool = False) -> tuple[str, str] | None:
+def recognize_contents(head: bytes) -> tuple[str, str] | None:
     """Return the kind of an input that is not text, and how to convert it to text; None for text.
 
     Parameters
     ----------
     head : bytes
         The first `HEAD_BYTES` of the input, or all of it.
-    no_controls : bool
-        Whether `has_no_controls` is known to be true.
 
     Examples
     --------
@@ -108,8 +93,6 @@ def recognize_contents(head: bytes, *, no_controls: bool = False) -> tuple[str, 
         found = _EACH.match(head)
         if found is not None and found.lastgroup is not None:
             return _MAGIC[int(found.lastgroup[1:])][1:]
-    if no_controls:
-        return None
     return (_recognize_zeros(head) if b"\0" in head else None) or _recognize_controls(head)
 
 
@@ -245,7 +228,7 @@ class Contents:
                 return key
         return TEXT
 
-    def recognize(self, path: str, head: bytes, *, no_controls: bool = False) -> tuple[str, int]:
+    def recognize(self, path: str, head: bytes) -> tuple[str, int]:
         """Return the format of an input, and the number of bytes to skip at its start.
 
         Parameters
@@ -253,8 +236,6 @@ class Contents:
         path : str
         head : bytes
             Its first bytes, decompressed.
-        no_controls : bool
-            Whether `has_no_controls` is known to be true.
 
         Raises
         ------
@@ -266,7 +247,7 @@ class Contents:
         if chosen == AUTO:
             chosen = self._recognize_format(inner_name(path), head)
             if chosen in (TEXT, "jsonl"):
-                found = recognize_contents(head, no_controls=no_controls)
+                found = recognize_contents(head)
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bpejit import arguments
-from bpejit.corpus.contents import HEAD_BYTES, Contents, has_no_controls
+from bpejit.corpus.contents import HEAD_BYTES, Contents
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import STANDARD_INPUT, InputStream, open_ranges, open_raw
 from bpejit.corpus.registry import TEXT, load_format
@@ -26,11 +26,6 @@ LARGEST_WEIGHT = 1_000_000
 
 _HEADS_TOGETHER = 256
 """Remote files whose first bytes are read at the same time."""
-
-_GROUP_FILES = 256
-
-_GROUP_BYTES = 1 << 20
-"""Files that are examined together: up to this number, and until they have this size."""
 
 TEXTS = "texts"
 """The format of an iterator of texts, and its name in messages."""
@@ -177,21 +172,13 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
     if isinstance(inputs, Iterator):
         return [text_source(inputs, contents)]
     sources: list[Source] = []
-    examined = _Examination(contents, sources)
-    try:
-        for name, kind in _find_paths(inputs):
-            if kind == "stream":
-                examined.finish()
-                sources.append(Source(name, None, contents=contents, options=contents.options))
-            elif kind == "remote":
-                examined.finish()
-                sources.extend(_remote_sources(name, contents))
-            else:
-                examined.add(name, regular=kind == "regular")
-    except CorpusError:
-        examined.finish()  # an error of an earlier file is reported first
-        raise
-    examined.finish()
+    for name, kind in _find_paths(inputs):
+        if kind == "stream":
+            sources.append(Source(name, None, contents=contents, options=contents.options))
+        elif kind == "remote":
+            sources.extend(_remote_sources(name, contents))
+        else:
+            sources.append(_file_source(name, contents, regular=kind == "regular"))
     return sources
 
 
@@ -339,90 +326,32 @@ def _names(inputs: Inputs) -> list[str]:
     return [local_path(arguments.path(f"inputs[{index}]", entry, error=CorpusError)) for index, entry in enumerate(inputs)]
 
 
-class _Examination:
-    """Reads the first bytes of files, and recognizes what they are in groups, since there may be 10,000 of them.
-
-    Parameters
-    ----------
-    contents : Contents
-    sources : list of Source
-        Is added to, in the order of the files.
-    """
-
-    def __init__(self, contents: Contents, sources: list[Source]) -> None:
-        self._contents = contents
-        self._sources = sources
-        self._files: list[tuple[str, int, bytes]] = []
-        self._n_bytes = 0
-
-    def add(self, name: str, *, regular: bool) -> None:
-        """Read the first bytes of a file.
-
-        Raises
-        ------
-        CorpusError
-            If it is unreadable, or an earlier file is refused.
-        """
-        contents = self._contents
-        # Not through Path or file objects: this takes a quarter of the time.
+def _file_source(name: str, contents: Contents, *, regular: bool = False) -> Source:
+    # Not through Path: this takes a quarter of the time, and there may be 10,000 files.
+    try:
+        # A pipe is not opened, since its writer would see it closed again.
+        if not regular and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
+            if not os.access(name, os.R_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return Source(name, None, contents=contents, options=contents.options)
+        number = os.open(name, _READ_FLAGS)
         try:
-            # A pipe is not opened, since its writer would see it closed again.
-            if not regular and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-                if not os.access(name, os.R_OK):
-                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-                self.finish()
-                self._sources.append(Source(name, None, contents=contents, options=contents.options))
-                return
-            number = os.open(name, _READ_FLAGS)
-            try:
-                data = os.read(number, contents.head_bytes)
-                size = os.fstat(number).st_size
-            finally:
-                os.close(number)
-        except OSError as error:
-            raise _unreadable(name, error) from error
-        self._files.append((name, size, data))
-        self._n_bytes += len(data)
-        if self._n_bytes >= _GROUP_BYTES or len(self._files) >= _GROUP_FILES:
-            self.finish()
-
-    def finish(self) -> None:
-        """Add the sources of the files read so far.
-
-        Raises
-        ------
-        CorpusError
-            If one is refused.
-        """
-        files, self._files, self._n_bytes = self._files, [], 0
-        contents = self._contents
-        options, hashed = contents.options, contents.hashed
-        no_controls = has_no_controls([data[:HEAD_BYTES] for _, _, data in files])
-        for name, size, data in files:
-            head = data[:HEAD_BYTES]
-            if contents.compression(head) is not None:
-                self._sources.append(_compressed_source(name, size, contents))
-                continue
-            found, skip = contents.recognize(name, head, no_controls=no_controls)
-            kept = sha256 = None
-            if size == len(data):
-                kept = contents.keep(data) if found == TEXT else None
-                sha256 = hash_content(data) if hashed else None
-            self._sources.append(_new_file(name, size, skip, found, options, kept, sha256))
-
-
-def _new_file(
-    path: str, size: int, start: int, input_format: str, options: InputOptions, kept: bytes | None, sha256: str | None
-) -> Source:
-    """Return a source, in a third of the time that the constructor of a frozen dataclass takes."""
-    source = object.__new__(Source)
-    source.__dict__.update(
-        _SOURCE_FIELDS, path=path, size=size, start=start, input_format=input_format, options=options, kept=kept, sha256=sha256
-    )
-    return source
-
-
-_SOURCE_FIELDS = vars(Source("", None))
+            data = os.read(number, contents.head_bytes)
+            size = os.fstat(number).st_size
+        finally:
+            os.close(number)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    head = data[:HEAD_BYTES]
+    compression = contents.compression(head)
+    if compression is not None:
+        return _compressed_source(name, size, contents)
+    found, skip = contents.recognize(name, head)
+    if size != len(data):
+        return Source(name, size, skip, input_format=found, options=contents.options)
+    kept = contents.keep(data) if found == TEXT else None
+    sha256 = hash_content(data) if contents.hashed else None
+    return Source(name, size, skip, input_format=found, options=contents.options, kept=kept, sha256=sha256)
 
 
 def hash_content(data: bytes) -> str:

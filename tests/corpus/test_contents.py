@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
 
 import bpejit
-from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, has_no_controls, recognize_contents
+from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, recognize_contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
@@ -141,14 +141,7 @@ def test_damaged_text_and_small_inputs_pass() -> None:
         assert recognize_contents(text.encode()) is None
 
 
-@pytest.mark.parametrize("byte", range(256))
-def test_controls_are_found_in_a_group_of_texts(byte: int) -> None:
-    expected = byte >= 32 or byte in range(9, 14)
-    assert has_no_controls([b"text", b"more \xff" + bytes([byte]), b""]) == expected
-    assert has_no_controls([])
-
-
-def test_the_first_faulty_file_of_a_group_is_reported(tmp_path: Path) -> None:
+def test_the_first_faulty_file_is_reported(tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.txt" for number in range(4)]
     files[0].write_bytes(b"text")
     files[1].write_bytes(b"\x01\x02" * 100)
