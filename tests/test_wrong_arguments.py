@@ -30,6 +30,7 @@ NOT_TRIED = {
     "encode_files.workers": "starts processes",
     "from_model.lazy": "any value is taken for its truth",
     "warmup.part": "None compiles everything",
+    "generate_data.workers": "starts threads",
 }
 
 COMMON = {"workers": 1, "engine": "serial"}
@@ -50,6 +51,10 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
     counts = str(tmp_path / "c.counts")
     bpejit.count(corpus, out=counts, **COMMON)
     tokens, saved = str(tmp_path / "tokens.bin"), str(tmp_path / "gpt2")
+    problem = tmp_path / "problem.toml"
+    problem.write_text(
+        'kind = "text2self"\nvocab_type = "character"\n[[dataset_splits]]\nsplit = "train"\ntargets = "corpus.txt"\n'
+    )
     given: dict[Callable[..., Any], dict[str, Any]] = {
         bpejit.train: {"inputs": str(corpus), "vocab_size": 258, **COMMON},
         bpejit.train_bpe: {"input_path": str(corpus), "vocab_size": 258, "special_tokens": []},
@@ -65,6 +70,7 @@ def calls(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> dict[str, tuple[Callab
         bpejit.convert_tokens: {"path": tokens, "out": str(tmp_path / "converted"), "format": "npy", "overwrite": True},
         bpejit.verify: {"tokenizer": tokenizer, "inputs": str(corpus), "against": "unknown"},
         bpejit.combine: {"out": str(tmp_path / "parts.bin")},
+        bpejit.generate_data: {"problem": str(problem), "data_dir": str(tmp_path / "data"), "overwrite": True, **COMMON},
         bpejit.warmup: {"part": "unknown"},
         bpejit.Tokenizer: {"vocab": BYTES, "merges": []},
         bpejit.Tokenizer.from_files: {"vocab_filepath": f"{saved}/vocab.json", "merges_filepath": f"{saved}/merges.txt"},
@@ -115,6 +121,7 @@ NAMES = [
     "verify",
     "warmup",
     "combine",
+    "generate_data",
     "Tokenizer",
     "from_files",
     "from_model",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bpejit import arguments
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Source, find_sources
@@ -382,12 +383,12 @@ def load_problem(name: str | os.PathLike[str] | Text2TextProblem) -> Text2TextPr
 
     Raises
     ------
-    OptionError
+    ArgumentTypeError, OptionError
         If there is no such problem.
     """
     if isinstance(name, Text2TextProblem):
         return name
-    text = os.fspath(name)
+    text = arguments.path("problem", name)
     module, found, attribute = text.rpartition(":")
     if found and attribute.isidentifier() and not Path(text).exists():
         return _load_class(module, attribute)

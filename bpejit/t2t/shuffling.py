@@ -209,7 +209,8 @@ class _Shuffler:
 
     def _sort_in_memory(self, records: _Sources | _Bucket) -> bool:
         """Sort records in memory, or return False if they need more than the budget."""
-        capacity = records.n_records or (self._budget - records.n_bytes) // _RECORD_BYTES
+        # If the number of records is unknown: what fits the budget, and no more than the length and checksums of each allow.
+        capacity = records.n_records or min((self._budget - records.n_bytes) // _RECORD_BYTES, records.n_bytes // 16)
         is_one = records.n_records == 1  # which cannot be divided
         if (capacity <= 0 and records.n_bytes) or (not is_one and records.n_bytes + capacity * _RECORD_BYTES > self._budget):
             return False
