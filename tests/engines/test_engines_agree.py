@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -92,18 +93,25 @@ def test_other_start_methods_agree(
     assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
 
 
-def test_start_method__forks_only_without_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BPEJIT_START_METHOD", raising=False)
-    monkeypatch.setattr("sys.platform", "linux")
-    alone = start_method()
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    try:
-        assert (alone, start_method()) == ("fork", "spawn")
-    finally:
-        stop.set()
-        thread.join()
+THREADS = """
+import sys, threading
+from bpejit.engines.processes import start_method
+
+sys.platform = "linux"
+stop = threading.Event()
+thread = threading.Thread(target=stop.wait)
+alone = start_method()
+thread.start()
+print(alone, start_method())
+stop.set()
+"""
+
+
+def test_start_method__forks_only_without_other_threads() -> None:
+    # In a process of its own, since libraries that other tests use leave threads behind.
+    environment = {name: value for name, value in os.environ.items() if name != "BPEJIT_START_METHOD"}
+    ran = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("fork spawn\n", "")
 
 
 def test_start_method__unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +196,7 @@ def test_dead_worker_preserves_old_token_file(
     out = tmp_path / "tokens.bin"
     tokenizer.encode_files([corpus], out)
     before = out.read_bytes()
+    monkeypatch.setenv("BPEJIT_START_METHOD", "fork")  # spawned workers would not be patched
     monkeypatch.setattr(
         EncodeJob, "start", lambda job: FailingJob("killed", EncodedChunk(1, np.zeros(1, np.uint16), np.zeros(0, np.int64)))
     )

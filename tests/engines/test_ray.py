@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_helpers import snapshot
-from cluster_helpers import LocalCluster, Midway, wait_until
+from cluster_helpers import LocalCluster, Midway
 from conftest import data_text
 from datagen_helpers import write_problem
 
@@ -148,19 +148,33 @@ def command(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+INTERRUPTED = """
+import os, signal, sys
+from pathlib import Path
+import bpejit
+from bpejit.jobs.job_folder import find_kept
+
+def interrupt(stage, done, total, unit):
+    if find_kept(Path("tokens.bin"), per_input=False):
+        os.kill(os.getpid(), signal.SIGINT)
+
+options = eval(sys.argv[2])
+bpejit.load("tok").encode_files("in", "tokens.bin", engine="ray", ray_address=sys.argv[1], progress=interrupt, **options)
+"""
+"""A driver that is interrupted as soon as a unit is complete."""
+
+
 def test_interrupted_and_resumed_without_a_cluster(cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer) -> None:
     tokenizer.save("tok")
+    for name in ("three", "four"):
+        shutil.copy(work / "in" / "one.txt", work / "in" / f"{name}.txt")
     tokenizer.encode_files("in", "tokens.bin", **UNIT)
     expected = results(work)
     clear_outputs(work)
-    code = (
-        "import bpejit, sys; tokenizer = bpejit.load('tok'); "
-        f"tokenizer.encode_files('in', 'tokens.bin', engine='ray', ray_address=sys.argv[1], **{UNIT})"
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, cluster.address, repr(UNIT)], capture_output=True, text=True, timeout=120
     )
-    process = subprocess.Popen([sys.executable, "-c", code, cluster.address], stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: find_kept(work / "tokens.bin", per_input=False) is not None or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    errors = ran.stderr
     assert errors.strip().endswith("KeyboardInterrupt")
     kept = find_kept(work / "tokens.bin", per_input=False)
     assert kept is not None
