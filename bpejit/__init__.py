@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bpejit import subword
+    from bpejit.combined_jobs import combine
     from bpejit.counts.counts import Counts, merge_counts
     from bpejit.datagen.generation import generate_data
     from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
-    from bpejit.encoding.file_encoding import combine
     from bpejit.errors import (
         ArgumentTypeError,
         BpejitError,
@@ -63,7 +63,7 @@ _MODULES = {
     "TokenizerFormatError": "bpejit.errors",
     "TrainingError": "bpejit.errors",
     "UnsupportedError": "bpejit.errors",
-    "combine": "bpejit.encoding.file_encoding",
+    "combine": "bpejit.combined_jobs",
     "count": "bpejit.training.count_corpus",
     "extend": "bpejit.training.extending",
     "generate_data": "bpejit.datagen.generation",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .command_types import command
 from .count_type import Count
+from .dataset_reports import dataset_fields, dataset_notes, describe_dataset
 from .encoding_job_options import telling_what_is_kept
 from .options import LazyChoice, cluster_engine_options, complete_path
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
@@ -98,7 +99,7 @@ def datagen(
     \b
     Example:
         bpejit datagen translation.toml --data-dir data
-        bpejit datagen translation.toml --data-dir data --shard 0/8 --resume
+        bpejit datagen translation.toml --data-dir parts --shard 0/8 --resume
         bpejit datagen problems.py:Reversal --data-dir data
     """
     if (task_id is None) != (num_tasks is None) or (task_id is not None and shard is not None):
@@ -132,34 +133,18 @@ def datagen(
                 ray_address=ray_address,
                 progress=progress,
             )
-    fields = _fields(report, data_dir, dry_run=dry_run)
+    fields = {
+        "data_dir": data_dir,
+        **dataset_fields(report),
+        "vocabularies": [str(path) for path in report.vocabularies],
+        "dry_run": dry_run,
+    }
     if dry_run:
         progress.finish(_describe_dataset_plan(report, out), **fields)
         return
     progress.finish(
-        _dataset_summary(report, progress, out, shard), details=_describe_run(report), notes=_notes(report), **fields
+        _dataset_summary(report, progress, out, shard), details=describe_dataset(report), notes=dataset_notes(report), **fields
     )
-
-
-def _fields(report: GenerationReport, data_dir: str, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "data_dir": data_dir,
-        "examples": report.examples,
-        "ids": report.ids,
-        "bytes": report.bytes,
-        "skipped_samples": report.skipped.count,
-        "outputs": [str(path) for path in report.paths],
-        "vocabularies": [str(path) for path in report.vocabularies],
-        "manifest": None if report.manifest is None else str(report.manifest),
-        "units": report.units,
-        "kept_units": report.kept_units,
-        "missing_parts": report.missing_parts,
-        "peak_memory": report.peak_memory,
-        "worker_memory": report.worker_memory,
-        "timing": dict(report.stages),
-        "dry_run": dry_run,
-        "seconds": report.seconds,
-    }
 
 
 def _dataset_summary(report: GenerationReport, progress: Progress, out: str, shard: str | None) -> str:
@@ -171,29 +156,10 @@ def _dataset_summary(report: GenerationReport, progress: Progress, out: str, sha
         f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
     )
     if report.missing_parts:
-        return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
+        return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
+    if not report.paths:
+        return f"{text}all parts are complete, and another process joins them"
     return f"{text}wrote {len(report.paths):,} files, described by `{report.manifest}`"
-
-
-def _describe_run(report: GenerationReport) -> str:
-    parts = [f"vocabulary {', '.join(f'`{path}`' for path in report.vocabularies)}"] if report.vocabularies else []
-    if report.skipped:
-        parts.append(f"{report.skipped.count:,} samples skipped")
-    if report.kept_units:
-        parts.append(f"{report.kept_units:,} of {report.units:,} units from an earlier run")
-    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
-    parts.append(f"peak memory {format_bytes(report.peak_memory)}{worker}")
-    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
-    return "; ".join(parts) + (f"; time: {times}" if times else "")
-
-
-def _notes(report: GenerationReport) -> list[str]:
-    skipped = report.skipped
-    if not skipped:
-        return []
-    shown = "; ".join(map(str, skipped.first[:3]))
-    plural = "" if skipped.count == 1 else "s"
-    return [f"skipped {skipped.count:,} malformed or empty sample{plural}: {shown}{'; ...' if skipped.count > 3 else ''}"]
 
 
 def _describe_dataset_plan(report: GenerationReport, out: str) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bpejit.datagen.dataset_finishing import finish_dataset
 from bpejit.datagen.dataset_job import (
     DatasetPlan,
     DatasetResult,
     begin_dataset,
-    finish_dataset,
     run_generation_part,
 )
 from bpejit.engines.base import Job, Progress
@@ -23,9 +23,9 @@ from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.engines.serial import SerialEngine
 from bpejit.errors import OutputError
 from bpejit.jobs.cluster_encoding import DRIVER, DRIVER_PATIENCE, PART_BYTES, PARTS_PER_SLOT, PATIENCE, ShiftedTaskReport
-from bpejit.jobs.finishing import missing_parts
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, held, part_folder, read_record, remove_folder
 from bpejit.jobs.job_run import Seconds, Totals
+from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.unfinished import claim_job, naming_output, without_empty_folder
 
 STAGE = "bpejit datagen"
@@ -82,7 +82,7 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE),
         naming_output(plan),
     ):
-        claim_job(plan, parts)
+        claim_job(plan, parts, max_memory=plan.max_memory)
         shared = SharedGeneration(plan, parts, str(Path.cwd()))
         paths = [shared.home, str(plan.folder / MANIFEST), *(path for path in plan.inputs if "://" not in path)]
         cluster.prepare_nodes(STAGE, KERNELS, [os.path.join(shared.home, path) for path in paths[:3]])  # noqa: PTH118
@@ -90,7 +90,8 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         kept = _generate_parts(shared, cluster, report)
         seconds.encode = time.perf_counter() - begun - seconds.plan
     with naming_output(plan):
-        totals = finish_dataset(plan, parts, _ShardEngine(cluster, shared), report)
+        engine = _ShardEngine(cluster, shared)
+        totals = finish_dataset(plan.names, plan.job, parts, engine, report, max_memory=plan.max_memory)
     seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
     return DatasetResult(totals or Totals(), totals is not None, len(plan.units), kept, 0, seconds)
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bpejit.arrays import Array
 from bpejit.datagen.problems import shard_name
-from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import read_record
+from bpejit.jobs.job_folder import job_folder, read_record
 from bpejit.jobs.job_manifest import FORMAT, manifest_path
 from bpejit.jobs.output_files import listed_outputs
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.temporary import sync_file
+from bpejit.t2t.record_formats.registry import load_record_format
 
 INCOMPLETE = ".incomplete"
 
@@ -49,6 +49,11 @@ class DatasetNames:
         return True
 
     @property
+    def folder(self) -> Path:
+        """The folder of the unfinished job."""
+        return job_folder(self.out)
+
+    @property
     def manifest(self) -> Path:
         """The manifest of the complete data set."""
         return manifest_path(self.out, per_input=False)
@@ -70,6 +75,12 @@ class DatasetNames:
         """Return the files of an earlier data set with this name, without its manifest."""
         listed = [self.manifest.parent / name for name in listed_outputs(self.manifest)]
         return [path for path in dict.fromkeys((*self.paths(), *listed)) if os.path.lexists(path)]
+
+
+def names_of_job(out: Path, job: Mapping[str, Any]) -> DatasetNames:
+    """Return the names of a data set from what was asked for, as in the manifest."""
+    splits = tuple((str(split), int(shards)) for split, shards in job["splits"])
+    return DatasetNames(out, splits, load_record_format(job["format"]).suffix)
 
 
 def check_dataset_outputs(names: DatasetNames, *, inputs: Sequence[str], overwrite: bool) -> None:
@@ -167,19 +178,3 @@ class UnshuffledShards:
         while self._open:
             with suppress(OSError):
                 self._open.popitem()[1].close()
-
-
-def check_data_folder(folder: Path) -> None:
-    """Create the folder of a data set.
-
-    Raises
-    ------
-    OutputError
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise OutputError(
-            f"cannot create the folder `{folder}`: {cause.strerror or cause}; expected a folder that can be written to: choose "
-            "another `data_dir`"
-        ) from cause

@@ -7,7 +7,8 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.corpus.sources import Source
-from bpejit.datagen.dataset_files import DatasetNames, check_data_folder
+from bpejit.datagen.dataset_files import DatasetNames, check_dataset_outputs
+from bpejit.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
 from bpejit.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation
 from bpejit.datagen.feature_encoders import FeatureVocabulary
 from bpejit.datagen.generation_job import GenerationSettings
-from bpejit.datagen.problem_files import FileProblem, SampleInputs, load_problem
+from bpejit.datagen.problem_files import FileProblem, load_problem
 from bpejit.datagen.problems import Text2TextProblem
 from bpejit.datagen.python_samples import GeneratedSource
 from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
@@ -31,15 +33,14 @@ from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
 from bpejit.jobs.job_options import JobOptions, parse_shard
+from bpejit.jobs.job_run import Seconds
 from bpejit.process_memory import peak_memory
+from bpejit.storage.files import creating_folder
 from bpejit.storage.remote import is_remote
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
 _logger = logging.getLogger("bpejit")
-
-SHUFFLE_MEMORY = 1 << 30
-"""Memory for shuffling, of all workers together."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class GenerationReport:
     paths : tuple of Path
         The shards; empty while parts of the job are missing, and after a dry run.
     manifest : Path, optional
-    vocabularies : dict of str to Path
-        The vocabulary files.
+    vocabularies : tuple of Path
+        The vocabulary files; empty after `bpejit.combine`.
     examples, ids, bytes : int
         Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing.
     skipped : Skipped
@@ -168,15 +169,17 @@ def generate_data(
     if is_remote(given):
         raise OutputError(f"data_dir is `{given}`; expected a local folder: generate there, and copy the files")
     folder = Path(given)
-    if not dry_run:
-        check_data_folder(folder)
-    with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
+    paths = tuple(folder / name for name in vocabulary_names(loaded))
+    with ExitStack() as stack:
+        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="bpejit-"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
+        samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
+        if not dry_run:
+            if not options.resume:  # otherwise a data set that exists may be the same one
+                check_dataset_outputs(samples.names, inputs=samples.paths, overwrite=options.overwrite)
+            stack.enter_context(creating_folder(folder))
         vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
-        plan = plan_dataset(
-            loaded, folder, scratch, vocabularies or {}, options, form=form, format=format, strict=strict, max_memory=max_memory
-        )
-        paths = tuple(folder / name for name in vocabulary_names(loaded))
+        plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory)
         if dry_run:
             kept = find_kept(plan.names.out, per_input=False) if options.resume else None
             return GenerationReport(
@@ -186,16 +189,20 @@ def generate_data(
             result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
         else:
             result = run_generation(plan, workers=workers, engine=engine, report=report)
+    return _report(result, plan.names, paths, time.perf_counter() - begun)
+
+
+def _report(result: DatasetResult, names: DatasetNames, vocabularies: tuple[Path, ...], seconds: float) -> GenerationReport:
     memory, worker_memory = peak_memory()
     return GenerationReport(
-        paths=tuple(plan.names.paths()) if result.complete else (),
-        manifest=plan.names.manifest if result.complete else None,
-        vocabularies=paths,
+        paths=tuple(names.paths()) if result.complete else (),
+        manifest=names.manifest if result.complete else None,
+        vocabularies=vocabularies,
         examples=result.totals.documents,
         ids=result.totals.tokens,
         bytes=result.totals.bytes,
         skipped=result.totals.skipped,
-        seconds=time.perf_counter() - begun,
+        seconds=seconds,
         units=result.units,
         kept_units=result.kept,
         missing_parts=result.missing,
@@ -203,6 +210,27 @@ def generate_data(
         peak_memory=memory,
         worker_memory=worker_memory,
     )
+
+
+def join_dataset(out: Path, *, overwrite: bool, report: Progress) -> GenerationReport:
+    """Join the parts of a data set; see `bpejit.combine`.
+
+    Parameters
+    ----------
+    out : Path
+        The folder of the data, and the name of the data set.
+    overwrite : bool
+    report : callable
+
+    Raises
+    ------
+    CorpusError, OutputError
+    """
+    begun = time.perf_counter()
+    names, totals = combine_dataset(out, overwrite=overwrite, report=report)
+    seconds = time.perf_counter() - begun
+    result = DatasetResult(totals, True, totals.units, totals.units, 0, Seconds(finish=seconds))
+    return _report(result, names, (), seconds)
 
 
 def _generate_on_cluster(
@@ -226,39 +254,53 @@ def _generate_on_cluster(
         return generate_on_cluster(plan, cluster, report=report)
 
 
-def plan_dataset(
-    problem: Text2TextProblem,
-    folder: Path,
-    scratch: Path,
-    vocabularies: Mapping[str, FeatureVocabulary],
-    options: JobOptions,
-    *,
-    form: RecordFormat,
-    format: str,  # noqa: A002
-    strict: bool,
-    max_memory: int,
-) -> DatasetPlan:
-    """Return the plan of a data set.
+@dataclass(frozen=True)
+class SamplePlan:
+    """The samples of a data set before they are encoded.
+
+    Parameters
+    ----------
+    names : DatasetNames
+    units : list of SampleUnit
+    sources : list of Source
+        The inputs of a problem that a file describes.
+    per_split : bool
+        Whether each split has samples of its own.
+    """
+
+    names: DatasetNames
+    units: list[SampleUnit]
+    sources: list[Source]
+    per_split: bool
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the inputs."""
+        return [source.path for source in self.sources]
+
+
+def plan_samples(
+    problem: Text2TextProblem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
+) -> SamplePlan:
+    """Divide the samples of a data set into units.
 
     Parameters
     ----------
     problem : Text2TextProblem
     folder, scratch : Path
         The folder of the data, and that of temporary files.
-    vocabularies : dict of str to FeatureVocabulary
     options : JobOptions
     form : RecordFormat
-    format : str
-        Its name.
     strict : bool
-    max_memory : int
 
     Raises
     ------
-    CorpusError, OptionError
+    CorpusError
+        If an input cannot be read, or files that are paired line by line have different numbers of lines.
+    OptionError
+        If an input is a pipe.
     """
     splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
-    n_shards = [shards for _, shards in splits]
     per_split = bool(problem.is_generate_per_split)
     names = DatasetNames(folder / problem.dataset_filename(), splits, form.suffix)
     chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
@@ -267,32 +309,54 @@ def plan_dataset(
     for index, (split, _) in enumerate(splits if per_split else splits[:1]):
         if isinstance(problem, FileProblem):
             inputs = problem.inputs_of(split)
-            inputs = SampleInputs(Layout(**{**vars(inputs.layout), "strict": strict, "chunk_bytes": chunk_bytes}), inputs.paths)
-            units += plan_inputs(inputs.sources(), inputs.layout, index, len(units), options.unit_bytes)
-            read += [source for some in inputs.sources() for source in some]
+            layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
+            sources = inputs.sources()
+            read += [source for some in sources for source in some]
+            pipes = [source.path for source in read if source.size is None]
+            if pipes:
+                raise OptionError(
+                    f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a "
+                    "file first"
+                )
+            units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
         else:
             source = GeneratedSource(problem, split, str(folder), str(scratch))
             layout = Layout(problem.text_features, strict=strict, chunk_bytes=chunk_bytes)
             units.append(SampleUnit(len(units), index, (source,), layout, None))
-    pipes = [source.path for source in read if source.size is None]
-    if pipes:
-        raise OptionError(
-            f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a file "
-            "first"
-        )
-    firsts = [sum(n_shards[:index]) for index in range(len(splits))]
-    slots = tuple(zip(firsts, n_shards, strict=True)) if per_split else ((0, sum(n_shards)),)
+    return SamplePlan(names, units, read, per_split)
+
+
+def plan_dataset(
+    problem: Text2TextProblem,
+    samples: SamplePlan,
+    vocabularies: Mapping[str, FeatureVocabulary],
+    options: JobOptions,
+    *,
+    format: str,  # noqa: A002
+    max_memory: int,
+) -> DatasetPlan:
+    """Return the plan of a data set.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem
+    samples : SamplePlan
+    vocabularies : dict of str to FeatureVocabulary
+    options : JobOptions
+    format : str
+        The name of a record format.
+    max_memory : int
+    """
+    names = samples.names
+    n_shards = [shards for _, shards in names.splits]
+    firsts = [sum(n_shards[:index]) for index in range(len(n_shards))]
+    slots = tuple(zip(firsts, n_shards, strict=True)) if samples.per_split else ((0, sum(n_shards)),)
     prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
     settings = GenerationSettings(
         slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
     )
-    job = _describe_job(problem, format, vocabularies, settings, options, splits, read)
-    return DatasetPlan(
-        *(names, units, [source.path for source in read], vocabularies, settings, job, options),
-        shuffles=not problem.already_shuffled,
-        max_memory=max_memory,
-        format=format,
-    )
+    job = _describe_job(problem, format, vocabularies, settings, options, names.splits, samples.sources)
+    return DatasetPlan(names, samples.units, vocabularies, settings, job, options, max_memory)
 
 
 def _describe_job(

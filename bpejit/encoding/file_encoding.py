@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
@@ -22,8 +21,8 @@ from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
-from bpejit.engines.base import Progress, no_progress
-from bpejit.errors import OptionError, OutputError
+from bpejit.engines.base import Progress
+from bpejit.errors import OptionError
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
 from bpejit.jobs.finishing import combine_parts
@@ -230,38 +229,21 @@ def _plan_on_cluster(
     )
 
 
-@arguments.explain_wrong_arguments
-def combine(out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None) -> EncodeReport:
-    """Join the parts of an encoding job that was divided by `shard`. The last part to finish does this itself.
+def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeReport:
+    """Join the parts of an encoding job; see `bpejit.combine`.
 
     Parameters
     ----------
-    out : path
-        The `out` or `out_dir` of the parts.
+    out : str
+        A path, or a URL.
     overwrite : bool
-        Whether to replace existing files.
-    progress : callable, optional
-
-    Returns
-    -------
-    EncodeReport
-        Of the complete job.
+    report : callable
 
     Raises
     ------
     OutputError
-        If there are no parts, some are missing, or another process joins them.
-
-    Examples
-    --------
-    >>> for part in range(16):  # doctest: +SKIP
-    ...     tokenizer.encode_files("corpus/*.txt", "tokens.bin", shard=f"{part}/16")
-    >>> combine("tokens.bin")  # doctest: +SKIP
     """
     begun = time.perf_counter()
-    out = local_path(arguments.path("out", out, error=OutputError))
-    overwrite = arguments.flag("overwrite", overwrite)
-    report = arguments.function("progress", progress) or no_progress
     if is_remote(out):
         finished = combine_remote(find_remote_output(out), overwrite=overwrite, report=report)
     else:

@@ -23,7 +23,7 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import OutputError
 from bpejit.jobs.encode_to_files import JobPlan, begin_job, run_part, slice_units
-from bpejit.jobs.finishing import Finished, JobResult, finish_job, missing_parts, read_finished
+from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
@@ -37,6 +37,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import Seconds, Totals
+from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames
 from bpejit.jobs.remote_output import RemoteOutput, join_remote, read_finished_remote, released_claim
 from bpejit.jobs.unfinished import claim_job

@@ -28,7 +28,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.column_spools import SCHEMA
-from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, missing_parts, read_finished, wants_ends
+from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     found_parts,
@@ -41,6 +41,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import PartRun, Seconds, Totals
+from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, remove_links
 from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts, run_remote_part
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths

@@ -27,6 +27,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
 from bpejit.jobs.job_run import Seconds, Totals
+from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, no_parts
 from bpejit.jobs.output_files import (
     OutputNames,
     adopts,
@@ -45,8 +46,6 @@ from bpejit.tokenfiles.registry import load_format
 
 LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
-
-COMBINED = "combined"
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,6 @@ class JobResult:
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
     """Return True if the spools of a job need the ends of documents: for the files, or for dividing them into shards later."""
     return document_index or parts > 1 or bool(getattr(form, "stores_documents", False))
-
-
-def missing_parts(folder: Path, parts: int) -> list[int]:
-    """Return the parts of a job that are not complete."""
-    records = [read_record(part_folder(folder, index, parts) / CHECKPOINT) for index in range(parts)]
-    return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
 
 
 def _read_complete(out: Path) -> Finished | None:
@@ -332,38 +325,22 @@ def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
         done = _read_complete(out)
         if done is not None:
             return done
-        raise OutputError(
-            f"there are no parts of `{out}`; expected the folder `{job_folder(out)}`, which `bpejit encode --shard` writes: "
-            "check the path"
-        )
+        raise no_parts(out)
     begun = read_record(folder / MANIFEST)
     try:
         job = begun["job"]  # type: ignore[index]
         parts = int(begun["parts"])  # type: ignore[index]
-        if "data_set" in job:
-            raise OutputError(
-                f"`{folder}` contains parts of a data set; expected those of an encoding job: join them with the command of "
-                "one part and `resume=True`"
-            )
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         names = OutputNames(out, inputs, job["shard_tokens"] is not None, load_format(job["format"]))
     except (KeyError, TypeError, ValueError) as cause:
         raise OutputError(
             f"`{folder / MANIFEST}` is broken; expected the manifest of a job: remove the folder, and encode again"
         ) from cause
-    missing = [
-        str(i) for i in range(parts) if not (read_record(part_folder(folder, i, parts) / CHECKPOINT) or {}).get("complete")
-    ]
-    if missing:
-        shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
-        raise OutputError(
-            f"{len(missing)} of the {parts} parts of `{out}` are not complete: {shown}; expected all of them: run each of "
-            f'these with `shard="I/{parts}"` and `resume=True`'
-        )
+    check_all_parts(out, folder, parts)
     if overwrite:
         begun["overwrite"] = True  # type: ignore[index]
         write_record(folder / MANIFEST, begun)  # type: ignore[arg-type]
     finished = finish_job(folder, names, report=report)
     if finished is None:
-        raise OutputError(f"another process joins the parts of `{out}`; expected one at a time: wait until it ends")
+        raise joined_by_another(out)
     return finished

@@ -185,12 +185,19 @@ def _count_units(folder: Path) -> int:
         return 0
 
 
-def claim_job(plan: AnyPlan, parts: int) -> dict[str, Any]:
+def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
     """Write the manifest of the unfinished job, unless another part has, and return it.
 
     That of a job that is not divided is flushed to disk with its first checkpoint.
+
+    Parameters
+    ----------
+    plan : AnyPlan
+    parts : int
+    **others
+        Other fields, for joining the parts, which may differ between them.
     """
-    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite}
+    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite, **others}
     try:
         if not claim_record(plan.folder / MANIFEST, fields, synced=parts > 1):
             begun = read_record(plan.folder / MANIFEST) or {}

@@ -36,6 +36,7 @@ RUNS = {
     "counts import": ["counts", "import", "words.tsv", "--out", "new.counts"],
     "encode": ["encode", "corpus.txt", "--out", "new.bin"],
     "combine": ["combine", "tokens.bin"],
+    "combine of a data set": ["combine", "made/lines"],
     "decode": ["decode", "tokens.bin", "--out", "new.txt"],
     "info of a tokenizer": ["info", "tokenizer"],
     "info of a token file": ["info", "tokens.bin"],
@@ -69,6 +70,7 @@ def made(tmp_path_factory):
     for arguments in (
         ["train", "corpus.txt", "--vocab-size", "300"],
         ["encode", "corpus.txt", "--out", "tokens.bin"],
+        ["datagen", "lines.toml", "--data-dir", "made"],
         ["count", "corpus.txt", "--out", "corpus.counts"],
         ["counts", "export", "corpus.counts", "--out", "words.tsv"],
         ["subword", "train", "corpus.txt", "--vocab-size", "300", "--out", "vocab.subwords"],

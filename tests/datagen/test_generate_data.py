@@ -28,6 +28,7 @@ from kill_helpers import needs_fork, run_killed
 from t2t_helpers import STORED, TEXTS, write_text
 
 import bpejit
+from bpejit.datagen.generation import GenerationReport
 from bpejit.datagen.problem_files import load_problem
 from bpejit.datagen.problems import Text2ClassProblem, Text2SelfProblem, Text2TextProblem
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError
@@ -564,9 +565,70 @@ def test_vocabulary_files_equal_those_of_tensor2tensor(work: Path, name: str, ca
     assert t2t_cases.sha256(path.read_bytes()) == stored[case]["quotes True"][0]
 
 
-def test_parts_are_not_those_of_an_encoding_job(work: Path) -> None:
-    bpejit.generate_data(problem_of("pairs"), "data", shard=(0, 2))
-    with pytest.raises(OutputError, match="parts of a data set"):
-        bpejit.combine("data/pairs")
+@pytest.mark.parametrize("form", ["tfrecord", "jsonl"])
+def test_parts_are_combined(work: Path, form: str) -> None:
+    """The process that joins the parts is interrupted."""
+    problem = str(problem_of("pairs"))
+    whole = bpejit.generate_data(problem, "data", **UNIT, format=form)
+    with pytest.raises(OutputError, match=r"there are no parts of `parts/pairs`.* FOLDER/NAME"):
+        bpejit.combine("parts/pairs")
+    bpejit.generate_data(problem, "parts", **UNIT, format=form, shard=(0, 3), max_memory=1 << 20)
+    with pytest.raises(OutputError, match=r'2 of the 3 parts of `parts/pairs` are not complete: 1, 2; .*`shard="I/3"`'):
+        bpejit.combine("parts/pairs")
+    bpejit.generate_data(problem, "parts", **UNIT, format=form, shard=(1, 3))
+    with pytest.raises(KeyboardInterrupt):
+        bpejit.generate_data(problem, "parts", **UNIT, format=form, shard=(2, 3), progress=_Stop(2, "shuffle"))
+    assert not [name for name in generated("parts") if "/" not in name]
+    found = bpejit.combine("parts/pairs")
+    assert isinstance(found, GenerationReport)
+    assert generated("parts") == generated("data")
+    assert (found.examples, found.ids, found.bytes) == (whole.examples, whole.ids, whole.bytes)
+    assert [path.name for path in found.paths] == [path.name for path in whole.paths]
+    again = bpejit.combine("parts/pairs")
+    assert isinstance(again, GenerationReport)
+    assert (again.examples, again.ids, again.paths) == (found.examples, found.ids, found.paths)
+    found.paths[0].unlink()
+    with pytest.raises(OutputError, match="there are no parts"):
+        bpejit.combine("parts/pairs")
+
+
+def test_combining_replaces_files_only_with_permission(work: Path) -> None:
+    problem = str(problem_of("pairs"))
+    bpejit.generate_data(problem, "data", seed=1)
+    (work / "parts").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        bpejit.generate_data(problem, "parts", seed=1, shard=(0, 1), progress=_Stop(0, "shuffle"))
+    name = "pairs-train-00001-of-00003"
+    (work / "parts" / name).write_bytes(b"something else")
+    with pytest.raises(OutputError, match="already exists"):
+        bpejit.combine("parts/pairs")
+    assert (work / "parts" / name).read_bytes() == b"something else"
+    bpejit.combine("parts/pairs", overwrite=True)
+    assert generated("parts") == generated("data")
+
+
+def test_urls_are_refused(work: Path) -> None:
     with pytest.raises(OutputError, match="expected a local folder"):
-        bpejit.generate_data("pairs.toml", "s3://bucket/data")
+        bpejit.generate_data(problem_of("pairs"), "s3://bucket/data")
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_errors_of_inputs_leave_nothing(work: Path, existing: bool) -> None:
+    """No vocabulary is built before both sides are compared, and before the outputs are checked."""
+    problem = problem_of("pairs")
+    if existing:
+        (work / "out" / "data").mkdir(parents=True)
+        (work / "out" / "data" / "pairs-train-00000-of-00003").write_bytes(b"kept")
+        with pytest.raises(OutputError, match="already exists"):
+            bpejit.generate_data(problem, "out/data")
+        assert snapshot(Path("out")) == {"data/pairs-train-00000-of-00003": b"kept"}
+    write_lines(work / "target1.txt", [target for _, target in pairs()[:5]])
+    with pytest.raises(CorpusError, match="ends after line 5"):
+        bpejit.generate_data(problem, "out/data", overwrite=existing)
+    write_lines(work / "source0.txt", [])
+    write_lines(work / "target0.txt", [])
+    write_lines(work / "source1.txt", [source for source, _ in pairs()[:5]])
+    with pytest.raises(CorpusError, match="sample for the vocabulary"):
+        bpejit.generate_data(problem, "out/data", overwrite=existing)
+    assert not existing or snapshot(Path("out")) == {"data/pairs-train-00000-of-00003": b"kept"}
+    assert (work / "out").exists() == existing

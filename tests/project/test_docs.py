@@ -240,13 +240,15 @@ def test_examples_of_the_help(shell, name):
         shell("bpejit subword train corpus.txt --vocab-size 300 --out vocab.subwords --quiet")
     if name == "subword decode":
         shell("bpejit subword encode corpus.txt --vocab vocab.subwords --out ids.bin --append-eos --quiet")
-    if name in ("", "datagen"):
+    if name in ("", "combine", "datagen"):
         write_datagen_inputs(shell.folder)
-    if name == "datagen":
+    if name in ("combine", "datagen"):
         page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
         (shell.folder / "translation.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
         (shell.folder / "problems.py").write_text(blocks(page, "python")[0].partition("\n\n\nreport")[0], encoding="utf-8")
-        lines = [line.replace(" 0/8", " 0/1").replace("data --shard", "parts --shard") for line in lines]
+        lines = [line.replace(" 0/8", " 0/1") for line in lines]
+    if name == "combine":
+        shell("bpejit datagen translation.toml --data-dir data --shard 0/1 --quiet")
     for line in lines:
         assert re.search(rf"\bbpejit {name}", line)
         shell(line.strip())

@@ -1,0 +1,63 @@
+"""Join the parts of divided jobs: `bpejit.combine`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bpejit import arguments
+from bpejit.encoding.file_encoding import EncodeReport, join_token_files
+from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import OutputError
+from bpejit.jobs.joining import describes_dataset
+from bpejit.storage.remote import is_remote, local_path
+
+if TYPE_CHECKING:
+    from bpejit.datagen.generation import GenerationReport
+
+
+@arguments.explain_wrong_arguments
+def combine(
+    out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+) -> EncodeReport | GenerationReport:
+    """Join the parts of a job that was divided by `shard`. The last part to finish does this itself.
+
+    Parameters
+    ----------
+    out : path
+        The `out` or `out_dir` of an encoding job; for a data set, the folder and the name with which the names of its shards
+        begin.
+    overwrite : bool
+        Whether to replace existing files.
+    progress : callable, optional
+
+    Returns
+    -------
+    EncodeReport or GenerationReport
+        Of the complete job.
+
+    Raises
+    ------
+    CorpusError
+        If a data set has no samples.
+    OutputError
+        If there are no parts, some are missing, or another process joins them.
+
+    Examples
+    --------
+    >>> for part in range(16):  # doctest: +SKIP
+    ...     tokenizer.encode_files("corpus/*.txt", "tokens.bin", shard=f"{part}/16")
+    >>> combine("tokens.bin")  # doctest: +SKIP
+    >>> for part in range(16):  # doctest: +SKIP
+    ...     generate_data("translation.toml", "data", shard=f"{part}/16")
+    >>> combine("data/translation")  # doctest: +SKIP
+    """
+    name = local_path(arguments.path("out", out, error=OutputError))
+    overwrite = arguments.flag("overwrite", overwrite)
+    report = arguments.function("progress", progress) or no_progress
+    if not is_remote(name) and describes_dataset(Path(name)):
+        from bpejit.datagen.generation import join_dataset  # not above: few jobs need it
+
+        return join_dataset(Path(name), overwrite=overwrite, report=report)
+    return join_token_files(name, overwrite=overwrite, report=report)
