@@ -47,6 +47,9 @@ _HEAD_BYTES = 1 << 16
 STORING = "storing.json"
 """The names of the final files, written before the first of them is stored. A run that is resumed may replace them."""
 
+_WITH_FOLDERS = {"file", "local", "memory", "sftp", "ssh", "hdfs", "arrow_hdfs", "webhdfs", "smb", "ftp"}
+"""Kinds of file systems in which a file needs a folder."""
+
 _PART = re.compile(r"part-(\d+)-of-(\d+)\.tar")
 
 
@@ -106,6 +109,7 @@ class RemoteOutput:
         url = f"{self.folder}/{MANIFEST}"
         data = json.dumps(fields).encode("ascii")
         with self.access(url) as (file_system, name):
+            _make_parent(file_system, name)
             try:
                 file_system.pipe_file(name, data, mode="create")
             except FileExistsError:
@@ -141,6 +145,10 @@ class RemoteOutput:
 
     def read_totals(self, part: int, parts: int) -> Totals:
         """Return the totals of a finished part."""
+        return Totals.from_json(self.read_head(part, parts)[0]["totals"])
+
+    def read_head(self, part: int, parts: int) -> tuple[dict[str, Any], int]:
+        """Return the checkpoint of a finished part, which is its first member, and the size of that in bytes."""
         with self.access(self.part_url(part, parts), "read") as (file_system, name):
             size = _HEAD_BYTES
             while True:
@@ -149,20 +157,31 @@ class RemoteOutput:
                     member = tar.next()
                     content = None if member is None else tar.extractfile(member)
                     if content is not None and member is not None and len(text := content.read()) == member.size:
-                        return Totals.from_json(json.loads(text)["totals"])
+                        return json.loads(text), member.size
                 if len(data) < size:
                     raise OutputError(
-                        f"`{self.part_url(part, parts)}` is broken; expected a finished part: remove it, and run that "
-                        "part again"
+                        f"`{self.part_url(part, parts)}` is broken; expected a finished part: remove it, and run that part "
+                        "again"
                     )
                 size *= 8
 
     def put_file(self, path: Path, url: str) -> None:
         """Store a file, which appears complete."""
         with self.access(url) as (file_system, name):
-            if "file" in file_system.protocol or "memory" in file_system.protocol:
-                file_system.makedirs(name.rpartition("/")[0], exist_ok=True)
+            _make_parent(file_system, name)
             file_system.put_file(str(path), name)
+
+    def put_bytes(self, url: str, data: bytes) -> None:
+        """Store a small file."""
+        with self.access(url) as (file_system, name):
+            _make_parent(file_system, name)
+            file_system.pipe_file(name, data)
+
+    def has_file(self, url: str) -> bool:
+        """Return True if a file exists."""
+        with self.access(url, "read") as (file_system, name):
+            file_system.invalidate_cache()
+            return bool(file_system.isfile(name))
 
     def stored(self) -> set[str]:
         """Return the names of the final files, relative to `base`, that a run has begun to store."""
@@ -193,6 +212,13 @@ class RemoteOutput:
                 return []
         names = [str(file).rpartition("/")[2] for file in found]
         return [name for name in names if name.startswith(stem)]
+
+
+def _make_parent(file_system: Any, name: str) -> None:
+    """Create the folder of a file. Object stores have none, and would create a bucket."""
+    protocol = file_system.protocol
+    if _WITH_FOLDERS & set((protocol,) if isinstance(protocol, str) else protocol):
+        file_system.makedirs(name.rpartition("/")[0], exist_ok=True)
 
 
 @contextmanager
@@ -226,19 +252,39 @@ def _mirror(remote: RemoteOutput, names: OutputNames) -> Iterator[OutputNames]:
     """Yield names in a scratch folder with an empty file for each remote one, and the manifest, for the checks of files."""
     with scratch_folder(Path(tempfile.gettempdir()), "checks") as scratch:
         local = _local_names(names, scratch)
-        base = local.manifest.parent
-        ours = remote.stored()
-        for name in remote.outputs():
-            if name not in ours and ".." not in PurePosixPath(name).parts:
-                (base / name).parent.mkdir(parents=True, exist_ok=True)
-                (base / name).touch()
-        if local.manifest.exists():
-            with remote.access(f"{remote.base}/{local.manifest.name}", "read") as (file_system, name):
-                local.manifest.write_bytes(file_system.cat_file(name))
-        try:
+        with mirrored_outputs(remote, local.manifest):
             yield local
-        except OutputError as error:
-            raise OutputError(str(error).replace(f"{base}", remote.base)) from None
+
+
+@contextmanager
+def mirrored_outputs(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
+    """Make an empty file for each file of an output that this job has not stored, and copy the manifest.
+
+    Errors of the checks that are made in this context name URLs.
+
+    Parameters
+    ----------
+    remote : RemoteOutput
+    manifest : Path
+        The manifest in the folder for the files, which exists.
+
+    Raises
+    ------
+    OutputError
+    """
+    base = manifest.parent
+    ours = remote.stored()
+    for name in remote.outputs():
+        if name not in ours and ".." not in PurePosixPath(name).parts:
+            (base / name).parent.mkdir(parents=True, exist_ok=True)
+            (base / name).touch()
+    if manifest.exists():
+        with remote.access(f"{remote.base}/{manifest.name}", "read") as (file_system, name):
+            manifest.write_bytes(file_system.cat_file(name))
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(str(error).replace(f"{base}", remote.base)) from None
 
 
 def _url(remote: RemoteOutput, local: OutputNames, path: Path | str) -> str:
@@ -285,11 +331,35 @@ def begin_remote(plan: Any, parts: int, say: Callable[[str], None]) -> Finished 
             f"cannot write `{remote.url}`: it is one of the inputs, which would be lost; expected a different file: choose "
             "another name for the output"
         )
+    return claim_remote(plan, parts, say)
+
+
+def claim_remote(plan: Any, parts: int, say: Callable[[str], None], **others: Any) -> int:
+    """Check what an earlier run left for a remote output, and claim it.
+
+    Parameters
+    ----------
+    plan : JobPlan or DatasetPlan
+    parts : int
+        The number of parts, unless the job is begun already.
+    say : callable
+    **others
+        Other fields of the manifest, for joining the parts, which may differ between them.
+
+    Returns
+    -------
+    int
+        The number of parts.
+
+    Raises
+    ------
+    OutputError
+    """
+    remote = plan.remote
     begun = remote.begun()
     if begun is not None:
         parts = _check_begun(plan, begun, parts, say)
-    claimed = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": options.overwrite}
-    if not remote.claim(claimed):
+    if not remote.claim(claim_fields(plan, parts, **others)):
         difference = find_difference((remote.begun() or {}).get("job"), plan.job)
         if difference is not None:
             raise OutputError(
@@ -297,6 +367,11 @@ def begin_remote(plan: Any, parts: int, say: Callable[[str], None]) -> Finished 
                 "remove the folder"
             )
     return parts
+
+
+def claim_fields(plan: Any, parts: int, **others: Any) -> dict[str, Any]:
+    """Return the manifest of an unfinished job with a remote output."""
+    return begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite, **others}
 
 
 def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[[str], None]) -> int:
@@ -361,7 +436,7 @@ def run_remote_part(
     CorpusError, OutputError, OptionError, EngineError
     """
     remote, options = plan.remote, plan.options
-    fields = begun_manifest(plan.job, (options.part or (0, 1))[1]) | {"units": len(plan.units), "overwrite": options.overwrite}
+    fields = claim_fields(plan, (options.part or (0, 1))[1])
     if options.part is None:
         with released_claim(remote), local_plan(plan) as local:
             result = run(local)
@@ -485,18 +560,13 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
         inputs = None if job["per_input"] is None else [Path(name) for name in job["per_input"]]
         names = OutputNames(Path(remote.name), inputs, job["shard_tokens"] is not None, load_format(job["format"]))
     except (KeyError, TypeError, ValueError) as cause:
-        raise OutputError(
-            f"`{remote.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and encode again"
-        ) from cause
-    missing = sorted(set(range(parts)) - {part for part, number in remote.parts() if number == parts})
-    if missing:
+        raise broken_manifest(remote) from cause
+    try:
+        check_remote_parts(remote, parts)
+    except OutputError:
         if remote.begun() is None:
             return None
-        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        raise OutputError(
-            f"{len(missing)} of the {parts} parts of `{remote.url}` are not complete: {shown}; expected all of them: run each "
-            f'of these with `shard="I/{parts}"` and `resume=True`'
-        )
+        raise
     begun["overwrite"] = overwrite or bool(begun.get("overwrite"))
     with scratch_folder(Path(tempfile.gettempdir()), "joining") as scratch:
         local = _local_names(names, scratch)
@@ -525,6 +595,32 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
         return _at_urls(remote, local, finished)
 
 
+def broken_manifest(remote: RemoteOutput) -> OutputError:
+    """Return the error for an unfinished job whose manifest is broken."""
+    return OutputError(
+        f"`{remote.folder}/{MANIFEST}` is broken; expected the manifest of a job: remove the folder, and run the job again"
+    )
+
+
+def no_remote_parts(remote: RemoteOutput) -> OutputError:
+    """Return the error for an output that has no parts."""
+    return OutputError(
+        f"there are no parts of `{remote.url}`; expected the folder `{remote.folder}`, which `bpejit encode --shard` and "
+        "`bpejit datagen --shard` write: check the address, which for a data set is FOLDER/NAME"
+    )
+
+
+def check_remote_parts(remote: RemoteOutput, parts: int) -> None:
+    """Raise OutputError if parts of a job are not complete."""
+    missing = sorted(set(range(parts)) - {part for part, number in remote.parts() if number == parts})
+    if missing:
+        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        raise OutputError(
+            f"{len(missing)} of the {parts} parts of `{remote.url}` are not complete: {shown}; expected all of them: run each "
+            f'of these with `shard="I/{parts}"` and `resume=True`'
+        )
+
+
 def publish(remote: RemoteOutput, local: OutputNames, finished: Finished, *, overwrite: bool, report: Any) -> None:
     """Store the final files of a job, and its manifest last.
 
@@ -541,8 +637,7 @@ def publish(remote: RemoteOutput, local: OutputNames, finished: Finished, *, ove
     files = [path for path in sorted(base.rglob("*")) if path.is_file() and path != local.manifest]
     files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(base).parts)]
     new = {path.relative_to(base).as_posix() for path in files}
-    with remote.access(f"{remote.folder}/{STORING}") as (file_system, name):
-        file_system.pipe_file(name, json.dumps({"files": sorted(new)}).encode("ascii"))
+    remote.put_bytes(f"{remote.folder}/{STORING}", json.dumps({"files": sorted(new)}).encode("ascii"))
     remote.remove([_url(remote, local, local.manifest)])
     for number, path in enumerate(files):
         report("store", number, len(files), "files")
@@ -589,10 +684,7 @@ def combine_remote(remote: RemoteOutput, *, overwrite: bool, report: Any) -> Fin
             done = read_finished_remote(remote, names, job)
             if done is not None:
                 return done
-    raise OutputError(
-        f"there are no parts of `{remote.url}`; expected the folder `{remote.folder}`, which `bpejit encode --shard` writes: "
-        "check the address"
-    )
+    raise no_remote_parts(remote)
 
 
 def read_finished_remote(remote: RemoteOutput, names: OutputNames, job: Mapping[str, Any]) -> Finished | None:
