@@ -39,9 +39,6 @@ _MAX_CUT_BOXES = 24
 _MAX_UNKNOWN_BOXES = 16
 """Limit on the boxes of unknown contexts, after joining."""
 
-_MAX_GROUPS = 32
-"""Limit on the groups of ASCII characters that the tables distinguish, for AVX2. The presets have 10 to 17."""
-
 _MAX_STEPS = 1 << 22
 """Limit on classes times states squared; computing the rules takes a quarter of a second at the limit."""
 
@@ -110,33 +107,6 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
         for slot, characters in enumerate(box):
             tables[number // _BOXES, slot, :n_classes] |= characters[groups[slot]].astype(np.uint8) << number % _BOXES
     return np.concatenate([tables[:, :, class_of[:128]], tables]).reshape(-1), cut_rules
-
-
-def group_rules(rules: Array) -> Array:
-    """Return the tables over ASCII characters as tables over groups of characters, for `jit.simd.match_groups`.
-
-    Parameters
-    ----------
-    rules : uint8 [2 * sets * CONTEXT_SIZE * 128]
-        From `make_rules`.
-
-    Returns
-    -------
-    uint8 [128 + sets * CONTEXT_SIZE * width]
-        The group of each character, then for each set and slot the boxes of each group. `width` is 16 or 32, the number of
-        groups that AVX2 looks up with one or two instructions. Empty if there are no rules, or more than 32 groups.
-    """
-    if rules.size == 0:
-        return np.zeros(0, np.uint8)
-    tables = rules[: rules.size // 2].reshape(-1, 128)
-    boxes, group = np.unique(tables, axis=1, return_inverse=True)
-    n_groups = boxes.shape[1]
-    if n_groups > _MAX_GROUPS:
-        return np.zeros(0, np.uint8)
-    width = _MAX_GROUPS // 2 if n_groups <= _MAX_GROUPS // 2 else _MAX_GROUPS
-    padded = np.zeros((tables.shape[0], width), dtype=np.uint8)
-    padded[:, :n_groups] = boxes
-    return np.concatenate([group.reshape(-1).astype(np.uint8), padded.reshape(-1)])
 
 
 def _class_frequencies(class_of: Array, n_classes: int) -> list[Array]:

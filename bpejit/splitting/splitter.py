@@ -15,8 +15,8 @@ from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting.compiled_pattern import SplitPattern
-from bpejit.splitting.local_rules import group_rules
 from bpejit.splitting.presets import Pattern
+from bpejit.splitting.rule_groups import group_rules
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.split_pattern import compile_pattern
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import naive
 import numpy as np
@@ -80,3 +84,14 @@ def test_many_special_tokens() -> None:
     encoder = encoding.Encoder(Model(dict(enumerate(bytes([byte]) for byte in range(256))), [], specials))
     found = encoder.encode("".join(specials).encode(), encoder.new_workspace(cache_bytes=1 << 16))
     assert found.tolist() == list(specials.values())
+
+
+@pytest.mark.compiled
+def test_a_stored_tokenizer_loads_without_compilers(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.tiktoken"
+    path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(bytes([byte])), byte) for byte in range(256)))
+    load = f"import bpejit; assert bpejit.load({str(path)!r}, pattern='gpt2').encode('a b') == [97, 32, 98]"
+    subprocess.run([sys.executable, "-c", load], check=True, timeout=600)  # stores the kernels and the tables of the pattern
+    code = f"{load}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600)
+    assert {"numba", "regex", "numpy.ma"}.isdisjoint(done.stdout.split())

@@ -28,7 +28,7 @@ class SplitAutomaton(NamedTuple):
     local_rules : uint8 [sets * CONTEXT_SIZE * 128] or [0]
         Boundaries determined by five neighboring characters (see `bpejit.splitting.local_rules`).
     group_rules : uint8 [128 + sets * CONTEXT_SIZE * width] or [0]
-        The same for ASCII text, over groups of characters (see `bpejit.splitting.local_rules.group_rules`).
+        The same for ASCII text, over groups of characters (see `bpejit.splitting.rule_groups.group_rules`).
     settings : int64 [5]
         IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
     needles, trie_roots, trie_nodes, trie_labels, trie_found
