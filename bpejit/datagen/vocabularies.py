@@ -232,14 +232,13 @@ def _batches(texts: Iterator[str], size: int = 4096) -> Iterator[FeatureTexts]:
 def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, report: Progress) -> Iterator[FeatureTexts]:
     """Yield an even sample of the texts of each input.
 
-    The lines of plain files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th sample is
-    taken, with n from the size of the input.
+    The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
+    feature is taken, with n from the size of all of them.
     """
     done = 0
     report("sample", 0, None, "bytes")
     for sources in inputs.sources():
-        plain = all(source.input_format == TEXT and not source.is_stream for source in sources)
-        if inputs.layout.form == LINES and plain:
+        if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
             for name, source in zip(inputs.layout.names, sources, strict=True):
                 if name in features:
                     for lines, n_read in sample_lines(source, budget):
@@ -258,24 +257,27 @@ def _sample_chunks(
 ) -> Iterator[tuple[list[FeatureTexts], int]]:
     units: list[SampleUnit] = []
     plan_sources(sources, layout, 1 << 62, lambda some, size: units.append(SampleUnit(0, 0, some, layout, size)))
-    size = sum(source.size or 0 for source in sources)
-    step = size // len(layout.names) // budget // 2 + 1
     reader = ChunkReader()
+    sizes = dict.fromkeys(features, 0)
+    for chunk in SampleChunker().chunks(units):  # the sizes of the files may include compression, and other fields
+        texts = chunk.chunk.read_samples(reader, layout).texts
+        for name in features:
+            sizes[name] += len(texts[name].adjacent()[0]) + len(texts[name])
+    steps = {name: int(size / budget / 2) + 1 for name, size in sizes.items()}
+    skips = {name: step - 1 for name, step in steps.items()}
     left = dict.fromkeys(features, budget)
-    skip = step - 1
     for chunk in SampleChunker().chunks(units):
         texts = chunk.chunk.read_samples(reader, layout).texts
-        n_samples = len(next(iter(texts.values())))
         chosen = []
         for name in features:
             rows = []
-            for text in texts[name].texts()[skip::step]:
+            for text in texts[name].texts()[skips[name] :: steps[name]]:
                 if left[name] <= 0:
                     break
                 left[name] -= len(text.decode("utf-8", "replace"))
                 rows.append(text)
             chosen.append(texts_from_list(rows))
-        skip = (skip - n_samples) % step
+            skips[name] = (skips[name] - len(texts[name])) % steps[name]
         yield chosen, chunk.chunk.n_read
         if max(left.values()) <= 0:
             return

@@ -149,6 +149,13 @@ def _stripped(line: bytes) -> str:
     return line.decode("utf-8", "surrogateescape").strip()
 
 
+def _line_bytes(source: Source) -> int | None:
+    """Return the size of the lines of a source without compression; None for a pipe."""
+    if source.size is None or (source.input_format == TEXT and source.compression is None):
+        return source.size
+    return sum(map(len, line_blocks(source)))
+
+
 def sample_lines(source: Source, byte_budget: int | None, contents: Contents | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield sampled lines of a source in blocks, each with the number of bytes read for it. Lines are stripped.
 
@@ -158,7 +165,8 @@ def sample_lines(source: Source, byte_budget: int | None, contents: Contents | N
     byte_budget : int, optional
         Without one, all lines are taken. Otherwise the same lines as by Tensor2Tensor with this `file_byte_budget`: every n-th
         line, starting with line n, until the budget is used. n is half the size divided by the budget, rounded down, plus 1,
-        and the number of characters of a line is subtracted from the budget. For a pipe, whose size is unknown, n is 1.
+        and the number of characters of a line is subtracted from the budget. The size of compressed text and of records is
+        that of their lines, so they are read twice. For a pipe, whose size is unknown, n is 1.
     contents : Contents, optional
         Counts the records without text.
     """
@@ -166,7 +174,8 @@ def sample_lines(source: Source, byte_budget: int | None, contents: Contents | N
         for block in line_blocks(source, contents):
             yield strip_lines(block), len(block)
         return
-    skipped = 0 if source.size is None else int(source.size / byte_budget / 2)
+    size = _line_bytes(source)
+    skipped = 0 if size is None else int(size / byte_budget / 2)
     skip = skipped
     left = byte_budget
     for block in line_blocks(source, contents):

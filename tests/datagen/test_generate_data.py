@@ -303,6 +303,36 @@ def test_forms_of_inputs_give_the_same_examples(work: Path) -> None:
         assert records_of(bpejit.generate_data(problem, "data").paths) == expected, form
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_forms_of_inputs_give_the_same_vocabulary(work: Path, shared: bool) -> None:
+    """The sample is spread evenly over inputs of all forms, also over compressed ones."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    found = pairs()[0::3]
+    for name in ("source", "target"):
+        (work / f"{name}.gz").write_bytes(gzip.compress((work / f"{name}0.txt").read_bytes()))
+    table = pyarrow.table(
+        {"en": [source for source, _ in found], "zh": [target for _, target in found], "no": ["x"] * len(found)}
+    )
+    parquet.write_table(table, work / "pairs.parquet", row_group_size=50)
+    forms: list[dict[str, Any]] = [
+        {"inputs": "source0.txt", "targets": "target0.txt"},
+        {"inputs": "source.gz", "targets": "target.gz"},
+        {"records": "pairs.parquet", "inputs_field": "en", "targets_field": "zh"},
+        {"records": "pairs0.jsonl", "inputs_field": "en.text", "targets_field": "zh"},
+        {"tabbed": "pairs0.tsv"},
+    ]
+    written = []
+    for index, form in enumerate(forms):
+        split = [{"split": "train", "shards": 1, **form}]
+        settings = {"approx_vocab_size": SIZE, "file_byte_budget": small(4000, 1000), "has_shared_vocab": shared}
+        report = bpejit.generate_data(write_problem(work / f"form{index}.toml", split, **settings), "data")
+        written.append([path.read_bytes() for path in report.vocabularies])
+    assert len(written[0]) == (1 if shared else 2)
+    assert written == [written[0]] * len(forms)
+
+
 def test_existing_vocabulary_is_used(work: Path) -> None:
     problem = problem_of("pairs", has_shared_vocab=False)
     report = bpejit.generate_data(problem, "data")
