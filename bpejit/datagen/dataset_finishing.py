@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
     found_parts,
-    held,
     is_held,
     job_folder,
     part_folder,
@@ -28,7 +27,7 @@ from bpejit.jobs.job_folder import (
 )
 from bpejit.jobs.job_manifest import find_difference, finished_manifest, manifest_path
 from bpejit.jobs.job_run import Totals
-from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, no_parts
+from bpejit.jobs.joining import check_all_parts, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import FINAL, exchange, remove_links
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
@@ -177,37 +176,31 @@ def finish_dataset(
     """
     folder = names.folder
     inputs = [entry["path"] for entry in job["inputs"]]
-    with ExitStack() as stack:
-        if parts > 1:
-            if is_held(folder / COMBINED):
-                return None
-            stack.enter_context(held(folder / COMBINED, "joins the parts of this data set"))
-            if not (folder / MANIFEST).exists():  # another process was faster
+    totals = None
+    with joining_parts(folder, parts) as is_mine:
+        if is_mine:
+            remove_links(folder)
+            begun = read_record(folder / MANIFEST) or {}
+            places = [part_folder(folder, index, parts) for index in range(parts)]
+            if checkpoints is None:
+                checkpoints = [read_record(place / CHECKPOINT) or {} for place in places]
+            totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+            if not totals.documents:
                 remove_folder(folder)
-                return None
-        remove_links(folder)
-        begun = read_record(folder / MANIFEST) or {}
-        places = [part_folder(folder, index, parts) for index in range(parts)]
-        if checkpoints is None:
-            checkpoints = [read_record(place / CHECKPOINT) or {} for place in places]
-        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
-        if not totals.documents:
-            remove_folder(folder)
-            raise no_samples(inputs, totals)
-        pairs, outputs = _shuffle(names, job, places, checkpoints, engine, report, max_memory)
-        sums = {
-            "examples": totals.documents,
-            "ids": totals.tokens,
-            "bytes_read": totals.bytes,
-            "skipped": totals.skipped.count,
-        }
-        check_dataset_outputs(names, inputs=inputs, overwrite=bool(begun.get("overwrite")))
-        written = folder / FINAL / names.manifest.name
-        with replacing(written) as file:
-            file.write(finished_manifest(job, sums, outputs))
-        pairs.append((written, names.manifest))
-        exchange(folder, pairs, names.existing())
-    remove_folder(folder)
+                raise no_samples(inputs, totals)
+            pairs, outputs = _shuffle(names, job, places, checkpoints, engine, report, max_memory)
+            sums = {
+                "examples": totals.documents,
+                "ids": totals.tokens,
+                "bytes_read": totals.bytes,
+                "skipped": totals.skipped.count,
+            }
+            check_dataset_outputs(names, inputs=inputs, overwrite=bool(begun.get("overwrite")))
+            written = folder / FINAL / names.manifest.name
+            with replacing(written) as file:
+                file.write(finished_manifest(job, sums, outputs))
+            pairs.append((written, names.manifest))
+            exchange(folder, pairs, names.existing())
     return totals
 
 

@@ -19,7 +19,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Progress
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.encode_to_files import slice_units
-from bpejit.jobs.job_folder import CHECKPOINT, held, part_folder, read_record, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, read_record, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import Seconds, Totals, map_units
 from bpejit.jobs.joining import missing_parts
@@ -151,8 +151,10 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
                 finished = finish_dataset(
                     plan.names, plan.job, parts, spread, report, max_memory=plan.max_memory, checkpoints=checkpoints
                 )
-                if finished is None:
-                    say("all parts are complete, and another process joins them")
+        if finished is None and parts > 1 and not (plan.folder / MANIFEST).exists():
+            missing, finished = 0, find_complete_dataset(plan.names, plan.job)  # another process has just joined the parts
+        if finished is None and not missing:
+            say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before
     result = totals if finished is None else finished
     return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)

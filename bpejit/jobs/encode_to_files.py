@@ -31,6 +31,7 @@ from bpejit.jobs.column_spools import SCHEMA
 from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
+    MANIFEST,
     found_parts,
     held,
     is_held,
@@ -365,8 +366,10 @@ def run_part(
             known: dict[str, Any] = {"begun": claimed, "totals": totals} if run.brief else {}
             with naming_output(plan), run.keeping_brief(totals):
                 finished = finish_job(plan.folder, plan.names, report=report, **known)
-                if finished is None:  # another process joins the parts
-                    say("all parts are complete, and another process joins them")
+        if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():
+            missing, finished = 0, read_finished(plan.names, plan.job)  # another process has just joined the parts
+        if finished is None and not missing:
+            say("all parts are complete, and another process joins them")
         seconds.finish += time.perf_counter() - before
     return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
 

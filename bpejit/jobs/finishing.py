@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,14 @@ from bpejit.jobs.column_spools import StoredColumns
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
-    held,
-    is_held,
     job_folder,
     part_folder,
     read_record,
-    remove_folder,
     write_record,
 )
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
 from bpejit.jobs.job_run import Seconds, Totals
-from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, no_parts
+from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import (
     OutputNames,
     adopts,
@@ -35,7 +31,6 @@ from bpejit.jobs.output_files import (
     created_folders,
     exchange,
     listed_outputs,
-    remove_links,
     write_final,
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
@@ -181,18 +176,10 @@ def finish_job(
     if begun is None:
         return None
     parts = int(begun["parts"])
-    with ExitStack() as stack:
-        if parts > 1:
-            if is_held(folder / COMBINED):
-                return None
-            stack.enter_context(held(folder / COMBINED, "joins the parts of this job"))
-            if not (folder / MANIFEST).exists():  # another process was faster
-                remove_folder(folder)
-                return None
-            # Links to spools of an interrupted run; the parts stay until the end.
-            remove_links(folder)
-        finished = _write_outputs(folder, names, begun, parts, totals, report)
-    remove_folder(folder)
+    finished = None
+    with joining_parts(folder, parts) as is_mine:
+        if is_mine:
+            finished = _write_outputs(folder, names, begun, parts, totals, report)
     return finished
 
 

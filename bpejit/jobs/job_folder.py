@@ -44,6 +44,16 @@ LOCK = "lock"
 WAIT_SECONDS = 0.1
 """Time between two looks at a lock."""
 
+_ATTEMPTS = 20
+"""Number of attempts to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds,
+and to create or remove a folder that another process removes or creates.
+"""
+
+_ATTEMPT_SECONDS = 0.01
+"""Time between two attempts."""
+
+_LOCK_MODE = os.O_RDWR | os.O_CREAT
+
 _PART = re.compile(r"part-(\d+)-of-(\d+)")
 
 _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
@@ -171,9 +181,13 @@ def find_kept(out: Path, *, per_input: bool) -> Kept | None:
     return Kept(folder, units, begun.get("units", units), sum(total["read"] for total in totals)) if units else None
 
 
+class LockHeldError(OutputError):
+    """Another process holds a lock."""
+
+
 @contextmanager
-def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a folder, which is created, for the duration of the context.
+def held(folder: Path, what: str, *, patience: float = 0.0, creates: bool = True) -> Iterator[None]:
+    """Hold the lock of a folder for the duration of the context.
 
     Parameters
     ----------
@@ -182,11 +196,17 @@ def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
         What another process does with it, for the message.
     patience : float
         Seconds to wait for another process that holds the lock.
+    creates : bool
+        Whether to create the folder. Otherwise another process may remove it.
 
     Raises
     ------
+    FileNotFoundError
+        If the folder does not exist, and `creates` is False.
+    LockHeldError
+        If another process holds the lock.
     OutputError
-        If another process holds the lock, or the folder cannot be created.
+        If the folder cannot be created.
     """
     path = folder / LOCK
     until = time.monotonic() + patience
@@ -194,16 +214,12 @@ def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
         while True:
             while time.monotonic() < until and is_held(folder):
                 time.sleep(WAIT_SECONDS)
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:  # the folder was removed by a process that finished the job
-                continue
+            descriptor = _open_lock(path, creates=creates)
             if _take(descriptor, path, what):
                 break
             os.close(descriptor)
     except OSError as cause:
-        if isinstance(cause, OutputError):
+        if isinstance(cause, OutputError) or (isinstance(cause, FileNotFoundError) and not creates):
             raise
         raise write_error(str(folder), cause) from cause
     try:
@@ -212,21 +228,37 @@ def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _open_lock(path: Path, *, creates: bool) -> int:
+    """Open the file of a lock, whose folder another process may remove at any time."""
+    for _ in range(_ATTEMPTS - 1 if creates else 0):
+        with suppress(FileNotFoundError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, _LOCK_MODE, 0o666)
+    return os.open(path, _LOCK_MODE, 0o666)
+
+
 def _take(descriptor: int, path: Path, what: str) -> bool:
     """Lock a file; return False if it lost its name in between."""
     if fcntl is None:
         return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_ATTEMPT_SECONDS)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            continue
+        except OSError as cause:
+            if cause.errno not in _NO_LOCKS:
+                os.close(descriptor)
+                raise
+            break
+    else:
         os.close(descriptor)
-        raise OutputError(
+        raise LockHeldError(
             f"another process {what} (it holds the lock of `{path}`); expected one at a time: wait until it ends, or end it"
-        ) from None
-    except OSError as cause:
-        if cause.errno not in _NO_LOCKS:
-            os.close(descriptor)
-            raise
+        )
     return os.fstat(descriptor).st_nlink > 0 and path.exists()
 
 
@@ -239,7 +271,7 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # several processes may look at a time
     except BlockingIOError:
         return True
     except OSError:
@@ -252,31 +284,44 @@ def is_held(folder: Path) -> bool:
 def remove_folder(folder: Path) -> int:
     """Remove a folder with all its files; return the number of bytes in them.
 
+    Other processes may remove it at the same time, or create the files of a lock in it.
+
     Raises
     ------
     OutputError
         If something cannot be removed.
     """
     size = folder_bytes(folder)
+    for attempt in range(1, _ATTEMPTS + 1):
+        if _is_removed(folder, is_last=attempt == _ATTEMPTS):
+            break
+        time.sleep(_ATTEMPT_SECONDS)
+    return size
+
+
+def _is_removed(folder: Path, *, is_last: bool) -> bool:
+    """Remove a folder; return False if another process has changed it meanwhile, unless this is the last attempt."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
-        pass
+        return not folder.exists()
     except OSError as cause:
+        if cause.errno == errno.ENOTEMPTY and not is_last:
+            return False
         raise OutputError(
             f"cannot remove `{folder}`, which an earlier run left: {cause.strerror or cause}; expected a folder that can be "
             "written to: remove it yourself"
         ) from cause
-    return size
+    return True
 
 
 def folder_bytes(folder: Path) -> int:
     """Return the size of the files in a folder."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            if not path.is_dir():
-                total += path.stat().st_size
+    for parent, _, names in os.walk(folder):  # `rglob` fails if another process removes a folder meanwhile
+        for name in names:
+            with suppress(OSError):
+                total += Path(parent, name).stat().st_size
     return total
 
 
@@ -287,6 +332,7 @@ __all__ = [
     "MANIFEST",
     "WAIT_SECONDS",
     "Kept",
+    "LockHeldError",
     "claim_record",
     "find_kept",
     "folder_bytes",

@@ -1,13 +1,25 @@
-"""Join the parts of a divided job: what every kind of job checks first, and its messages."""
+"""Join the parts of a divided job: what every kind of job checks first, its lock, and its messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, job_folder, part_folder, read_record
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    MANIFEST,
+    LockHeldError,
+    held,
+    job_folder,
+    part_folder,
+    read_record,
+    remove_folder,
+)
 from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.output_files import remove_links
 
 COMBINED = "combined"
 """The folder with the joined parts, below that of the job; its lock is held while they are joined."""
@@ -44,6 +56,46 @@ def check_all_parts(out: Path, folder: Path, parts: int) -> None:
             f"{len(missing)} of the {parts} parts of `{out}` are not complete: {shown}; expected all of them: run each of "
             f'these with `shard="I/{parts}"` and `resume=True`'
         )
+
+
+@contextmanager
+def joining_parts(folder: Path, parts: int) -> Iterator[bool]:
+    """Be the only process that finishes a job, and remove the folder of the job at the end.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    parts : int
+
+    Yields
+    ------
+    bool
+        False if another process joins the parts, or has done so: there is nothing to do. The parts of a job often finish at
+        the same time, so this is no error.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written to or removed.
+    """
+    manifest = folder / MANIFEST
+    with ExitStack() as stack:
+        if parts > 1:
+            try:
+                (folder / COMBINED).mkdir(exist_ok=True)
+                stack.enter_context(held(folder / COMBINED, "joins the parts of this job", creates=False))
+            except (FileNotFoundError, LockHeldError):  # the former if another process has just removed the folder
+                yield False
+                return
+            if not manifest.exists():  # another process removes the folder
+                yield False
+                return
+            remove_links(folder)  # to spools of an interrupted run; the parts stay until the end
+        yield True
+        if parts > 1:  # before the lock is released: the next process to take it must find that nothing is left to join
+            manifest.unlink(missing_ok=True)
+    remove_folder(folder)
 
 
 def no_parts(out: Path) -> OutputError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from conftest import data_text, small
 from kill_helpers import needs_fork, run_killed
 
 import bpejit
-from bpejit.engines.base import no_progress
-from bpejit.errors import BpejitError, EngineError, OptionError, OutputError, SpecialTokenError
+from bpejit.errors import EngineError, OptionError, OutputError, SpecialTokenError
 from bpejit.jobs.job_folder import held, job_folder, part_folder
 from bpejit.jobs.job_options import parse_shard
 from bpejit.tokenfiles import format_names, load_format
@@ -452,27 +450,6 @@ def test_stream_gets_tokens_of_documents(work: Path, tokenizer: bpejit.Tokenizer
     assert (work / "stream").read_bytes() == (work / "tokens.bin").read_bytes()
     assert report.documents > 10
     assert report.path is None
-
-
-def test_parts_that_finish_together_are_joined_once(work: Path, tokenizer: bpejit.Tokenizer) -> None:
-    tokenizer.encode_files(INPUTS, "tokens.bin", **UNIT)
-    expected = results(work)
-    clear(work)
-    errors: list[BaseException] = []
-
-    def run(part: int) -> None:
-        try:
-            tokenizer.encode_files(INPUTS, "tokens.bin", shard=(part, 4), engine="serial", progress=no_progress, **UNIT)
-        except BpejitError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(part,)) for part in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert results(work) == expected
 
 
 def test_permissions_and_links_of_outputs_stay(work: Path, tokenizer: bpejit.Tokenizer) -> None:

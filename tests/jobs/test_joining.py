@@ -1,0 +1,142 @@
+"""Tests of parts that finish at the same time: they are joined once, and none of them fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import snapshot
+from conftest import data_text
+from encoding_helpers import make_model
+
+import bpejit
+from bpejit.datagen import dataset_job
+from bpejit.engines.base import no_progress
+from bpejit.jobs import encode_to_files
+from bpejit.jobs.job_folder import held, is_held, remove_folder
+
+PARTS = 4
+ROUNDS = 5
+PROBLEM = """
+kind = "text2self"
+vocab_type = "character"
+dataset_splits = [{split = "train", shards = 2, targets = "inputs/*.txt"}]
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "inputs").mkdir()
+    lines = data_text("cjk.txt")[:6000].splitlines(keepends=True)
+    for number in range(PARTS):
+        (tmp_path / "inputs" / f"{number}.txt").write_bytes(b"".join(lines[number::PARTS]))
+    (tmp_path / "problem.toml").write_text(PROBLEM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def encode(out: str, **options: Any) -> Any:
+    tokenizer = bpejit.Tokenizer.from_model(make_model([(b"a", b"b"), (b"c", b"d")]))
+    return tokenizer.encode_files("inputs/*.txt", f"{out}/tokens.bin", engine="serial", progress=no_progress, **options)
+
+
+def generate(out: str, **options: Any) -> Any:
+    return bpejit.generate_data("problem.toml", out, engine="serial", **options)
+
+
+@pytest.mark.parametrize(("make", "module"), [(encode, encode_to_files), (generate, dataset_job)])
+def test_parts_that_finish_together_are_joined_once(
+    make: Callable[..., Any], module: Any, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "expected").mkdir()
+    make("expected")
+    together = threading.Barrier(PARTS)
+    find_missing = module.missing_parts
+
+    def wait(*arguments: Any) -> list[int]:
+        together.wait()  # all parts are complete now, and each of them finds this
+        found: list[int] = find_missing(*arguments)
+        return found
+
+    monkeypatch.setattr(module, "missing_parts", wait)
+    for number in range(ROUNDS):
+        out = f"out{number}"
+        (work / out).mkdir()
+        reports: list[Any] = []
+        errors: list[BaseException] = []
+
+        def run(part: int, out: str = out, reports: list[Any] = reports, errors: list[BaseException] = errors) -> None:
+            try:
+                reports.append(make(out, shard=(part, PARTS)))
+            except BaseException as error:
+                together.abort()
+                errors.append(error)
+
+        threads = [threading.Thread(target=run, args=(part,)) for part in range(PARTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert [report.missing_parts for report in reports] == [0] * PARTS
+        assert snapshot(work / out) == snapshot(work / "expected")
+
+
+def test_part_that_others_joined_is_complete(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode(".", shard="0/2")
+    find_missing = encode_to_files.missing_parts
+
+    def join(*arguments: Any) -> list[int]:
+        bpejit.combine("tokens.bin")  # as another process may do meanwhile
+        return find_missing(*arguments)
+
+    monkeypatch.setattr(encode_to_files, "missing_parts", join)
+    report = encode(".", shard="1/2")
+    assert report.missing_parts == 0
+    assert report.path is not None
+    assert not list(work.glob(".*"))
+
+
+def test_look_at_a_lock_does_not_prevent_taking_it(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            is_held(folder)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            with held(folder, "works here"):
+                assert is_held(folder)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_folder_is_removed_beside_a_process_that_locks_it(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+
+    def lock() -> None:
+        try:
+            for _ in range(50):
+                with held(tmp_path / "job" / "part", "works here"):
+                    pass
+                remove_folder(tmp_path / "job")
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=lock)
+    thread.start()
+    while thread.is_alive():
+        remove_folder(tmp_path / "job")
+    thread.join()
+    assert not errors
+    assert not (tmp_path / "job").exists()
