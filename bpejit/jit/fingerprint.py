@@ -26,8 +26,10 @@ from bpejit.jit import target
 
 _FOLDER = Path(__file__).parent
 
-_STORING = frozenset({"cache.py", "fingerprint.py", "folders.py", "upkeep.py"})
-"""Modules of this package that affect where machine code is stored, but not the code itself."""
+_STORING = frozenset(
+    {"cache.py", "fingerprint.py", "folders.py", "linking.py", "listening.py", "loader.py", "shipped.py", "upkeep.py"}
+)
+"""Modules of this package that affect where machine code is stored and how it is loaded, but not the code itself."""
 
 
 def hash_text(text: str) -> str:
@@ -42,7 +44,9 @@ def of_machine() -> str:
     _add_files(digest, _FOLDER)
     for package in ("numba", "llvmlite"):
         digest.update(_version_of(package))
-    digest.update(f"{sys.version} {object.__basicsize__} {platform.machine()} {np.__version__} {target.current()}\n".encode())
+    digest.update(
+        f"{sys.version} {object.__basicsize__} {platform.machine()} {np.__version__} {target.describe_target()}\n".encode()
+    )
     return digest.hexdigest()
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
 
 _REPORT_AFTER = 1.0  # seconds
-
-_logger = logging.getLogger("bpejit.jit")
 
 
 class _State:
@@ -45,6 +46,12 @@ def on_compile(callback: Callable[[str, float], None], *, reports: bool = True) 
     return lambda: _state.callbacks.remove(entry)
 
 
+def _logger() -> logging.Logger:
+    import logging  # not at the top: it takes 3 ms, and most processes compile nothing
+
+    return logging.getLogger("bpejit.jit")
+
+
 @contextmanager
 def compiling(name: str) -> Iterator[None]:
     """Report the compilation of a kernel in a `with` block."""
@@ -54,7 +61,7 @@ def compiling(name: str) -> Iterator[None]:
         yield
     finally:
         seconds = time.perf_counter() - start
-        _logger.debug("compiled %s in %.2f s", name, seconds)
+        _logger().debug("compiled %s in %.2f s", name, seconds)
         _state.seconds += seconds
         _notify("end", seconds)
         if _state.seconds > _REPORT_AFTER and not _state.reported:
@@ -69,7 +76,7 @@ def _notify(event: str, seconds: float) -> None:
 
 def _print_notice() -> None:
     text = "compiling kernels for this machine; this may take a minute ..."
-    _logger.info(text)
+    _logger().info(text)
     if any(reports for _, reports in _state.callbacks):
         return
     # The standard error of a notebook is not a terminal, but is shown to the user.

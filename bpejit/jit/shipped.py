@@ -133,11 +133,7 @@ def _choose_level() -> str | None:
 
 def _read_features() -> frozenset[str]:
     """Return the LLVM names of the supported instruction sets, limited to those that the levels use."""
-    try:
-        with Path("/proc/cpuinfo").open("rb") as file:
-            lines = file.read(1 << 14).split(b"\n\n")[0].decode("ascii", "replace").splitlines()
-    except OSError:
-        return frozenset()
+    lines = [line.decode("ascii", "replace") for line in target.read_cpuinfo()]
     flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
     known = frozenset().union(*target.LEVELS.values())
     return frozenset(name for name in known if _LINUX_NAMES.get(name, name) in flags)

@@ -73,7 +73,7 @@ def match_groups(text: Any, position: Any, rules: Any, n_first: Any, n_sets: Any
     position : uint64
         As in `match_contexts`.
     rules : uint8 [128 + n_sets * CONTEXT_SIZE * n_halves * 16], in
-        The group of each ASCII character, then the tables (see `bpejit.splitting.local_rules.group_rules`).
+        The group of each ASCII character, then the tables (see `bpejit.splitting.rule_groups.group_rules`).
     n_first, n_sets : uint64
         The number of the first sets, and of all.
     n_halves : uint64

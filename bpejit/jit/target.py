@@ -82,6 +82,34 @@ def current() -> Target:
     return choose(os.environ, llvm.get_host_cpu_name(), _host_features(), is_x86)
 
 
+_VARIABLES = ("BPEJIT_CPU", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX")
+
+_CPUINFO_FIELDS = (b"vendor_id", b"cpu family", b"model", b"model name", b"stepping", b"flags")
+"""What Linux reports about a processor; LLVM derives its name and its instruction sets from the same sources."""
+
+
+def describe_target() -> str:
+    """Return a text that determines the target of this process, for the name of a folder of kernels.
+
+    On Linux it is read from the system, since importing LLVM takes longer than loading a vocabulary. The environment is part of
+    it, but only `current` checks it.
+    """
+    found = [line for line in read_cpuinfo() if line.split(b"\t", 1)[0].rstrip() in _CPUINFO_FIELDS]
+    if not any(line.startswith(b"flags") for line in found):
+        return str(current())
+    chosen = [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
+    return repr((found, chosen))
+
+
+def read_cpuinfo() -> list[bytes]:
+    """Return the lines with which Linux describes the first processor; empty on other systems."""
+    try:
+        with open("/proc/cpuinfo", "rb") as file:  # noqa: PTH123  (before `pathlib` is needed)
+            return file.read(1 << 14).split(b"\n\n")[0].splitlines()
+    except OSError:
+        return []
+
+
 def choose(environment: Mapping[str, str], host: str, available: Mapping[str, bool], is_x86: bool) -> Target:
     """Return the target that the environment selects.
 

@@ -171,6 +171,7 @@ def package(tmp_path, monkeypatch):
         ("jit/target.py", True, True),
         ("jit/a_new_module.py", True, True),
         ("jit/cache.py", False, False),
+        ("jit/loader.py", False, False),
         ("jit/notes.txt", False, False),
         ("jit/memory_llvm.py", True, True),
         ("kernels/common/keys.py", False, True),
@@ -199,8 +200,13 @@ def test_fingerprint_depends_on_versions(changed, monkeypatch):
 
 def test_fingerprint_depends_on_processor(monkeypatch):
     before = fingerprint.of_machine()
+    lines = target.read_cpuinfo()
+    monkeypatch.setattr(target, "read_cpuinfo", lambda: [line.replace(b" fpu ", b" fpu avx99 ") for line in lines])
+    assert (fingerprint.of_machine.__wrapped__() != before) == bool(lines)
+    monkeypatch.setattr(target, "read_cpuinfo", list)  # not on Linux
+    of_llvm = fingerprint.of_machine.__wrapped__()
     monkeypatch.setattr(target, "current", lambda: target.Target("other", "+avx2", has_avx512_vbmi=False, has_avx2=True))
-    assert fingerprint.of_machine.__wrapped__() != before
+    assert fingerprint.of_machine.__wrapped__() not in (before, of_llvm)
 
 
 def test_fingerprint_is_equal_in_every_process():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, dispatch, listening, loader
+from bpejit.jit import MISMATCH, dispatch, linking, listening, loader
 
 pytestmark = [
     pytest.mark.compiled,
@@ -233,6 +234,60 @@ def test_other_code_of_same_name_is_loaded():
 def test_object_file_without_symbol_is_refused():
     with pytest.raises(ValueError, match="does not define others"):
         loader.load(compiled_total("total").machine_code, "others")
+
+
+@dispatch.kernel
+def clear(numbers, counts):
+    """Set all elements to zero, by a function of the C library, and count the bytes of each number."""
+    numbers[:] = 0
+    for i in range(counts.size):
+        counts[i] = 0
+    return numbers.size
+
+
+dispatch.KERNELS.remove(clear)
+
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="object files of other platforms are linked by LLVM"
+)
+
+
+@needs_linux
+def test_linked_code_equals_that_of_llvm():
+    from bpejit.jit import compiler
+
+    code = compiled_total("total")
+    found = [link(code.machine_code, "total") for link in (loader._map, loader._load_by_llvm)]
+    assert [call(address, np.arange(200, dtype=np.uint8)) for address in found] == [19901, 19901]
+    arguments = np.ones(5000, np.uint8), np.ones(70, np.int64)
+    machine_code = compiler.compile_kernel(clear, arguments, "clear").machine_code
+    assert b"memset" in machine_code
+    address = loader._map(machine_code, "clear")
+    words, expected, _ = dispatch._flatten(arguments)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(address)(struct.pack("2q", *words) + expected) == 5000
+    assert not arguments[0].any()
+    assert not arguments[1].any()
+    assert linking.image_of(machine_code, "clear", lambda name: None) is None  # LLVM may know the function
+
+
+@needs_linux
+def test_other_object_files_are_left_to_llvm():
+    machine_code = compiled_total("total").machine_code
+    assert linking.image_of(machine_code, "others", loader._find_external) is None
+    for size in range(0, len(machine_code), 61):
+        assert linking.image_of(machine_code[:size], "total", loader._find_external) is None
+    for at in (0, 4, 16, 18):  # format, width, type and machine
+        changed = bytearray(machine_code)
+        changed[at] ^= 0x41
+        assert linking.image_of(bytes(changed), "total", loader._find_external) is None
+
+
+@needs_linux
+def test_code_is_left_to_llvm_where_memory_cannot_be_executed(monkeypatch):
+    monkeypatch.setattr(loader, "_mapped", {})
+    monkeypatch.setattr(loader, "_map_image", lambda image: None)
+    address = loader.load(compiled_total("total").machine_code, "total")
+    assert call(address, np.arange(5, dtype=np.uint8)) == 11
 
 
 EXIT_CODE = """

@@ -12,7 +12,7 @@ from strategies import INVALID, awkward_bytes
 
 from bpejit.jit import dispatch, memory, simd
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
-from bpejit.splitting.local_rules import group_rules
+from bpejit.splitting.rule_groups import group_rules
 
 pytestmark = pytest.mark.compiled
 
