@@ -7,6 +7,7 @@ import click
 from .command_types import command
 from .dataset_reports import dataset_fields, describe_dataset
 from .encoding_job_options import describe_job, job_fields
+from .option_names import COMMAND
 from .options import complete_path, overwrite_option
 from .progress import format_bytes, format_seconds, watch
 from .reporting import report_options
@@ -31,6 +32,9 @@ def combine_command(*, out: str, overwrite: bool) -> None:
     import bpejit
     from bpejit.encoding.file_encoding import EncodeReport
 
+    from .cmd_encode import encode
+
+    click.get_current_context().meta[COMMAND] = encode  # errors name its options, which are those of the parts
     with watch() as progress:
         report = bpejit.combine(out, overwrite=overwrite, progress=progress)
     if not isinstance(report, EncodeReport):

@@ -148,6 +148,9 @@ def datagen(
 
 
 def _dataset_summary(report: GenerationReport, progress: Progress, out: str, shard: str | None) -> str:
+    if not progress.stages:  # nothing was left to do
+        files = f"{len(report.paths):,} files, described by `{report.manifest}`"
+        return f"{report.examples:,} examples with {report.ids:,} ids in {files}"
     stage = progress.stages.get("encode")
     done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
     what = f"part {shard}, " if shard else ""

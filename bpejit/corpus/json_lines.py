@@ -162,14 +162,14 @@ def describe_record(line: bytes, names: list[str]) -> bytes | str:
     path = ""
     for name in names:
         if not isinstance(value, dict):
-            return f"its field `{path}` is {_kind(value)}; expected an object"
+            return f"its field `{path}` is {_kind(value)}, not an object"
         if name not in value:
             inside = f"its field `{path}` has" if path else "it has"
             fields = ", ".join(f"`{shorten(key)[1:-1]}`" for key in list(value)[:6])
             return f"{inside} no field `{name}`; the fields are {fields or 'none'}"
         value = value[name]
         path = f"{path}.{name}" if path else name
-    return encode_utf8(value) if isinstance(value, str) else f"its field `{path}` is {_kind(value)}; expected a string"
+    return encode_utf8(value) if isinstance(value, str) else f"its field `{path}` is {_kind(value)}, not a string"
 
 
 def _kind(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bpejit.corpus.blocks import Skipped
 from bpejit.datagen.dataset_files import DatasetNames, check_dataset_outputs, names_of_job
+from bpejit.datagen.sample_reading import all_skipped
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError, OutputError
@@ -209,10 +210,7 @@ def no_samples(inputs: Sequence[str], totals: Totals) -> CorpusError:
     if not totals.skipped:
         shown = ", ".join(f"`{path}`" for path in inputs[:3]) + (", ..." if len(inputs) > 3 else "") or "the problem"
         return CorpusError(f"there are no samples in {shown}; expected one or more: check the inputs")
-    return CorpusError(
-        f"all of the {totals.skipped.count:,} samples were skipped; the first is {totals.skipped.first[0]}; expected complete "
-        "samples: correct the inputs, or how the problem describes them"
-    )
+    return all_skipped(totals.skipped)
 
 
 def _shuffle(

@@ -187,7 +187,8 @@ class OtherVocabulary:
         try:
             rows.extend([*self.encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts.texts())
         except CorpusError as cause:
-            raise CorpusError(f"{place(len(rows))}: {cause}") from cause
+            message = str(cause).replace("`replace_oov=`", "`oov_token`")  # the key of a problem
+            raise CorpusError(f"{place(len(rows))}: {message}") from cause
         return pack_numbers(rows)
 
 

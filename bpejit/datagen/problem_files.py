@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,8 +97,8 @@ class SampleInputs:
         if len({len(some) for some in found}) > 1:
             counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
             raise CorpusError(
-                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: correct "
-                "the problem"
+                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
+                "missing ones"
             )
         return list(zip(*found, strict=True))
 
@@ -263,7 +264,10 @@ class FileProblem(Text2TextProblem):
             splits.append({"split": name, "shards": shards, "inputs": self._read_inputs(one, where)})
         names = [FILE_NAMES[one["split"]] for one in splits]
         if len(set(names)) < len(names):
-            raise OptionError(f"{self._where}: a split is listed twice; expected each once: remove one")
+            raise OptionError(
+                f"{self._where}: a split is listed twice; expected train, eval and test once each: remove one, or list its "
+                "inputs in the other"
+            )
         without = [one["split"] for one in splits if one["inputs"] is None]
         if splits[0]["inputs"] is None or 0 < len(without) < len(splits) - 1:
             raise OptionError(
@@ -274,6 +278,13 @@ class FileProblem(Text2TextProblem):
 
     def _read_inputs(self, one: Mapping[str, Any], where: str) -> SampleInputs | None:
         names = _FEATURES[self.kind]
+        fields = [f"{name}_field" for name in names]
+        wrong = next((key for key in one if key.endswith("_field") and (key not in fields or "records" not in one)), None)
+        if wrong is not None:
+            raise OptionError(
+                f"{where}: it has `{wrong}`; expected {' and '.join(f'`{field}`' for field in fields)}, together with "
+                f"`records`, for the kind {self.kind}: correct it"
+            )
         forms = [key for key in (*_FEATURES[TEXT2TEXT], "label", "tabbed", "records") if key in one]
         if not forms:
             return None
@@ -282,8 +293,8 @@ class FileProblem(Text2TextProblem):
             return SampleInputs(Layout(names, TABBED), (self._paths(one["tabbed"], archive),))
         if forms == ["records"]:
             default = "text" if len(names) == 1 else None
-            fields = tuple(one.get(f"{name}_field", default or name) for name in names)
-            return SampleInputs(Layout(names, RECORDS, fields), (self._paths(one["records"], archive),))
+            found = tuple(one.get(f"{name}_field", default or name) for name in names)
+            return SampleInputs(Layout(names, RECORDS, found), (self._paths(one["records"], archive),))
         if sorted(forms) == sorted(names):
             return SampleInputs(Layout(names, LINES), tuple(self._paths(one[name], archive) for name in names))
         expected = " and ".join(f"`{name}`" for name in names)
@@ -326,8 +337,14 @@ class FileClassProblem(FileProblem, Text2ClassProblem):
             found = [label.strip() for label in found if label.strip()]
         if not found or not all(isinstance(label, str) for label in found):
             raise OptionError(
-                f"{self._where}: class_labels is {shorten(found)}; expected a list of labels, or a file with one in each "
-                "line: add them"
+                f"{self._where}: class_labels is {'missing' if found is None else shorten(found)}; expected a list of labels, "
+                "or a file with one in each line: add them"
+            )
+        repeated = next((label for label, count in Counter(found).items() if count > 1), None)
+        if repeated is not None:
+            raise OptionError(
+                f"{self._where}: class_labels has {shorten(repeated)} twice; expected different labels, since their numbers "
+                "are the targets: remove one"
             )
         return list(found)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bpejit.datagen.feature_encoders import unknown_label
 from bpejit.datagen.generation_job import LABEL
-from bpejit.datagen.problems import Text2ClassProblem, Text2TextProblem
+from bpejit.datagen.problems import Text2ClassProblem, Text2TextProblem, calling, text_of
 from bpejit.datagen.sample_reading import Layout, TextsChunk, pack_numbers
 from bpejit.datagen.texts_of_features import texts_from_list
 from bpejit.errors import CorpusError, shorten
@@ -44,13 +44,13 @@ class GeneratedSource:
         """
         problem = self.problem
         labels = tuple(problem.class_labels(self.data_dir)) if isinstance(problem, Text2ClassProblem) else None
+        samples = problem.generate_samples(self.data_dir, self.tmp_dir, self.split)
         waiting: list[dict[str, Any]] = []
         first, size = 1, 0
-        for number, sample in enumerate(problem.generate_samples(self.data_dir, self.tmp_dir, self.split), start=1):
+        for number, sample in enumerate(calling(problem, samples), start=1):
             if sample is None:
                 continue
-            place = f"{self._name}, {UNIT} {number}"
-            row = _checked(sample, problem.text_features, labels, place)
+            row = _checked(sample, problem, labels, number)
             if waiting and (size >= layout.chunk_bytes or row.keys() != waiting[0].keys()):
                 yield self._chunk(waiting, first, layout)
                 waiting, size = [], 0
@@ -71,16 +71,14 @@ class GeneratedSource:
         return TextsChunk(texts, self._name, first, UNIT, ready)
 
 
-def _checked(sample: Mapping[str, Any], texts: tuple[str, ...], labels: tuple[str, ...] | None, place: str) -> dict[str, Any]:
+def _checked(
+    sample: Mapping[str, Any], problem: Text2TextProblem, labels: tuple[str, ...] | None, number: int
+) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
+    place = f"problem {problem.name}, {UNIT} {number}"
     row: dict[str, Any] = {}
-    for name in texts:
-        text = sample.get(name)
-        if not isinstance(text, (str, bytes)):
-            raise CorpusError(
-                f"{place}: {name} is {shorten(text)}; expected a text: yield dicts with {', '.join(map(repr, texts))}"
-            )
-        row[name] = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    for name in problem.text_features:
+        row[name] = text_of(sample, name, problem, number).encode("utf-8", "surrogateescape")
     for name, value in sample.items():
         if name in row:
             continue
@@ -89,10 +87,12 @@ def _checked(sample: Mapping[str, Any], texts: tuple[str, ...], labels: tuple[st
                 raise unknown_label(value, tuple(f"{i} ({label})" for i, label in enumerate(labels)), place)
             row["targets"] = [int(value)]
             continue
-        numbers = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
-        if not all(isinstance(number, (int, np.integer)) for number in numbers) or not len(numbers):
-            raise CorpusError(f"{place}: {name} is {shorten(value)}; expected whole numbers: leave it out, or convert it")
-        row[name] = [int(number) for number in numbers]
+        values = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+        if not all(isinstance(one, (int, np.integer)) for one in values) or not len(values):
+            raise CorpusError(
+                f"{place}: {name} is {shorten(value)}; expected a whole number, or a list of them: leave it out, or convert it"
+            )
+        row[name] = [int(one) for one in values]
     if labels is not None and "targets" not in row:
         raise CorpusError(f"{place}: it has no label; expected a number from 0 to {len(labels) - 1}: yield it as `{LABEL}`")
     return row

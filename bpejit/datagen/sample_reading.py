@@ -39,6 +39,8 @@ class Layout:
         The field of each feature, for `RECORDS`.
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
+    paired : bool
+        Whether a malformed record is an error, since it is paired with one of another input.
     chunk_bytes : int
         Size of the lines of a chunk. It affects which examples go to which shard.
     """
@@ -47,6 +49,7 @@ class Layout:
     form: str = LINES
     fields: tuple[str, ...] = ()
     strict: bool = False
+    paired: bool = False
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -234,6 +237,22 @@ class TextsChunk:
         return skips.without_empty(self.texts, np.arange(n_samples), self.ready)
 
 
+def unpaired(record: SkippedRecord) -> CorpusError:
+    """Return the error for a record without a text that is paired with a text of another input or column."""
+    return CorpusError(
+        f"{record}; expected a text in each, since texts are paired by their number: add the text, or remove the record and "
+        "the text that it is paired with"
+    )
+
+
+def all_skipped(skipped: Skipped) -> CorpusError:
+    """Return the error for inputs without a complete sample."""
+    return CorpusError(
+        f"all of the {skipped.count:,} samples were skipped; the first is {skipped.first[0]}; expected complete samples: "
+        "correct the inputs, or how the problem describes them"
+    )
+
+
 class _Skips:
     """Collects the samples that are skipped.
 
@@ -249,6 +268,7 @@ class _Skips:
         self._path = path
         self._place = place
         self._strict = layout.strict
+        self._paired = layout.paired
         self._count = 0
         self._first: list[tuple[int, SkippedRecord]] = []
         self._before = 0
@@ -256,8 +276,10 @@ class _Skips:
     def add(self, index: int, reason: str) -> None:
         """Skip a sample, or raise CorpusError if samples are not skipped."""
         self._count += 1
-        if self._strict or len(self._first) - self._before < MOST_SHOWN:
+        if self._strict or self._paired or len(self._first) - self._before < MOST_SHOWN:
             record = SkippedRecord(self._path, self._place(index), reason)
+            if self._paired:
+                raise unpaired(record)
             if self._strict:
                 raise CorpusError(
                     f"{record}; expected a complete sample there: correct it, or leave out `strict=True` to skip and count "
@@ -284,7 +306,7 @@ class _Skips:
         if wrong.any():
             for at in np.flatnonzero(wrong).tolist():
                 names = [name for name in texts if empty[name][at]]
-                self.add(int(indices[at]), f"its {' and '.join(names)} {'are' if len(names) > 1 else 'is'} empty")
+                self.add(int(indices[at]), f"its {' and '.join(names)} {'is' if names == ['label'] else 'are'} empty")
             texts = {name: some.select(~wrong) for name, some in texts.items()}
             ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
             indices = indices[~wrong]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Protocol
 
@@ -23,6 +24,7 @@ from bpejit.datagen.sample_reading import (
     RecordsChunk,
     SampleChunk,
     TextsChunk,
+    unpaired,
 )
 from bpejit.datagen.texts_of_features import FeatureTexts, count_line_ends, line_ends, texts_from_documents
 from bpejit.errors import CorpusError
@@ -245,17 +247,30 @@ def _stream_blocks(source: Source, chunk_bytes: int) -> Iterator[tuple[bytes, in
 
 
 def _record_chunks(source: Source, chunk_bytes: int) -> Iterator[Any]:
-    if source.is_stream:
-        with source.open_stream() as stream:
-            yield from load_format(stream.input_format).stream_chunks(stream, source, chunk_bytes)
-    else:
-        yield from load_format(source.input_format).chunks(source, chunk_bytes)
+    with _naming_keys():
+        if source.is_stream:
+            with source.open_stream() as stream:
+                yield from load_format(stream.input_format).stream_chunks(stream, source, chunk_bytes)
+        else:
+            yield from load_format(source.input_format).chunks(source, chunk_bytes)
+
+
+@contextmanager
+def _naming_keys() -> Iterator[None]:
+    """In errors about columns, name the keys of problems instead of arguments."""
+    try:
+        yield
+    except CorpusError as cause:
+        if "`text_column=`" not in str(cause):
+            raise
+        keys = "`records` and `inputs_field`, `targets_field` or `label_field`"
+        raise CorpusError(str(cause).replace("`text_column=`", keys)) from cause
 
 
 def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
     """Yield the texts of one feature, and the bytes read for each block."""
     reader = ChunkReader()
-    strict = replace(layout, names=("text",), strict=True)
+    paired = replace(layout, names=("text",), paired=True)
     if source.input_format == TEXT:
         blocks = _blocks_of(source, layout)
         for data, n_read in blocks:
@@ -263,18 +278,17 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
             found = RangesChunk((LineRange(source.path, 0, 0, 1, data),), n_read)
             yield found.read_lines(reader), n_read
     elif source.input_format == JSON_LINES:
-        strict = replace(strict, form=RECORDS, fields=(source.options.text_field,))
+        paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
         line = 1
         for data, n_read in _blocks_of(source, layout):
             chunk = RangesChunk((LineRange(source.path, 0, 0, line, data),), n_read)
-            yield chunk.read_samples(reader, strict).texts["text"], n_read
+            yield chunk.read_samples(reader, paired).texts["text"], n_read
             line += data.count(b"\n")
     else:
         for chunk in _record_chunks(source, layout.chunk_bytes):
             block = chunk.read(reader)
             if block.skipped:
-                record = block.skipped.first[0]
-                raise CorpusError(f"{record}; expected a text in each row, since rows are paired with those of another input")
+                raise unpaired(block.skipped.first[0])
             if block.ends is not None:
                 yield texts_from_documents(block.text[: block.cut].tobytes(), block.ends), block.n_read
 
@@ -358,23 +372,30 @@ def plan_sources(
             _add_ranges(tuple(source.path for source in sources), cuts, lines, unit_bytes, add)
         else:
             add((JoinedSource(tuple(sources)),), size)
-    elif first.input_format not in (TEXT, JSON_LINES):
-        _add_records(first, layout, unit_bytes, add)
     elif layout.form == TABBED and first.input_format != TEXT:
         raise CorpusError(
-            f"the input `{first.path}` contains JSON; expected lines with tabs for `tabbed`: name it in `records` instead"
+            f"the input `{first.path}` has the format {first.input_format}; expected lines with tabs for `tabbed`: name it in "
+            "`records` instead"
         )
+    elif first.input_format not in (TEXT, JSON_LINES):
+        with _naming_keys():
+            _add_records(first, layout, unit_bytes, add)
     elif first.is_stream:
         add((StreamSource(first),), size)
     elif first.input_format == plain or layout.form == LINES:
         _add_ranges((first.path,), _line_cuts(first, layout.chunk_bytes), None, unit_bytes, add)
     else:
-        raise CorpusError(f"the input `{first.path}` contains plain text; expected records for `records`: correct the problem")
+        raise CorpusError(
+            f"the input `{first.path}` contains plain text; expected JSON lines, Parquet or Arrow for `records`: name it in "
+            "`tabbed`, or in the key of its feature"
+        )
 
 
 def _add_records(source: Source, layout: Layout, unit_bytes: int, add: Callable[..., None]) -> None:
     if len(layout.names) > 1:
         both = [replace(source, options=replace(source.options, text_column=name)) for name in layout.fields]
+        for one in both if not source.is_stream else ():
+            list(load_format(one.input_format).ranges(one, 1 << 62))  # checks the column before anything is written
         add((JoinedSource(tuple(both)),), source.length)
     elif source.is_stream:
         add((RecordsSource(source),), source.length)

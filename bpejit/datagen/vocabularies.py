@@ -6,9 +6,11 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bpejit.corpus.blocks import NOTHING_SKIPPED
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sources import Source
@@ -22,15 +24,15 @@ from bpejit.datagen.feature_encoders import (
 )
 from bpejit.datagen.generation_job import LABEL
 from bpejit.datagen.problem_files import FileProblem, SampleInputs
-from bpejit.datagen.problems import DatasetSplit, Text2ClassProblem, Text2TextProblem, VocabType
-from bpejit.datagen.sample_reading import LINES, Layout
-from bpejit.datagen.sample_sources import SampleChunker, SampleUnit, plan_sources
+from bpejit.datagen.problems import DatasetSplit, Text2ClassProblem, Text2TextProblem, VocabType, calling, text_of
+from bpejit.datagen.sample_reading import LINES, Layout, all_skipped
+from bpejit.datagen.sample_sources import SampleChunker, SampleUnit, ends_early, plan_sources
 from bpejit.datagen.texts_of_features import FeatureTexts, terminated, texts_from_list
 from bpejit.engines.base import Progress
-from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, shorten
+from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
-from bpejit.t2t.subword_files import MAX_MIN_COUNT, sample_lines
+from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
 from bpejit.training.train import train_from_iterator
@@ -59,6 +61,7 @@ def find_vocabularies(
     CorpusError, OutputError, TokenizerFormatError, TrainingError
     """
     found: dict[str, FeatureVocabulary] = {}
+    labels = problem.class_labels(data_dir) if isinstance(problem, Text2ClassProblem) else None
     for feature in problem.text_features:
         shared = problem.has_shared_vocab or len(problem.text_features) == 1
         if shared and found:
@@ -68,8 +71,8 @@ def find_vocabularies(
         if vocabulary is None:
             return None
         found[feature] = vocabulary
-    if isinstance(problem, Text2ClassProblem):
-        found[LABEL] = LabelVocabulary(tuple(problem.class_labels(data_dir)))
+    if labels is not None:
+        found[LABEL] = LabelVocabulary(tuple(labels))
     return found
 
 
@@ -122,8 +125,8 @@ def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
             shown = shorten(found[token_id]) if token_id < len(found) else "missing"
             raise TokenizerFormatError(
                 f"the vocabulary `{path}` lacks the reserved token {shorten(token)}: id {token_id} is {shown}; expected "
-                f"{', '.join(map(repr, wanted))} as its first ids: use a vocabulary with these tokens, or remove the file to "
-                "build one"
+                f"{', '.join(map(repr, wanted))} as its first {len(wanted)} tokens: use another vocabulary, or remove the file "
+                "to have one built"
             )
 
 
@@ -136,8 +139,8 @@ def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, 
                 next(iter(problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)))
         if not path.exists():
             raise TokenizerFormatError(
-                f"there is no vocabulary `{path}`; expected a file with one token in each line, since tokens are not "
-                "collected: write it (`TokenTextEncoder.store_to_file`)"
+                f"there is no vocabulary `{path}`; expected a file with a token in each line, `<pad>` and `<EOS>` first, since "
+                f"vocabularies of vocab_type {VocabType.TOKEN!r} are not built: write it (`TokenTextEncoder.store_to_file`)"
             )
         return
     with _building(path):
@@ -147,6 +150,12 @@ def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, 
         if problem.vocab_type == VocabType.BPE:
             listed = (some.texts() for some in texts)
             special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
+            least = 256 + len(special)
+            if problem.approx_vocab_size < least:
+                raise OptionError(
+                    f"approx_vocab_size is {problem.approx_vocab_size}; expected {least} or more for vocab_type "
+                    f"{VocabType.BPE!r} (the 256 bytes and {len(special)} reserved tokens): choose a larger one"
+                )
             tokenizer = train_from_iterator(
                 listed, vocab_size=problem.approx_vocab_size, special_tokens=special, special_tokens_first=True
             )
@@ -162,8 +171,8 @@ def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, 
         counts = counter.counts()
         if not counts:
             raise CorpusError(
-                f"the sample for the vocabulary `{path.name}` is empty; expected text in the training set: check its inputs "
-                "and `file_byte_budget`"
+                f"the sample for the vocabulary `{path.name}` is empty; expected text in the training set: check its inputs, "
+                "and `file_byte_budget` if it is small"
             )
         report("build", 0, None, "iterations")
         SubwordTextEncoder.build_to_target_size(
@@ -212,15 +221,20 @@ def _texts_for_vocabulary(
         yield from _sample_inputs(problem.inputs_of(train), features, problem.file_byte_budget, report)
     elif feature:
         samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
-        limit = problem.max_samples_for_vocab
-        yield from _batches(sample[feature] for index, sample in enumerate(samples) if limit is None or index < limit)
+        some = islice(calling(problem, samples), problem.max_samples_for_vocab)
+        yield from _batches(problem, (text_of(sample, feature, problem, number) for number, sample in enumerate(some, start=1)))
     else:
-        yield from _batches(problem.generate_text_for_vocab(str(data_dir), str(tmp_dir)))
+        yield from _batches(problem, calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))))
 
 
-def _batches(texts: Iterator[str], size: int = 4096) -> Iterator[FeatureTexts]:
+def _batches(problem: Text2TextProblem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
     waiting: list[bytes] = []
     for text in texts:
+        if not isinstance(text, str):
+            raise CorpusError(
+                f"problem {problem.name}: a text for the vocabulary is {shorten(text)}; expected a text: correct "
+                "`generate_text_for_vocab`"
+            )
         waiting.append(text.encode("utf-8", "surrogateescape"))
         if len(waiting) == size:
             yield texts_from_list(waiting)
@@ -239,6 +253,8 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, repor
     report("sample", 0, None, "bytes")
     for sources in inputs.sources():
         if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
+            if len(sources) > 1 and any(source.is_stream for source in sources):
+                _compare_lines(sources)  # the lines of other files are counted before
             for name, source in zip(inputs.layout.names, sources, strict=True):
                 if name in features:
                     for lines, n_read in sample_lines(source, budget):
@@ -252,6 +268,21 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, repor
             yield from some
 
 
+def _compare_lines(sources: tuple[Source, ...]) -> None:
+    """Raise CorpusError if the files of a pair have different numbers of lines."""
+    found = []
+    for source in sources:
+        n_lines = 0
+        last = b"\n"
+        for block in line_blocks(source):
+            n_lines += block.count(b"\n")
+            last = block[-1:]
+        found.append(n_lines + (last != b"\n"))
+    short, longer = (found.index(count) for count in (min(found), max(found)))
+    if found[short] < found[longer]:
+        raise ends_early(sources[short].path, sources[longer].path, found[short], total=found[longer])
+
+
 def _sample_chunks(
     sources: tuple[Source, ...], layout: Layout, features: list[str], budget: int
 ) -> Iterator[tuple[list[FeatureTexts], int]]:
@@ -259,10 +290,15 @@ def _sample_chunks(
     plan_sources(sources, layout, 1 << 62, lambda some, size: units.append(SampleUnit(0, 0, some, layout, size)))
     reader = ChunkReader()
     sizes = dict.fromkeys(features, 0)
+    skipped = NOTHING_SKIPPED
     for chunk in SampleChunker().chunks(units):  # the sizes of the files may include compression, and other fields
-        texts = chunk.chunk.read_samples(reader, layout).texts
+        block = chunk.chunk.read_samples(reader, layout)
+        texts = block.texts
+        skipped += block.skipped
         for name in features:
             sizes[name] += len(texts[name].adjacent()[0]) + len(texts[name])
+    if skipped and not any(sizes.values()):
+        raise all_skipped(skipped)
     steps = {name: int(size / budget / 2) + 1 for name, size in sizes.items()}
     skips = {name: step - 1 for name, step in steps.items()}
     left = dict.fromkeys(features, budget)

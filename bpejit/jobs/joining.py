@@ -52,8 +52,9 @@ def check_all_parts(out: Path, folder: Path, parts: int) -> None:
     missing = missing_parts(folder, parts)
     if missing:
         shown = ", ".join(map(str, missing[:_MOST_PARTS])) + (", ..." if len(missing) > _MOST_PARTS else "")
+        verb = "is" if len(missing) == 1 else "are"
         raise OutputError(
-            f"{len(missing)} of the {parts} parts of `{out}` are not complete: {shown}; expected all of them: run each of "
+            f"{len(missing)} of the {parts} parts of `{out}` {verb} not complete: {shown}; expected all of them: run each of "
             f'these with `shard="I/{parts}"` and `resume=True`'
         )
 

@@ -134,7 +134,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
         else:
             wanted_parts = int(begun["parts"])
     kept = sum(_count_units(path) for _, _, path in found)
-    remains = f"`{folder}` keeps {kept} finished units of an unfinished job"
+    remains = f"`{folder}` keeps {_units(kept)} of an unfinished job"
     if options.part is not None:
         if begun is None:
             return wanted_parts
@@ -145,7 +145,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
         mine = part_folder(folder, *options.part)
         if mine.exists() and not options.resume and not is_held(mine):
             if _count_units(mine) and not options.overwrite:
-                raise OutputError(_unfinished(f"`{mine}` keeps {_count_units(mine)} finished units of this part"))
+                raise OutputError(_unfinished(f"`{mine}` keeps {_units(_count_units(mine))} of this part"))
             remove_folder(mine)
         return wanted_parts
     until = time.monotonic() + patience
@@ -171,6 +171,10 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     size = remove_folder(folder)
     say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
     return parts or 1
+
+
+def _units(count: int) -> str:
+    return f"{count} finished unit{'' if count == 1 else 's'}"
 
 
 def _unfinished(remains: str) -> str:

@@ -57,6 +57,10 @@ def remote_file_system(path: str, *, error: type[BpejitError], what: str = "the 
         extra = _PACKAGES.get(path.partition("://")[0])
         run = f"`pip install 'bpejit[{extra}]'`" if extra else "`pip install` for the package that it names"
         raise error(f"{what} `{path}` needs a package that is not installed ({cause}); expected it: run {run}") from cause
+    except FileNotFoundError as cause:
+        raise error(
+            f"cannot use {what} `{path}`: there is no file `{cause.filename or path}`; expected an existing one: check the path"
+        ) from cause
     except Exception as cause:  # an unknown scheme, or wrong settings
         raise error(f"cannot use {what} `{path}`: {cause}; expected a URL that fsspec knows: check the address") from cause
     return found

@@ -58,7 +58,10 @@ def test_parts_and_combine(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(first.stdout)["outputs"] == []
     result = invoke("combine", "t.bin")
     assert result.exit_code == 1
-    assert "1 of the 2 parts of `t.bin` are not complete: 1" in result.stderr
+    assert (
+        "1 of the 2 parts of `t.bin` is not complete: 1; expected all of them: run each of these with `--shard I/2`"
+        in result.stderr
+    )
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = invoke("encode", "corpus", "--out", "t.bin", "--shard", "auto")

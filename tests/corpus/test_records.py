@@ -39,8 +39,8 @@ BAD_LINES = [
 REASONS = [
     "line 2: it is not a JSON object",
     "line 4: it has no field `text`; the fields are `other`",
-    "line 5: its field `text` is null; expected a string",
-    "line 6: its field `text` is an array; expected a string",
+    "line 5: its field `text` is null, not a string",
+    "line 6: its field `text` is an array, not a string",
     "line 7: it is not a JSON object",
 ]
 

@@ -185,7 +185,7 @@ def test_interrupted_and_resumed(work: Path, stage: str, calls: int) -> None:
         bpejit.generate_data(problem, "again", **UNIT, progress=_Stop(calls, stage))
     assert not [name for name in generated("again") if "/" not in name]
     if calls or stage == "shuffle":
-        with pytest.raises(OutputError, match="finished units"):
+        with pytest.raises(OutputError, match=r"finished units?"):
             bpejit.generate_data(problem, "again", **UNIT)
         with pytest.raises(OutputError, match="seed"):
             bpejit.generate_data(problem, "again", **UNIT, seed=9, resume=True)
@@ -472,7 +472,7 @@ def test_side_that_ends_early(work: Path) -> None:
     with pytest.raises(CorpusError, match=match):
         bpejit.generate_data(problem_of("pairs"), "data")
     (work / "target0.txt").write_bytes(gzip.compress((work / "target0.txt").read_bytes()))
-    with pytest.raises(CorpusError, match=r"`.*target0.txt` ends after line 10, and `.*source0.txt` goes on"):
+    with pytest.raises(CorpusError, match=r"`.*target0.txt` ends after line 10, and `.*source0.txt` has"):
         bpejit.generate_data(problem_of("pairs", file_byte_budget=100), "data")
     assert not job_folder(work / "data" / "pairs").exists()
 
@@ -487,14 +487,14 @@ def test_malformed_samples_are_skipped(work: Path) -> None:
         ("line 11", "it has 1 field separated by tabs, not 2"),
         ("line 12", "it is empty"),
         ("line 13", "it has 3 fields separated by tabs, not 2"),
-        ("line 14", "its inputs is empty"),
+        ("line 14", "its inputs are empty"),
     ]
     assert report.examples == len(pairs())
     with pytest.raises(CorpusError, match=r"pairs0.tsv`, line 11: it has 1 field"):
         bpejit.generate_data(problem_of("tabbed"), "data", **UNIT, overwrite=True, strict=True)
     write_lines(work / "source0.txt", ["", *sentences("prose", 3)])
     write_lines(work / "target0.txt", ["a", *sentences("prose", 3)])
-    with pytest.raises(CorpusError, match=r"source0.txt`, line 1: its inputs is empty"):
+    with pytest.raises(CorpusError, match=r"source0.txt`, line 1: its inputs are empty"):
         bpejit.generate_data(problem_of("pairs"), "data", strict=True)
 
 
@@ -524,6 +524,8 @@ def test_missing_reserved_token(work: Path) -> None:
         ({"kinds": "text2self"}, "it has the key `kinds`"),
         ({"approx_vocab_size": "8k"}, "approx_vocab_size is '8k'; expected a whole number"),
         ({"packed_length": 0}, "packed_length is 0; expected 1 or more"),
+        ({"kind": "text2class", "dataset_splits": [{"tabbed": "a"}]}, "class_labels is missing; expected a list of labels"),
+        ({"kind": "text2class", "dataset_splits": [{"tabbed": "a"}], "class_labels": ["a", "a"]}, "class_labels has 'a' twice"),
         ({"vocab_type": "words"}, "vocab_type is 'words'"),
         ({"dataset_splits": []}, "there are no splits"),
     ],
@@ -533,7 +535,7 @@ def test_errors_of_problems(work: Path, change: dict[str, Any], match: str) -> N
 
     settings = {"dataset_splits": [{"split": "train", "inputs": "a", "targets": "b"}]} | change
     with pytest.raises(OptionError, match=match):
-        problem_from_settings(settings)
+        getattr(problem_from_settings(settings), "class_labels", repr)("")
 
 
 @pytest.mark.parametrize(
@@ -545,6 +547,11 @@ def test_errors_of_problems(work: Path, change: dict[str, Any], match: str) -> N
         ([{"split": "train", "tabbed": "a"}, {"split": "eval"}, {"split": "test", "tabbed": "a"}], "the split eval has no"),
         ([{"split": "train", "tabbed": "a"}, {"split": "train", "tabbed": "a"}], "listed twice"),
         ([{"split": "train", "tabbed": "a", "shards": 0}], "shards is 0"),
+        (
+            [{"tabbed": "a", "inputs_field": "b"}],
+            "it has `inputs_field`; expected `inputs_field` and `targets_field`, together",
+        ),
+        ([{"records": "a", "label_field": "b"}], "it has `label_field`"),
     ],
 )
 def test_errors_of_splits(splits: list[dict[str, Any]], match: str) -> None:
@@ -552,6 +559,75 @@ def test_errors_of_splits(splits: list[dict[str, Any]], match: str) -> None:
 
     with pytest.raises(OptionError, match=match):
         problem_from_settings({"dataset_splits": splits})
+
+
+@pytest.mark.parametrize(
+    ("form", "match"),
+    [
+        ({"tabbed": "pairs0.jsonl"}, "has the format jsonl; expected lines with tabs for `tabbed`: name it in `records`"),
+        ({"records": "pairs0.tsv"}, "contains plain text; expected JSON lines, Parquet or Arrow for `records`"),
+        (
+            {"records": "pairs0.jsonl"},
+            r"all of the \d+ samples were skipped; the first is .*, line 1: it has no field `inputs`",
+        ),
+        (
+            {"inputs": "pairs0.jsonl", "targets": "target0.txt"},
+            "line 1: it has no field `text`; .* add the text, or remove the",
+        ),
+        ({"archive": "none.tgz", "inputs": "a", "targets": "b"}, "there is no file `.*none.tgz`"),
+        ({"inputs": ["source0.txt", "source1.txt"], "targets": "target0.txt"}, "2 of `inputs`, 1 of `targets`"),
+        (
+            {"tabbed": "one.tsv"},
+            "all of the 2 samples were skipped; .*one.tsv`, line 1: it has 1 field separated by tabs, not 2",
+        ),
+        (
+            {"inputs": "source.gz", "targets": "target0.txt"},
+            r"`.*source.gz` ends after line 3, and `.*target0.txt` has \d+ of them",
+        ),
+    ],
+)
+def test_errors_of_inputs(work: Path, form: dict[str, Any], match: str) -> None:
+    pytest.importorskip("fsspec")
+    write_lines(work / "one.tsv", ["one field"] * 2)
+    (work / "source.gz").write_bytes(gzip.compress(b"a\nb\nc\n"))
+    problem = write_problem(work / "wrong.toml", [{"split": "train", **form}], approx_vocab_size=SIZE)
+    with pytest.raises(CorpusError, match=match):
+        bpejit.generate_data(problem, "data")
+    assert not (work / "data").exists()
+
+
+class Given(Text2TextProblem):
+    """Samples that are given."""
+
+    approx_vocab_size = SIZE
+    is_generate_per_split = False
+
+    def __init__(self, samples: list[Any]) -> None:
+        self.samples = samples
+
+    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
+        for sample in self.samples:
+            if isinstance(sample, Exception):
+                raise sample
+            yield sample
+
+
+@pytest.mark.parametrize("vocab_type", ["subwords", "character"])
+@pytest.mark.parametrize(
+    ("sample", "match"),
+    [
+        ({"inputs": "a b c", "targets": 3}, "problem given, sample 2: targets is 3; expected a text"),
+        ({"inputs": "a"}, "sample 2: it has no targets; expected a dict with the texts 'inputs', 'targets'"),
+        (("a", "b"), r"sample 2: it is \('a', 'b'\); expected a dict"),
+        (ValueError("own"), "the problem given failed to generate its samples: ValueError: own; .* correct `generate_samples`"),
+    ],
+)
+def test_errors_of_samples(work: Path, vocab_type: str, sample: Any, match: str) -> None:
+    problem = Given([{"inputs": "a b c", "targets": "d e f"}, sample])
+    type(problem).vocab_type = vocab_type  # type: ignore[assignment, method-assign]
+    with pytest.raises(CorpusError, match=match):
+        bpejit.generate_data(problem, "data")
+    assert not (work / "data").exists()
 
 
 @needs_fork

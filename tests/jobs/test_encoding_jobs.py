@@ -349,7 +349,7 @@ def test_parts_of_different_jobs_are_refused(work: Path, tokenizer: bpejit.Token
         tokenizer.encode_files(INPUTS, "tokens.bin", shard="0/4", **UNIT)
     with pytest.raises(OutputError, match=r"2 of the 3 parts of `tokens\.bin` are not complete: 0, 2"):
         bpejit.combine("tokens.bin")
-    with pytest.raises(OutputError, match="finished units of this part"):
+    with pytest.raises(OutputError, match=r"finished units? of this part"):
         tokenizer.encode_files(INPUTS, "tokens.bin", shard="1/3", **UNIT)
     assert tokenizer.encode_files(INPUTS, "tokens.bin", shard="1/3", resume=True, **UNIT).missing_parts == 2
     with pytest.raises(OutputError, match="there are no parts of"):
