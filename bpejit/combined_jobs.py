@@ -11,6 +11,7 @@ from bpejit.encoding.file_encoding import EncodeReport, join_token_files
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OutputError
 from bpejit.jobs.joining import describes_dataset
+from bpejit.jobs.remote_output import describes_remote_dataset
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def combine(
     name = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.function("progress", progress) or no_progress
-    if not is_remote(name) and describes_dataset(Path(name)):
+    if describes_remote_dataset(name) if is_remote(name) else describes_dataset(Path(name)):
         from bpejit.datagen.generation import join_dataset  # not above: few jobs need it
 
-        return join_dataset(Path(name), overwrite=overwrite, report=report)
+        return join_dataset(name, overwrite=overwrite, report=report)
     return join_token_files(name, overwrite=overwrite, report=report)

@@ -31,7 +31,7 @@ def _record_formats() -> tuple[str, ...]:
     metavar="FOLDER",
     required=True,
     shell_complete=complete_path,
-    help="Folder for the vocabularies and the shards.",
+    help="Folder for the vocabularies and the shards, or a URL such as s3://bucket/data.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace a data set that exists. Vocabularies that exist are always used.")
 @click.option(
@@ -114,7 +114,7 @@ def datagen(
 
     with watch() as progress:
         loaded = load_problem(problem)
-        out = f"{data_dir}/{loaded.dataset_filename()}"
+        out = f"{data_dir.rstrip('/') or '/'}/{loaded.dataset_filename()}"
         with telling_what_is_kept(progress, out, per_input=False, job={"resume": resume}):
             report = generate_data(
                 loaded,
@@ -168,6 +168,6 @@ def _dataset_summary(report: GenerationReport, progress: Progress, out: str, sha
 def _describe_dataset_plan(report: GenerationReport, out: str) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
     units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
-    built = [path for path in report.vocabularies if not path.exists()]
-    first = f"would build {', '.join(f'`{path}`' for path in built)}, and " if built else "would "
+    built = ", ".join(f"`{path}`" for path in report.new_vocabularies)
+    first = f"would build {built}, and " if built else "would "
     return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}"

@@ -17,6 +17,7 @@ from bpejit.datagen.dataset_job import (
     begin_dataset,
     run_generation_part,
 )
+from bpejit.datagen.remote_dataset import begin_remote_dataset, finish_remote_dataset, generate_remote_part
 from bpejit.engines.base import Job, Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
@@ -26,7 +27,9 @@ from bpejit.jobs.cluster_encoding import DRIVER, DRIVER_PATIENCE, PART_BYTES, PA
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, held, part_folder, read_record, remove_folder
 from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.joining import missing_parts
+from bpejit.jobs.remote_output import RemoteOutput, released_claim
 from bpejit.jobs.unfinished import claim_job, naming_output, without_empty_folder
+from bpejit.storage.remote import is_remote
 
 STAGE = "bpejit datagen"
 
@@ -43,7 +46,7 @@ class SharedGeneration:
         Of the data set.
     parts : int
     home : str
-        The folder of the driver, to which relative paths of inputs refer.
+        The folder of the driver, if relative paths refer to it; otherwise empty.
     """
 
     plan: DatasetPlan
@@ -71,6 +74,8 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
+    if plan.remote is not None:
+        return _generate_at_url(plan, plan.remote, cluster, report)
     begun = time.perf_counter()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or (lambda _: None)
@@ -83,9 +88,8 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         naming_output(plan),
     ):
         claim_job(plan, parts, max_memory=plan.max_memory)
-        shared = SharedGeneration(plan, parts, str(Path.cwd()))
-        paths = [shared.home, str(plan.folder / MANIFEST), *(path for path in plan.inputs if "://" not in path)]
-        cluster.prepare_nodes(STAGE, KERNELS, [os.path.join(shared.home, path) for path in paths[:3]])  # noqa: PTH118
+        shared = SharedGeneration(plan, parts, _home([str(plan.names.out), *plan.inputs]))
+        cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, [str(plan.folder / MANIFEST)]))
         seconds.plan = time.perf_counter() - begun
         kept = _generate_parts(shared, cluster, report)
         seconds.encode = time.perf_counter() - begun - seconds.plan
@@ -94,6 +98,41 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         totals = finish_dataset(plan.names, plan.job, parts, engine, report, max_memory=plan.max_memory)
     seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
     return DatasetResult(totals or Totals(), totals is not None, len(plan.units), kept, 0, seconds)
+
+
+def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluster, report: Progress) -> DatasetResult:
+    begun = time.perf_counter()
+    seconds = Seconds()
+    say: Callable[[str], None] = getattr(report, "message", None) or (lambda _: None)
+    parts = begin_remote_dataset(plan, choose_dataset_parts(plan, cluster.slots), say)
+    if isinstance(parts, DatasetResult):
+        return parts
+    shared = SharedGeneration(plan, parts, _home(plan.inputs))
+    with released_claim(remote):
+        cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, []))
+        seconds.plan = time.perf_counter() - begun
+        kept = _generate_parts(shared, cluster, report)
+        seconds.encode = time.perf_counter() - begun - seconds.plan
+    totals = finish_remote_dataset(remote, _ShardEngine(cluster, shared), report, max_memory=plan.max_memory)
+    if totals is None:
+        raise OutputError(
+            f"the unfinished job `{remote.folder}` was removed, or joined by another process; expected one at a time: run this "
+            "again with `resume=True`"
+        )
+    seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
+    return DatasetResult(totals, True, len(plan.units), kept, 0, seconds)
+
+
+def _home(paths: list[str]) -> str:
+    """Return this folder if one of the paths is relative to it."""
+    return "" if all(is_remote(path) or Path(path).is_absolute() for path in paths) else str(Path.cwd())
+
+
+def _seen(shared: SharedGeneration, paths: list[str]) -> list[str]:
+    """Return the paths that all nodes must see: some, the folder of the driver, and the first and the last input."""
+    inputs = [path for path in shared.plan.inputs if not is_remote(path)]
+    found = [*([shared.home] if shared.home else []), *paths, *inputs[:1], *inputs[-1:]]
+    return [os.path.join(shared.home, path) for path in dict.fromkeys(found)]  # noqa: PTH118
 
 
 @contextmanager
@@ -111,9 +150,13 @@ def _without_empty_job(plan: DatasetPlan) -> Iterator[None]:
 def _generate_parts(shared: SharedGeneration, cluster: RayCluster, report: Progress) -> int:
     """Run the parts that are not complete; return the number of units of earlier runs."""
     plan = shared.plan
-    found = [_part_totals(shared, part) for part in range(shared.parts)]
+    stored = {part for part, parts in plan.remote.parts() if parts == shared.parts} if plan.remote else set()
+    found = [_part_totals(shared, part, stored) for part in range(shared.parts)]
     kept = sum(totals.read for totals in found)
-    missing = missing_parts(plan.folder, shared.parts)
+    if plan.remote is None:
+        missing = missing_parts(plan.folder, shared.parts)
+    else:
+        missing = sorted({*range(shared.parts)} - stored)
     total = None if plan.size is None else max(plan.size - kept, 0)
     done = {part: totals.read for part, totals in enumerate(found)}
     ended: set[int] = set()
@@ -136,9 +179,12 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
     """Generate a part: a task, which goes on from the part's last checkpoint. Return the bytes of input."""
     for kernels in KERNELS:
         warm_up(kernels)
-    os.chdir(shared.home)
+    if shared.home:
+        os.chdir(shared.home)
     options = replace(shared.plan.options, part=(part, shared.parts), resume=True)
     plan = replace(shared.plan, options=options)
+    if plan.remote is not None:
+        return generate_remote_part(plan, SerialEngine(), report, Seconds()).read
     folder = part_folder(plan.folder, part, shared.parts)
     with (
         held(folder, f"works on part {part} of this data set", patience=PATIENCE),
@@ -146,7 +192,7 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
         naming_output(plan),
     ):
         checkpoint = read_record(folder / CHECKPOINT)
-        before = _part_totals(shared, part)
+        before = _part_totals(shared, part, set())
         if checkpoint is not None and checkpoint.get("complete"):
             return before.read
         shifted = ShiftedTaskReport(report, before.read)
@@ -154,7 +200,9 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
         return Totals.from_json(complete["totals"]).read
 
 
-def _part_totals(shared: SharedGeneration, part: int) -> Totals:
+def _part_totals(shared: SharedGeneration, part: int, stored: set[int]) -> Totals:
+    if shared.plan.remote is not None:
+        return shared.plan.remote.read_totals(part, shared.parts) if part in stored else Totals()
     fields = (read_record(part_folder(shared.plan.folder, part, shared.parts) / CHECKPOINT) or {}).get("totals")
     return Totals.from_json(fields) if isinstance(fields, dict) else Totals()
 
@@ -191,6 +239,7 @@ class _ShardEngine:
 def shuffle_on_node(home: str, job: Any, shard: Any, *, report: TaskReport) -> int:  # noqa: ARG001
     """Shuffle a shard: a task. Return its size in bytes."""
     warm_up("others")
-    os.chdir(home)
+    if home:
+        os.chdir(home)
     size: int = job.start().run(shard)
     return size

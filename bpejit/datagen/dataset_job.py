@@ -23,6 +23,7 @@ from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, read
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import Seconds, Totals, map_units
 from bpejit.jobs.joining import missing_parts
+from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 
 _logger = logging.getLogger("bpejit")
@@ -44,6 +45,8 @@ class DatasetPlan:
     options : JobOptions
     max_memory : int
         For shuffling.
+    remote : RemoteOutput, optional
+        The data set if it is at a URL. `names` are then in a scratch folder.
     """
 
     names: DatasetNames
@@ -53,6 +56,7 @@ class DatasetPlan:
     job: dict[str, Any]
     options: JobOptions
     max_memory: int
+    remote: RemoteOutput | None = None
 
     @property
     def folder(self) -> Path:

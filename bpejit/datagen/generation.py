@@ -6,9 +6,10 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ from bpejit.datagen.generation_job import GenerationSettings
 from bpejit.datagen.problem_files import FileProblem, load_problem
 from bpejit.datagen.problems import Text2TextProblem
 from bpejit.datagen.python_samples import GeneratedSource
+from bpejit.datagen.remote_dataset import (
+    check_remote_dataset,
+    combine_remote_dataset,
+    fetch_vocabularies,
+    run_remote_generation,
+    store_vocabularies,
+)
 from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
 from bpejit.datagen.sample_sources import SampleUnit, plan_inputs
 from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
@@ -34,9 +42,10 @@ from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
 from bpejit.jobs.job_options import JobOptions, parse_shard
 from bpejit.jobs.job_run import Seconds
+from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import creating_folder
-from bpejit.storage.remote import is_remote
+from bpejit.storage.remote import is_remote, local_path
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
@@ -49,10 +58,10 @@ class GenerationReport:
 
     Parameters
     ----------
-    paths : tuple of Path
-        The shards; empty while parts of the job are missing, and after a dry run.
-    manifest : Path, optional
-    vocabularies : tuple of Path
+    paths : tuple of Path or str
+        The shards; empty while parts of the job are missing, and after a dry run. URLs if `data_dir` is one.
+    manifest : Path or str, optional
+    vocabularies : tuple of Path or str
         The vocabulary files; empty after `bpejit.combine`.
     examples, ids, bytes : int
         Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing.
@@ -68,11 +77,13 @@ class GenerationReport:
         Where the time went, in seconds: `plan`, `encode` (waiting for records), `write`, and `finish` (shuffling).
     peak_memory, worker_memory : int
         Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
+    new_vocabularies : tuple of Path or str
+        After a dry run, the vocabularies that do not exist.
     """
 
-    paths: tuple[Path, ...]
-    manifest: Path | None
-    vocabularies: tuple[Path, ...]
+    paths: tuple[Path | str, ...]
+    manifest: Path | str | None
+    vocabularies: tuple[Path | str, ...]
     examples: int
     ids: int
     bytes: int
@@ -84,6 +95,7 @@ class GenerationReport:
     stages: Mapping[str, float] = field(default_factory=dict)
     peak_memory: int = 0
     worker_memory: int = 0
+    new_vocabularies: tuple[Path | str, ...] = ()
 
 
 @arguments.explain_wrong_arguments
@@ -113,7 +125,7 @@ def generate_data(
     problem : Text2TextProblem, path or str
         A problem, a TOML file that describes one, or `MODULE:CLASS`.
     data_dir : path
-        The folder for the vocabularies and the shards.
+        The folder for the vocabularies and the shards, or a URL such as `s3://bucket/data`.
     tmp_dir : path, optional
         A folder that is passed to `generate_samples`; by default a temporary one.
     format : str
@@ -165,38 +177,64 @@ def generate_data(
     report = arguments.function("progress", progress) or no_progress
     form = load_record_format(format)
     loaded = load_problem(problem)
-    given = arguments.path("data_dir", data_dir, error=OutputError)
-    if is_remote(given):
-        raise OutputError(f"data_dir is `{given}`; expected a local folder: generate there, and copy the files")
-    folder = Path(given)
-    paths = tuple(folder / name for name in vocabulary_names(loaded))
+    given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
+    remote = RemoteOutput(f"{given.rstrip('/')}/{loaded.dataset_filename()}", False) if is_remote(given) else None
+    wanted = vocabulary_names(loaded)
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="bpejit-"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
+        folder = Path(given) if remote is None else Path(temporary) / "data"
         samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
-                check_dataset_outputs(samples.names, inputs=samples.paths, overwrite=options.overwrite)
+                check: Any = check_dataset_outputs if remote is None else partial(check_remote_dataset, remote)
+                check(samples.names, inputs=samples.paths, overwrite=options.overwrite)
             stack.enter_context(creating_folder(folder))
+        if remote is not None:
+            fetch_vocabularies(remote.base, wanted, folder)
+        missing = [name for name in wanted if not (folder / name).exists()]
         vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
-        plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory)
+        if remote is not None and not dry_run:
+            store_vocabularies(remote.base, wanted, folder)
+        plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory, remote=remote)
+        paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
-            kept = find_kept(plan.names.out, per_input=False) if options.resume else None
+            kept = _find_kept_units(plan) if options.resume else 0
             return GenerationReport(
-                *((), None, paths, 0, 0, plan.size or 0), units=len(plan.mine), kept_units=kept.units if kept else 0
+                *((), None, paths, 0, 0, plan.size or 0),
+                units=len(plan.mine),
+                kept_units=kept,
+                new_vocabularies=_report_paths([folder / name for name in missing], remote),
             )
         if engine == RAY:
             result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
         else:
-            result = run_generation(plan, workers=workers, engine=engine, report=report)
-    return _report(result, plan.names, paths, time.perf_counter() - begun)
+            run = run_generation if remote is None else run_remote_generation
+            result = run(plan, workers=workers, engine=engine, report=report)
+    return _report(result, plan.names, remote, paths, time.perf_counter() - begun)
 
 
-def _report(result: DatasetResult, names: DatasetNames, vocabularies: tuple[Path, ...], seconds: float) -> GenerationReport:
+def _find_kept_units(plan: DatasetPlan) -> int:
+    kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else find_remote_kept(plan.remote)
+    return 0 if kept is None else kept.units
+
+
+def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[Path | str, ...]:
+    """Return paths in the folder of the data, or their URLs."""
+    return tuple(paths) if remote is None else tuple(f"{remote.base}/{path.name}" for path in paths)
+
+
+def _report(
+    result: DatasetResult,
+    names: DatasetNames,
+    remote: RemoteOutput | None,
+    vocabularies: tuple[Path | str, ...],
+    seconds: float,
+) -> GenerationReport:
     memory, worker_memory = peak_memory()
     return GenerationReport(
-        paths=tuple(names.paths()) if result.complete else (),
-        manifest=names.manifest if result.complete else None,
+        paths=_report_paths(names.paths(), remote) if result.complete else (),
+        manifest=_report_paths([names.manifest], remote)[0] if result.complete else None,
         vocabularies=vocabularies,
         examples=result.totals.documents,
         ids=result.totals.tokens,
@@ -212,13 +250,13 @@ def _report(result: DatasetResult, names: DatasetNames, vocabularies: tuple[Path
     )
 
 
-def join_dataset(out: Path, *, overwrite: bool, report: Progress) -> GenerationReport:
+def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
     """Join the parts of a data set; see `bpejit.combine`.
 
     Parameters
     ----------
-    out : Path
-        The folder of the data, and the name of the data set.
+    out : str
+        The folder of the data, or its URL, and the name of the data set.
     overwrite : bool
     report : callable
 
@@ -227,10 +265,14 @@ def join_dataset(out: Path, *, overwrite: bool, report: Progress) -> GenerationR
     CorpusError, OutputError
     """
     begun = time.perf_counter()
-    names, totals = combine_dataset(out, overwrite=overwrite, report=report)
+    remote = RemoteOutput(out.rstrip("/"), False) if is_remote(out) else None
+    if remote is None:
+        names, totals = combine_dataset(Path(out), overwrite=overwrite, report=report)
+    else:
+        names, totals = combine_remote_dataset(remote, overwrite=overwrite, report=report)
     seconds = time.perf_counter() - begun
     result = DatasetResult(totals, True, totals.units, totals.units, 0, Seconds(finish=seconds))
-    return _report(result, names, (), seconds)
+    return _report(result, names, remote, (), seconds)
 
 
 def _generate_on_cluster(
@@ -334,6 +376,7 @@ def plan_dataset(
     *,
     format: str,  # noqa: A002
     max_memory: int,
+    remote: RemoteOutput | None = None,
 ) -> DatasetPlan:
     """Return the plan of a data set.
 
@@ -346,6 +389,7 @@ def plan_dataset(
     format : str
         The name of a record format.
     max_memory : int
+    remote : RemoteOutput, optional
     """
     names = samples.names
     n_shards = [shards for _, shards in names.splits]
@@ -356,7 +400,7 @@ def plan_dataset(
         slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
     )
     job = _describe_job(problem, format, vocabularies, settings, options, names.splits, samples.sources)
-    return DatasetPlan(names, samples.units, vocabularies, settings, job, options, max_memory)
+    return DatasetPlan(names, samples.units, vocabularies, settings, job, options, max_memory, remote)
 
 
 def _describe_job(

@@ -31,6 +31,7 @@ from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, job_folder, part_folder, read_record, write_record
 from bpejit.jobs.job_manifest import begun_manifest, find_difference, manifest_path
 from bpejit.jobs.job_run import Totals
+from bpejit.jobs.joining import DATA_SET
 from bpejit.jobs.output_files import OutputNames, check_job_outputs
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
@@ -702,6 +703,14 @@ def find_remote_output(url: str) -> RemoteOutput:
     if single.begun() is None and (folder.begun() is not None or folder.read_json(manifest_url(folder)) is not None):
         return folder
     return single
+
+
+def describes_remote_dataset(url: str) -> bool:
+    """Return True if the job with the output at a URL, unfinished or complete, generates a data set."""
+    remote = RemoteOutput(url.rstrip("/"), per_input=False)
+    fields = remote.begun() or remote.read_json(manifest_url(remote)) or {}
+    job = fields.get("job")
+    return isinstance(job, dict) and DATA_SET in job
 
 
 def manifest_url(remote: RemoteOutput) -> str:

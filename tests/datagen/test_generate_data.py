@@ -712,11 +712,6 @@ def test_combining_replaces_files_only_with_permission(work: Path) -> None:
     assert generated("parts") == generated("data")
 
 
-def test_urls_are_refused(work: Path) -> None:
-    with pytest.raises(OutputError, match="expected a local folder"):
-        bpejit.generate_data(problem_of("pairs"), "s3://bucket/data")
-
-
 @pytest.mark.parametrize("existing", [False, True])
 def test_errors_of_inputs_leave_nothing(work: Path, existing: bool) -> None:
     """No vocabulary is built before both sides are compared, and before the outputs are checked."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cluster_helpers import LocalCluster, Midway
 from conftest import DATA, data_text
+from datagen_helpers import write_problem
 from s3_helpers import Bucket, bucket, server_environment  # noqa: F401 - a fixture
 
 import bpejit
@@ -97,3 +98,29 @@ def test_counting_at_urls(cluster: LocalCluster, bucket: Bucket, tmp_path: Path,
     with pytest.raises(OutputError, match="the bucket `bucket-missing` does not exist"):
         bpejit.count(urls, out="s3://bucket-missing/more.counts", engine="ray")
     assert bucket.list_keys() == ["deep/ray.counts", "in/one.txt", "in/two.txt"]
+
+
+def test_data_set_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs and outputs are at URLs; workers are killed while they generate a part, and while they shuffle a shard."""
+    monkeypatch.chdir(tmp_path)
+    names = {"inputs": "prose", "targets": "cjk"}
+    lines = {name: [line for line in data_text(f"{name}.txt").split(b"\n") if line.strip()] for name in names.values()}
+    count = min(map(len, lines.values()))
+    urls = {
+        side: bucket.put(f"in/{name}.txt", b"".join(b"%s\n" % line for line in lines[name][:count]))
+        for side, name in names.items()
+    }
+    problem = write_problem(tmp_path / "p.toml", [{"split": "train", "shards": 3, **urls}], name="pairs", approx_vocab_size=300)
+    options: dict[str, Any] = {"unit_bytes": 30_000}
+    bpejit.generate_data(problem, "local", **options)
+    expected = {f"data/{path.name}": path.read_bytes() for path in (tmp_path / "local").iterdir()}
+    part = Midway("encode", lambda: cluster.kill_worker("ray::bpejit datagen part"))
+    shuffle = Midway("shuffle", lambda: cluster.kill_worker("ray::bpejit datagen shuffle"))
+
+    def progress(stage: str, done: int, total: int | None, unit: str) -> None:
+        part(stage, done, total, unit)
+        shuffle(stage, done, total, unit)
+
+    bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", progress=progress, **options)
+    assert part.acted
+    assert {key: bucket.get(key) for key in bucket.list_keys() if key.startswith("data/")} == expected
