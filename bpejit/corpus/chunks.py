@@ -140,7 +140,7 @@ class Chunker:
         size = 0
         for source in sources:
             small = self._is_small(source)
-            length = (source.length or 0) if small else 0
+            length = (source.size or 0) - source.start if small else 0
             if group and (not small or size + length > self._chunk_bytes or len(group) >= MOST_FILES):
                 yield from self._group_chunks(group)
                 group, size = [], 0
@@ -161,8 +161,9 @@ class Chunker:
             and size <= SMALL_FILE
             and source.input_format == TEXT
             and source.stop is None
+            and source.compression is None
+            and not source.streamed
             and source.options.documents != "line"
-            and not source.is_stream
         )
 
     def _group_chunks(self, group: list[Source]) -> Iterator[AnyChunk]:
@@ -171,12 +172,11 @@ class Chunker:
             return
         separated = group[0].options.documents == "separator"
         if separated:
-            group = [source for source in group if source.length]
+            group = [source for source in group if source.size != source.start]
         if group:
-            starts = tuple(source.start for source in group)
-            stops = tuple(source.size or 0 for source in group)
-            kept = tuple(source.kept for source in group)
-            yield FilesChunk(tuple(source.path for source in group), starts, stops, kept, separated)
+            ranges = [(source.path, source.start, source.size or 0, source.kept) for source in group]
+            paths, starts, stops, kept = zip(*ranges, strict=True)
+            yield FilesChunk(paths, starts, stops, kept, separated)
 
     def _source_chunks(self, source: Source) -> Iterator[AnyChunk]:
         options = source.options

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.input_options import AUTO, InputOptions
@@ -75,13 +77,30 @@ _EACH = re.compile(b"|".join(b"(?P<k%d>%b)" % (index, magic) for index, (magic, 
 """Alternatives without groups are skipped by their first byte, which takes a third of the time for text."""
 
 
-def recognize_contents(head: bytes) -> tuple[str, str] | None:
+def has_controls(heads: bytes) -> bool:
+    """Return True if text may contain NUL or control characters; False if it does not.
+
+    This is a quick test for many inputs together, and escape counts as a control character here.
+
+    Parameters
+    ----------
+    heads : bytes
+        The first bytes of some inputs.
+    """
+    text = np.frombuffer(heads, dtype=np.uint8)
+    # Differences wrap around, so the minimum tells whether there is a byte from 14 to 31.
+    return text.size > 0 and bool(text.min() < 8 or np.subtract(text, 14).min() < 18)
+
+
+def recognize_contents(head: bytes, *, clean: bool = False) -> tuple[str, str] | None:
     """Return the kind of an input that is not text, and how to convert it to text; None for text.
 
     Parameters
     ----------
     head : bytes
         The first `HEAD_BYTES` of the input, or all of it.
+    clean : bool
+        Whether they are known to contain neither NUL nor control characters.
 
     Examples
     --------
@@ -93,6 +112,8 @@ def recognize_contents(head: bytes) -> tuple[str, str] | None:
         found = _EACH.match(head)
         if found is not None and found.lastgroup is not None:
             return _MAGIC[int(found.lastgroup[1:])][1:]
+    if clean:
+        return None
     return (_recognize_zeros(head) if b"\0" in head else None) or _recognize_controls(head)
 
 
@@ -198,8 +219,9 @@ class Contents:
         self.hashed = hashed
         self._n_kept = 0
         names = () if plain_only else input_format_names()
-        self._formats = [(name, load_format(name)) for name in names if name != TEXT]
-        self._suffixes = tuple(suffix for _, one in self._formats for suffix in one.suffixes)
+        formats = [(name, load_format(name)) for name in names if name != TEXT]
+        self._formats = [(name, one.suffixes, one.recognizes) for name, one in formats]
+        self._suffixes = tuple(suffix for _, one in formats for suffix in one.suffixes)
 
     def choose_sample(self, max_bytes: int | None, seed: int) -> None:
         """Set `sample` to the size and the seed of a sample of the corpus, unless `max_bytes` is None."""
@@ -223,12 +245,12 @@ class Contents:
 
     def _recognize_format(self, name: str, head: bytes) -> str:
         known = name.endswith(self._suffixes)  # a test for all: there may be 10,000 files of text
-        for key, one in self._formats:
-            if (known and name.endswith(one.suffixes)) or one.recognizes(name, head):
+        for key, suffixes, recognizes in self._formats:
+            if (known and name.endswith(suffixes)) or recognizes(name, head):
                 return key
         return TEXT
 
-    def recognize(self, path: str, head: bytes) -> tuple[str, int]:
+    def recognize(self, path: str, head: bytes, *, clean: bool = False) -> tuple[str, int]:
         """Return the format of an input, and the number of bytes to skip at its start.
 
         Parameters
@@ -236,6 +258,8 @@ class Contents:
         path : str
         head : bytes
             Its first bytes, decompressed.
+        clean : bool
+            Whether they are known to contain neither NUL nor control characters (see `has_controls`).
 
         Raises
         ------
@@ -247,7 +271,7 @@ class Contents:
         if chosen == AUTO:
             chosen = self._recognize_format(inner_name(path), head)
             if chosen in (TEXT, "jsonl"):
-                found = recognize_contents(head)
+                found = recognize_contents(head, clean=clean)
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bpejit.arrays import Array
 from bpejit.corpus.base import documents_block, normalize_documents
 from bpejit.corpus.blocks import Block
 from bpejit.corpus.chunk_reader import ChunkReader, shorter_file
@@ -45,6 +46,9 @@ class FilesChunk:
         size = int(ends[-1])
         text = reader.buffer(size)
         view = memoryview(text)  # type: ignore[arg-type]
+        if None not in self.kept and not any(self.starts):
+            text[:size] = np.frombuffer(b"".join(self.kept), dtype=np.uint8)  # type: ignore[arg-type]
+            return self._block(reader, text, ends)
         position = 0
         for path, start, stop, data in zip(self.paths, self.starts, self.stops, self.kept, strict=True):
             if data is not None:
@@ -52,6 +56,10 @@ class FilesChunk:
             else:
                 _read_file(path, start, view[position : position + stop - start])
             position += stop - start
+        return self._block(reader, text, ends)
+
+    def _block(self, reader: ChunkReader, text: Array, ends: Array) -> Block:
+        size = int(ends[-1])
         if reader.normalize_newlines:
             data, ends = normalize_documents(text[:size].tobytes(), ends)
             return documents_block(reader, data, ends, specials=True, n_read=size, separated=self.separated)

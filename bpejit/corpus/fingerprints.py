@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from bpejit.corpus.input_streams import open_ranges
 from bpejit.corpus.sources import Source
@@ -12,6 +14,22 @@ from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remot
 
 SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""
+
+
+def describe_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
+    """Return the path, the size and the fingerprint of inputs, as fields for a manifest.
+
+    Raises
+    ------
+    CorpusError
+        If a file cannot be read.
+    """
+    return [
+        {"path": source.path, "size": source.size, "sha256": source.sha256}
+        if source.sha256 is not None  # known already: there may be 10,000 small files
+        else {"path": source.path, "size": source.size, **identify_input(source)}
+        for source in sources
+    ]
 
 
 def identify_input(source: Source) -> dict[str, str | None]:

@@ -31,7 +31,7 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.remote_output import RemoteOutput, combine_remote, find_remote_kept, find_remote_output
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import replacing
-from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, read_tokens, token_inputs, token_writer
@@ -135,8 +135,9 @@ def encode_files(
             *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
         )
         return replace(done, seconds=time.perf_counter() - begun)
+    read = InputFiles([source.path for source in sources])
     if not options.per_input and not is_remote(out):
-        check_token_outputs(out, inputs=[source.path for source in sources], overwrite=True, format=format)
+        check_token_outputs(out, inputs=read, overwrite=True, format=format)
     plan = plan_encoding(
         encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
     )
@@ -162,7 +163,7 @@ def encode_files(
             getattr(report, "message", _logger.info)(f"encoding on {cluster_name}")
             result = encode_on_cluster(plan, encoder, cluster, report=report)
     else:
-        result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
+        result = run_job(plan, encoder, workers=workers, engine=engine, report=report, inputs=read)
     finished = result.finished
     memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths

@@ -18,7 +18,7 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.column_planning import plan_columns
-from bpejit.corpus.fingerprints import identify_input
+from bpejit.corpus.fingerprints import describe_inputs
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
@@ -48,6 +48,7 @@ from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts,
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
+from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
@@ -173,7 +174,7 @@ def plan_job(
         "seed": options.seed if options.val_fraction else None,
         "per_input": None if names.inputs is None else [str(name) for name in names.inputs],
         "unit_bytes": options.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in sources],
+        "inputs": describe_inputs(sources),
     }
     folder = out / ".bpejit-job" if options.per_input else job_folder(out)
     mine = units if options.part is None else slice_units(units, *options.part)
@@ -224,7 +225,15 @@ def _base(name: str) -> Path:
     return path.parent
 
 
-def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
+def run_job(
+    plan: JobPlan,
+    encoder: Encoder,
+    *,
+    workers: int | None,
+    engine: str,
+    report: Progress,
+    inputs: InputFiles | None = None,
+) -> JobResult:
     """Run a job, or the part of it that this process works on.
 
     Parameters
@@ -235,6 +244,8 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
         How the work is distributed.
     report : callable
         Progress. If it has a method `message`, that is called with remarks for the user.
+    inputs : InputFiles, optional
+        The inputs, if outputs were compared with them before.
 
     Raises
     ------
@@ -242,7 +253,7 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
     """
     begun = time.perf_counter()
     say = getattr(report, "message", None) or _logger.info
-    done = begin_job(plan, _count_parts(plan), say)
+    done = begin_job(plan, _count_parts(plan), say, inputs=inputs)
     if isinstance(done, Finished):
         return JobResult(done.totals, done, len(plan.units), len(plan.units), 0)
     planning = time.perf_counter() - begun
@@ -262,7 +273,14 @@ def _count_parts(plan: JobPlan) -> int:
     return 1 if plan.remote is None else default_parts(len(plan.units))
 
 
-def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
+def begin_job(
+    plan: JobPlan,
+    parts: int,
+    say: Callable[[str], None],
+    *,
+    patience: float = 0.0,
+    inputs: InputFiles | None = None,
+) -> Finished | int:
     """Check the outputs of a job, and what an earlier run left.
 
     Parameters
@@ -274,6 +292,8 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
         Called with remarks for the user.
     patience : float
         Seconds to wait for processes that work on the job, and end.
+    inputs : InputFiles, optional
+        As for `run_job`.
 
     Returns
     -------
@@ -291,7 +311,9 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     if done is not None:
         say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
         return done
-    check_job_outputs(plan.names, inputs=[source.path for source in plan.sources], overwrite=plan.options.overwrite)
+    if inputs is None:
+        inputs = InputFiles([source.path for source in plan.sources])
+    check_job_outputs(plan.names, inputs=inputs, overwrite=plan.options.overwrite)
     return prepare_folder(plan, say, parts=parts, patience=patience)
 
 

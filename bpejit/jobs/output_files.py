@@ -20,7 +20,7 @@ from bpejit.jobs.job_manifest import FORMAT, manifest_path
 from bpejit.jobs.spools import END_DTYPE, SpoolRecord, ends_path, ids_path, read_spool
 from bpejit.storage.exchange import Exchange, recover
 from bpejit.storage.files import StrPath, creating_folder, replacing, write_error
-from bpejit.storage.outputs import check_outputs
+from bpejit.storage.outputs import InputFiles, check_outputs
 from bpejit.storage.temporary import hidden, remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.description import Description, description_path, write_description
@@ -100,12 +100,12 @@ def listed_outputs(manifest: Path) -> list[str]:
     return [name for name in names if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts]
 
 
-def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath], overwrite: bool) -> None:
+def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFiles, overwrite: bool) -> None:
     """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
     first = SpoolRecord(0, 0, False, 0)
     wanted = list(map(Path, names.format.files(names.path(first))))
     recover([*names.existing(), *wanted, names.manifest])
-    inputs = list(inputs)
+    inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
     paths = [*wanted, *names.existing()]  # after an interrupted exchange has brought files back
     check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
     # A manifest without its outputs describes nothing, and is replaced.

@@ -10,7 +10,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from bpejit.errors import OutputError
@@ -23,6 +22,26 @@ _STANDARD_OUTPUT_NAMES = (STANDARD_OUTPUT, "/dev/stdout", "/dev/fd/1", "/proc/se
 """If standard output is redirected to a file, the devices refer to that file, which must not be replaced."""
 
 _FileId = tuple[int, int]
+
+
+class InputFiles:
+    """The inputs of several calls of `check_outputs`, which are looked up once: there may be 10,000, at 4 microseconds each.
+
+    Parameters
+    ----------
+    paths : paths
+        `-` is standard input.
+    """
+
+    def __init__(self, paths: Iterable[StrPath]) -> None:
+        self._paths = paths
+        self._ids: dict[_FileId, str] | None = None
+
+    def ids(self) -> dict[_FileId, str]:
+        """Return the inputs that are regular files, by device and inode."""
+        if self._ids is None:
+            self._ids = _input_ids(self._paths)
+        return self._ids
 
 
 def is_standard_output(path: StrPath) -> bool:
@@ -42,7 +61,7 @@ def is_device(path: StrPath) -> bool:
 def check_outputs(
     outputs: Iterable[StrPath],
     *,
-    inputs: Iterable[StrPath] = (),
+    inputs: Iterable[StrPath] | InputFiles = (),
     overwrite: bool = False,
     folder: StrPath | None = None,
 ) -> None:
@@ -55,7 +74,7 @@ def check_outputs(
     ----------
     outputs : paths
         The files that will be written, replaced or removed.
-    inputs : paths
+    inputs : paths, or InputFiles
         The files that will be read; `-` is standard input.
     overwrite : bool
         Allow replacing existing files.
@@ -71,9 +90,10 @@ def check_outputs(
     recover(Path(path) for path in outputs if not is_standard_output(path))
     # An output that does not exist is no input; there may be 10,000 inputs, which are then not examined.
     present = [path for path in outputs if _file_status(path) is not None]
-    read = _input_ids(inputs) if present else {}
-    for path in present:
-        _check_same_file(path, read)
+    if present:
+        read = (inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)).ids()
+        for path in present:
+            _check_same_file(path, read)
     for path in outputs:
         _check_existing(os.fspath(path), overwrite, folder)
 
@@ -136,11 +156,13 @@ def check_not_stream(path: StrPath, names: Iterable[str]) -> None:
 def _input_ids(inputs: Iterable[StrPath]) -> dict[_FileId, str]:
     found: dict[_FileId, str] = {}
     for path in inputs:
-        name = os.fspath(path)
-        with suppress(OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
+        try:
+            name = os.fspath(path)
             status = os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(name)  # noqa: PTH116 - a third of the time
-            if stat.S_ISREG(status.st_mode):
-                found[status.st_dev, status.st_ino] = name
+        except (OSError, ValueError, AttributeError):  # missing files, and streams without a descriptor
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found[status.st_dev, status.st_ino] = name
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
-from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
+from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
 from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, format_names, load_format
 
@@ -145,7 +145,7 @@ def has_columns(form: TokenFileFormat) -> bool:
 def check_token_outputs(
     path: StrPath | BinaryIO,
     *,
-    inputs: Iterable[StrPath] = (),
+    inputs: Iterable[StrPath] | InputFiles = (),
     overwrite: bool = False,
     format: str = DEFAULT_FORMAT,  # noqa: A002
 ) -> None:

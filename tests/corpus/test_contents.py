@@ -20,9 +20,11 @@ import pytest
 from cli_helpers import SEPARATELY, invoke
 from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bpejit
-from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, recognize_contents
+from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, Contents, has_controls, recognize_contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import CorpusError
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
@@ -153,6 +155,49 @@ def test_the_first_faulty_file_is_reported(tmp_path: Path) -> None:
     files[1].write_bytes(b"\x01\x02" * 100)
     with pytest.raises(CorpusError, match=r"1\.txt` is binary data"):
         find_sources([files[0], files[1], str(tmp_path / "*.none")])
+
+
+def test_files_examined_together_are_as_if_examined_alone(tmp_path: Path) -> None:
+    contents = [
+        b"",
+        TEXT,
+        BYTE_ORDER_MARK + TEXT,
+        gzip.compress(TEXT),
+        b"one\0NUL",
+        b"\x1b[1mbold",
+        b"\x02" * 10 + TEXT,
+        b"x" * 70_000,
+    ]
+    names = ["a.txt", "b", "c.md", "d.gz", "e", "f", "g", "h", "i.jsonl", "j.json"]
+    for index in range(80):
+        data = [*contents, b'{"text": "a"}\n', b'{"text": "a"}\n'][index % 10]
+        (tmp_path / f"{index:02d}{names[index % 10]}").write_bytes(data)
+    options = {"strip_bom": True, "hashed": True}
+    found = find_sources(tmp_path, Contents(**options))
+    assert [Path(source.path).name for source in found] == sorted(path.name for path in tmp_path.iterdir())
+    for source in found:
+        (alone,) = find_sources([source.path], Contents(**options))
+        assert alone == source
+        assert (alone.kept, alone.sha256) == (source.kept, source.sha256)
+
+
+def test_the_first_faulty_file_of_a_folder_is_reported(tmp_path: Path) -> None:
+    for index in range(70):
+        (tmp_path / f"{index:02d}.txt").write_bytes(TEXT)
+    (tmp_path / "40.txt").write_bytes(b"\xff\xfe" + TEXT)
+    (tmp_path / "66.txt").write_bytes(bz2.compress(TEXT))
+    with pytest.raises(CorpusError, match=r"40\.txt` is text in UTF-16"):
+        find_sources(tmp_path)
+    (tmp_path / "39.txt").unlink()
+    (tmp_path / "39.txt").symlink_to(tmp_path / "none")
+    with pytest.raises(CorpusError, match=r"cannot read the input .*39\.txt"):
+        find_sources(sorted(tmp_path.iterdir()))
+
+
+@given(st.binary(max_size=40))
+def test_quick_test_for_control_characters(head: bytes) -> None:
+    exact = b"\0" in head or any(byte in head for byte in [*range(1, 8), *range(14, 27), *range(28, 32)])
+    assert has_controls(head) == (exact or b"\x1b" in head)
 
 
 def test_repository_texts_pass() -> None:

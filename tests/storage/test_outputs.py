@@ -13,7 +13,7 @@ from cli_helpers import COMMAND, ENVIRONMENT, copy_files, invoke, run, snapshot
 
 import bpejit
 from bpejit.errors import OutputError, TokenFileError
-from bpejit.storage.outputs import check_outputs
+from bpejit.storage.outputs import InputFiles, check_outputs
 from bpejit.t2t.subword_files import decode_file as decode_subwords
 from bpejit.t2t.subword_files import encode_file as encode_subwords
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
@@ -379,3 +379,16 @@ def test_info_of_a_text_file(work):
     result = invoke("info", "empty.bin")
     assert "not known" in result.stdout
     assert "token file  " not in result.stdout
+
+
+def test_inputs_of_several_checks_are_looked_up_once(tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(TEXT)
+    (tmp_path / "other").write_bytes(TEXT)
+    names = iter([str(tmp_path / "missing"), str(tmp_path / "input")])
+    inputs = InputFiles(names)
+    check_outputs([tmp_path / "new"], inputs=inputs)
+    for _ in range(2):
+        check_outputs([tmp_path / "other"], inputs=inputs, overwrite=True)
+        with pytest.raises(OutputError, match="it is one of the inputs"):
+            check_outputs([tmp_path / "input"], inputs=inputs, overwrite=True)
+    assert list(names) == []
