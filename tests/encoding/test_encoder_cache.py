@@ -14,6 +14,7 @@ from conftest import data_text
 
 from bpejit import Tokenizer, train
 from bpejit.encoding import encoder_cache
+from bpejit.encoding.cache_budget import DEFAULT_BYTES, process_budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.jit import dispatch, folders, upkeep
@@ -43,7 +44,11 @@ def ranked(trained: Model) -> Model:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: Model, ranked: Model) -> Iterator[Path]:
-    """Return the empty folder for tables."""
+    """Return the empty folder for tables.
+
+    A cache that is smaller than usual is not stored, so the tokenizers of other tests must not use up the budget.
+    """
+    monkeypatch.setattr(process_budget, "_limit", process_budget.used + DEFAULT_BYTES)
     for model in (trained, ranked):
         encoded(model)  # loads the kernels
     folder = tmp_path / "cache" / folders.ENCODERS
