@@ -11,29 +11,34 @@ from bpejit.kernels.training import cells, pairs
 
 BOUNDARY = np.uint64(1000)
 
-# Counts around the largest that fits into half a cell, and some that mean "does not occur".
-counts = st.one_of(st.integers(-1, 5), st.sampled_from([2**31 - 1, 2**31, 2**32, 2**40]))
+counts = st.one_of(st.integers(-1, 5), st.sampled_from([2**31 - 1, 2**31, 2**32, 2**40]))  # some mean "does not occur"
 tables = st.dictionaries(st.text("abc", max_size=8).map(str.encode), counts, max_size=8)
+cell_types = st.sampled_from([np.uint32, np.uint64])
 
 
-def filled(table: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cells of a table, the heavy weights, and the byte ids, which are one more than the byte."""
+def filled(table: dict[bytes, int], cell_type: type = np.uint32) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cells of a table, the weights, and the byte ids, which are one more than the byte."""
     arrays = PretokenTable.from_counts(table)
-    array = np.zeros(arrays.pool.size + len(arrays) + 1, np.uint64)
-    heavy = np.zeros(1 + np.count_nonzero(arrays.counts >= 2**31), np.uint64)
+    array = np.zeros(arrays.pool.size + len(arrays) + 1, cell_type)
+    weights = np.unique([0, *(count for count in table.values() if count > 0)]).astype(np.uint64)
     byte_ids = np.arange(1, 257, dtype=np.uint64)
-    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, np.uint64(0), array, heavy)
-    return array[:n], heavy, byte_ids
+    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, weights, array)
+    return array[:n], weights, byte_ids
 
 
-def as_twin(array: np.ndarray, heavy: np.ndarray, boundary: int = int(BOUNDARY)) -> list[naive.Cell]:
+def as_twin(array: np.ndarray, weights: np.ndarray, boundary: int = int(BOUNDARY)) -> list[naive.Cell]:
     """Return cells in the form of the twins."""
     found: list[naive.Cell] = []
-    for cell in array:
-        token = int(cell & cells.LOW_HALF)
-        weight = int(cells.weight_of(cell, heavy))
-        found.append((weight, None if token == boundary else token))
+    for cell in array.tolist():
+        code, token = divmod(cell, 1 << boundary.bit_length())
+        found.append((int(weights[code]), None if token == boundary else token))
     return found
+
+
+def with_token(cell: int, token: int) -> int:
+    """Return a cell with another token, and the same weight."""
+    id_bits = int(BOUNDARY).bit_length()
+    return int(cell) >> id_bits << id_bits | token
 
 
 def key(pair: naive.Pair) -> np.uint64:

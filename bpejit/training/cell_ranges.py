@@ -14,7 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.errors import EngineError
-from bpejit.kernels.constants import HALF, NEED_SPACE
+from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import cells, combining, pairs
 
 LEAST_CELLS = 1 << 20
@@ -40,10 +40,20 @@ def enlarge(source: Array, lengths: Array, state: Array) -> Array:
     return larger
 
 
-class CountedRange(NamedTuple):
-    """The selected positions in a range, relative to its first cell, and the pairs that were counted there."""
+def distinct_weights(counts: Array) -> Array:
+    """Return 0 and the distinct counts, which are positive, in ascending order (uint64)."""
+    return np.concatenate([np.zeros(1, np.uint64), np.unique(counts).astype(np.uint64)])
 
-    positions: Array
+
+def cell_type(boundary: np.uint64, weights: Array) -> type[np.unsignedinteger[Any]]:
+    """Return the type of cells: uint32 if an id and the index of a weight fit into 32 bits, and otherwise uint64."""
+    return np.uint32 if int(boundary).bit_length() + (weights.size - 1).bit_length() <= 32 else np.uint64
+
+
+class CountedRange(NamedTuple):
+    """The selected positions in a range, a bit for each of its cells, and the pairs that were counted there."""
+
+    selected: Array
     counted: Array
 
 
@@ -74,7 +84,7 @@ class CellRanges:
 
     Attributes
     ----------
-    cells, heavy : Array
+    cells, weights : Array
         See `bpejit.kernels.training.cells`.
     stops : list of int
         Range `i` is `cells[stops[i]:stops[i + 1]]`, without the boundary before it; `stops[0]` is 1.
@@ -87,9 +97,8 @@ class CellRanges:
         n_cells = 1 + int(sizes.sum())
         n_ranges = max(1, min(workers, n_cells // least_cells))
         self.boundary = boundary
-        self.cells: Array = np.empty(n_cells, np.uint64)
-        is_heavy = table.counts >= 2**31
-        self.heavy: Array = np.empty(1 + np.count_nonzero(is_heavy), np.uint64)
+        self.weights = distinct_weights(table.counts[eligible])
+        self.cells: Array = np.empty(n_cells, cell_type(boundary, self.weights))
         self._pool = ThreadPoolExecutor(n_ranges - 1) if n_ranges > 1 else None
 
         ends = np.cumsum(sizes)
@@ -99,9 +108,8 @@ class CellRanges:
 
         def fill(number: int) -> None:
             begin, end = cuts[number], cuts[number + 1]
-            n_heavy = np.uint64(np.count_nonzero(is_heavy[:begin]))
             starts, counts = table.starts[begin : end + 1], table.counts[begin:end]
-            cells.fill_cells(table.pool, starts, counts, byte_ids, boundary, n_heavy, self.view(number), self.heavy)
+            cells.fill_cells(table.pool, starts, counts, byte_ids, boundary, self.weights, self.view(number))
 
         self.run(fill)
 
@@ -121,17 +129,15 @@ class CellRanges:
         """
         lengths = np.diff(tokens.starts)
         numbers, lengths = tokens.ids[np.repeat(eligible, lengths)], lengths[eligible]
-        weights = tokens.counts[eligible].astype(np.uint64)
-        is_heavy = weights >= cells.HEAVY
+        counts = tokens.counts[eligible]
         self = cls.__new__(cls)
         self.boundary = boundary
-        self.heavy = np.empty(1 + np.count_nonzero(is_heavy), np.uint64)
-        self.heavy[: self.heavy.size - 1] = weights[is_heavy]
-        weights[is_heavy] = cells.HEAVY + np.arange(self.heavy.size - 1, dtype=np.uint64)
-        self.cells = np.full(1 + numbers.size + lengths.size, boundary, np.uint64)
+        self.weights = distinct_weights(counts)
+        self.cells = np.full(1 + numbers.size + lengths.size, boundary, cell_type(boundary, self.weights))
+        codes = np.searchsorted(self.weights, counts.astype(np.uint64)).astype(np.uint64)
         # Before a token there are the first boundary, the tokens before it, and a boundary for each pre-token before it.
         places = 1 + np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)
-        self.cells[places] = np.repeat(weights << HALF, lengths) | numbers.astype(np.uint64)
+        self.cells[places] = np.repeat(codes << np.uint64(int(boundary).bit_length()), lengths) | numbers.astype(np.uint64)
         ends = 1 + np.cumsum(lengths + 1)
         n_ranges = max(1, min(workers, self.cells.size // least_cells))
         cuts = np.searchsorted(ends, [number * self.cells.size // n_ranges for number in range(1, n_ranges)])
@@ -171,7 +177,7 @@ class CellRanges:
         def bound(number: int) -> Array:
             sums = np.zeros(n_sums, np.uint32)
             view = self.view(number)
-            pairs.bound_counts(view, np.uint64(view.size), self.heavy, self.boundary, sums)
+            pairs.bound_counts(view, np.uint64(view.size), self.weights, self.boundary, sums)
             return sums
 
         found: list[Array] = self.run(bound)
@@ -189,21 +195,18 @@ class CellRanges:
     def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array) -> list[CountedRange]:
         """Count the pairs whose sum is at least `least`, in each range."""
         reaching = np.packbits(sums >= np.uint32(min(least, 2**32 - 1)), bitorder="little")
-        # Memory that is never written costs nothing.
-        positions = np.empty(self.cells.size, np.uint32)
 
         def count(number: int) -> CountedRange:
             view = self.view(number)
-            size = np.uint64(view.size)
-            # Fewer than `size` positions are written, so that ranges do not overlap here.
-            chosen = positions[self.stops[number] - 1 : self.stops[number + 1]]
-            n_chosen = pairs.select_positions(view, size, self.boundary, reaching, chosen)
+            selected = np.empty(-(-view.size // int(pairs.WORD_BITS)), np.uint64)
+            pairs.select_positions(view, np.uint64(view.size), self.boundary, reaching, selected)
             own = state.copy()
             own["position"] = own["n_pairs"] = 0
             counted: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
-            while pairs.count_pairs(view, chosen, np.uint64(n_chosen), self.heavy, own, counted) == NEED_SPACE:
+            batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
+            while pairs.count_pairs(view, selected, self.weights, self.boundary, batch, own, counted) == NEED_SPACE:
                 counted = enlarge(counted, lengths, own)
-            return CountedRange(chosen[:n_chosen], counted)
+            return CountedRange(selected, counted)
 
         return self.run(count)
 
@@ -226,10 +229,11 @@ class CellRanges:
                 combining.divide_postings(table, part.counted)
 
         def write(number: int) -> None:
-            positions, counted = found[number]
+            selected, counted = found[number]
             own = counted if len(found) > 1 else table
             first = np.uint64(self.stops[number] - 1)
-            pairs.write_postings(self.view(number), first, positions, np.uint64(positions.size), own, postings)
+            batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
+            pairs.write_postings(self.view(number), first, selected, self.boundary, batch, own, postings)
 
         self.run(write)
 

@@ -212,6 +212,7 @@ class MergeLearner:
         self.left = np.zeros(n_merges, np.int32)
         self.right = np.zeros(n_merges, np.int32)
         self.counts = np.zeros(n_merges, np.int64)
+        self.postings: Array = np.empty(0, np.uint32)
         if given:
             self._add_tokens(given)
 
@@ -257,10 +258,7 @@ class MergeLearner:
         del total
 
         pairs.plan_postings(self.pairs, self.state)
-        # Each occurrence that is merged adds two postings, one for each neighbor, and there are fewer occurrences than cells.
-        # Memory that is never written costs nothing, so the array has its maximum size from the start.
-        size = int(status["n_postings"]) + 2 * n_cells + int(merging.PREFETCH_CELLS)
-        self.postings = np.empty(size, np.uint32)
+        self.reserve_postings(int(status["n_postings"]) + 2 * n_cells + 2 * int(status["longest"]))
         ranges.write_postings(counted, self.pairs, self.postings)
         del counted
 
@@ -269,6 +267,18 @@ class MergeLearner:
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.bucket_pairs()
         return threshold
+
+    def reserve_postings(self, size: int) -> None:
+        """Make the array of postings large enough for a phase. It is not freed between phases: new memory costs more time.
+
+        Each occurrence that is merged adds two postings, one for each neighbor, and there are fewer occurrences than cells. A
+        merge also needs space for the ids of the neighbors of the pair (see `replace_occurrences`). Memory that is never
+        written costs nothing, so the array has its maximum size from the start.
+        """
+        size += int(merging.PREFETCH_CELLS)
+        if self.postings.size < size:
+            del self.postings  # before the new array is allocated
+            self.postings = np.empty(size, np.uint32)
 
     def choose_threshold(self, sums: Array, before: int) -> int:
         """Return a threshold below `before`, given upper bounds of the counts of pairs."""
@@ -299,7 +309,7 @@ class MergeLearner:
 
     def end_phase(self) -> None:
         """Compact the cells, and free the arrays that the next phase replaces."""
-        del self.pairs, self.postings, self.heap, self.before, self.after
+        del self.pairs, self.heap, self.before, self.after
         self.ranges.compact(self.tokens.widths)
         self.tokens.widths[:] = 1
 
@@ -353,14 +363,13 @@ class MergeLearner:
     def new_neighbors(self) -> merging.Neighbors:
         """Return empty arrays for the neighbors on one side of any pair."""
         n = int(self.n_tokens) + 1
-        longest = int(self.status["longest"])
-        return merging.Neighbors(np.zeros(n, merging.NEIGHBOR), np.empty(n, np.uint32), np.empty(longest, np.uint32))
+        return merging.Neighbors(np.zeros(n, merging.NEIGHBOR), np.empty(n, np.uint32))
 
     def arrays(self) -> merging.MergeArrays:
         """Return the arguments of the merge loop."""
         return merging.MergeArrays(
             cells=self.ranges.cells,
-            heavy=self.ranges.heavy,
+            weights=self.ranges.weights,
             pairs=self.pairs,
             postings=self.postings,
             heads=self.heads,

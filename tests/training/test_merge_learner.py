@@ -133,7 +133,7 @@ def test_threads_do_not_matter(rule: str) -> None:
     text = data_text("cjk.txt").decode()[: small(200_000, 2000)] + data_text("prose.txt").decode()[: small(200_000, 2000)]
     counts = dict(count_text(text))
     most = max(counts, key=lambda word: counts[word])
-    table = PretokenTable.from_counts({**counts, most: 2**31, most + b"s": 2**32})  # heavy weights in several ranges
+    table = PretokenTable.from_counts({**counts, most: 2**31, most + b"s": 2**32})
     n_merges = small(2000, 40)
     expected = merge_learner.learn_merges(table, n_merges, MergeSettings(rule))
     assert len(expected) == n_merges
@@ -151,6 +151,24 @@ def test_threads_do_not_matter__more_than_pretokens(
     packed = PretokenTable.from_counts(table)
     merges = merge_learner.MergeLearner(packed, 1000, settings, workers=workers, least_cells=1).run()
     assert merges == merge_learner.learn_merges(packed, 1000, settings)
+
+
+@given(table=tables, rule=rules, workers=st.integers(1, 3))
+def test_types_of_cells_do_not_matter(table: dict[bytes, int], rule: str, workers: int) -> None:
+    packed = PretokenTable.from_counts(table)
+    expected = merge_learner.learn_merges(packed, 1000, MergeSettings(rule))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_ranges, "cell_type", lambda boundary, weights: np.uint64)
+        learner = merge_learner.MergeLearner(packed, 1000, MergeSettings(rule), workers=workers, least_cells=1)
+    assert learner.ranges.cells.dtype == np.uint64
+    assert learner.run() == expected
+
+
+def test_cells_are_wide_if_ids_and_weights_need_it() -> None:
+    weights = np.zeros(1 << 12, np.uint64)
+    assert cell_ranges.cell_type(np.uint64((1 << 20) - 1), weights) is np.uint32
+    assert cell_ranges.cell_type(np.uint64(1 << 20), weights) is np.uint64
+    assert cell_ranges.cell_type(np.uint64((1 << 20) - 1), np.zeros((1 << 12) + 1, np.uint64)) is np.uint64
 
 
 def test_phases_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

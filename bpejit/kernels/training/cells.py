@@ -1,6 +1,9 @@
 """The text that training works on: every distinct pre-token once, in one flat array of cells.
 
-A cell is one uint64: the weight of its pre-token (its count in the corpus) in the high half, a token id in the low half.
+A cell has the id of a token in its low bits, as many as the id of the boundary has, and above them the index of the weight
+of its pre-token (its count in the corpus) in the array `weights`. A corpus has few distinct weights, so cells are nearly
+always uint32, and otherwise uint64; the kernels accept both. The weights ascend, and the first one is 0, that of boundaries.
+
 There is a boundary cell before the first pre-token and after each pre-token. Initially there is a cell for each byte:
 
     pre-tokens  "ab" (5 times), "abc" (twice)          |  a  b  |  a  b  c  |
@@ -11,8 +14,6 @@ tokens writes at most three cells:
 
     after merging a, b into C                          |  C  C  |  C  C  c  |
     after merging C, c into D                          |  C  C  |  D  .  D  |
-
-A weight of 2^31 or more does not fit; the half then has its top bit set and is an index into `heavy`.
 """
 
 from __future__ import annotations
@@ -20,20 +21,43 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.kernels.constants import HALF, LOW_HALF, ONE, TWO
-
-HEAVY = np.uint64(0x8000_0000)
+from bpejit.jit.memory import bit_length
+from bpejit.kernels.constants import ONE, TWO, ZERO
 
 
 @inline
-def weight_of(cell, heavy):
-    """Return the weight of the pre-token that a cell belongs to (uint64)."""
-    weight = cell >> HALF
-    return weight if weight < HEAVY else heavy[weight - HEAVY]
+def id_mask(boundary):
+    """Return a mask of the bits of a cell that are a token id."""
+    return (ONE << bit_length(boundary)) - ONE
+
+
+@inline
+def id_at(cells, at, mask):
+    """Return the token id in `cells[at]` (uint64)."""
+    return np.uint64(cells[at]) & mask
+
+
+@inline
+def weight_at(cells, at, weights, id_bits):
+    """Return the weight of the pre-token that `cells[at]` belongs to (uint64)."""
+    return weights[np.uint64(cells[at]) >> id_bits]
+
+
+@inline
+def find_weight(weights, weight):
+    """Return the index of a weight in the ascending `weights`, of which it is one (uint64)."""
+    low, high = ZERO, np.uint64(weights.size)
+    while high - low > ONE:
+        middle = (low + high) // TWO
+        if weights[middle] <= weight:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @kernel
-def fill_cells(pool, starts, counts, byte_ids, boundary, n_heavy, cells, heavy):
+def fill_cells(pool, starts, counts, byte_ids, boundary, weights, cells):
     """Write the pre-tokens as cells, one for each byte.
 
     Parameters
@@ -48,12 +72,10 @@ def fill_cells(pool, starts, counts, byte_ids, boundary, n_heavy, cells, heavy):
         Token id of each byte.
     boundary : uint64
         The id of boundary cells.
-    n_heavy : uint64
-        Number of weights that are in `heavy` already.
-    cells : uint64[:], out
+    weights : uint64[:], in
+        0 and the distinct counts above it, ascending.
+    cells : uint32[:] or uint64[:], out
         At least as many as bytes and pre-tokens together, plus one.
-    heavy : uint64[:], out
-        Weights of 2^31 and more; has space for all of them.
 
     Returns
     -------
@@ -62,21 +84,18 @@ def fill_cells(pool, starts, counts, byte_ids, boundary, n_heavy, cells, heavy):
 
     Notes
     -----
-    Pre-tokens of fewer than two bytes, or with a count below one, are omitted. O(bytes).
+    Pre-tokens of fewer than two bytes, or with a count below one, are omitted. O(bytes + pre-tokens * log weights).
     """
+    id_bits = bit_length(boundary)
     n_cells = ONE
     cells[0] = boundary
     for i in range(counts.size):
         start, end = starts[i], starts[i + 1]
         if end - start < 2 or counts[i] < 1:
             continue
-        weight = np.uint64(counts[i])
-        if weight >= HEAVY:
-            heavy[n_heavy] = weight
-            weight = HEAVY + n_heavy
-            n_heavy += ONE
+        weight = find_weight(weights, np.uint64(counts[i])) << id_bits
         for at in range(start, end):
-            cells[n_cells] = weight << HALF | byte_ids[pool[at]]
+            cells[n_cells] = weight | byte_ids[pool[at]]
             n_cells += ONE
         cells[n_cells] = boundary
         n_cells += ONE
@@ -89,7 +108,7 @@ def compact_cells(cells, n_cells, widths, boundary):
 
     Parameters
     ----------
-    cells : uint64[:], in-out
+    cells : uint32[:] or uint64[:], in-out
         The first `n_cells` are used.
     n_cells : uint64
     widths : uint32[:], in
@@ -106,14 +125,14 @@ def compact_cells(cells, n_cells, widths, boundary):
     -----
     Pre-tokens that have become a single token have no pairs and are omitted. One pass, O(tokens).
     """
+    mask = id_mask(boundary)
     begin = ONE
     end = ONE
     at = ONE
     while at < n_cells:
-        cell = cells[at]
-        token = cell & LOW_HALF
+        token = id_at(cells, at, mask)
         if token != boundary:
-            cells[end] = cell
+            cells[end] = cells[at]
             end += ONE
             at += np.uint64(widths[token])
             continue

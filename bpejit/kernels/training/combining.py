@@ -15,7 +15,7 @@ def move_cells(cells, source, number, target):
 
     Parameters
     ----------
-    cells : uint64[:], in-out
+    cells : uint32[:] or uint64[:], in-out
     source, number, target : uint64
         The cells `cells[source:source + number]` move to `cells[target:]`; `target` is at most `source`.
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import prefetch
+from bpejit.jit.memory import bit_length, prefetch
 from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
 from bpejit.kernels.training.buckets import PREFIX_BYTES, bucket_pair, next_pair
-from bpejit.kernels.training.cells import weight_of
+from bpejit.kernels.training.cells import id_at, id_mask
 from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, pair_key
 
 Array = Any
@@ -73,14 +73,13 @@ class Neighbors(NamedTuple):
 
     sums: Array  # NEIGHBOR [n], by token id; zeros between merges
     seen: Array  # uint32 [n], the distinct ids
-    ids: Array  # uint32 [longest posting list], the id at each occurrence
 
 
 class MergeArrays(NamedTuple):
     """The arrays of the merge loop."""
 
-    cells: Array  # uint64 [...], see cells.py
-    heavy: Array  # uint64 [...]
+    cells: Array  # uint32 or uint64 [...], see cells.py
+    weights: Array  # uint64 [...]
     pairs: Array  # PAIR [power of two], see pairs.py
     postings: Array  # uint32 [...]
     heads: Array  # uint32 [N_BUCKETS], see buckets.py: slot + 1 of the first pair, 0 for none
@@ -118,39 +117,49 @@ def add_token(left, right, tokens, state):
 
 
 @inline
+def neighbor_ids(number, state):
+    """Return where in `postings` the ids of the neighbors of a pair with `number` postings are, after its new lists."""
+    return state[0]["n_postings"] + TWO * number
+
+
+@inline
 def replace_occurrences(left, right, merged, first, number, arrays):
     """Write the new token at each occurrence of the pair, and sum the weights of its neighbors.
 
-    The positions that are still valid are moved to the front of `postings[first:]`. Return their number, the number of
-    distinct ids before them, and the number of distinct ids after them.
+    The positions that are still valid are moved to the front of `postings[first:]`, and the ids before and after each of them
+    are written to `postings[neighbor_ids(...):]`. Return their number, the number of distinct ids before them, and the number
+    of distinct ids after them.
     """
     cells, postings, before, after = arrays.cells, arrays.postings, arrays.before, arrays.after
     width_left = np.uint64(arrays.tokens.widths[left])
     width = np.uint64(arrays.tokens.widths[merged])
     boundary = arrays.state[0]["boundary"]
+    mask, id_bits = id_mask(boundary), bit_length(boundary)
     n_positions = ZERO
     n_before = ZERO
     n_after = ZERO
+    ids = neighbor_ids(number, arrays.state)
     at = first
     end = first + number
     while at < end:
         prefetch(cells, postings[at + PREFETCH_CELLS])
         position = np.uint64(postings[at])
         at += ONE
-        cell = cells[position]
-        if cell & LOW_HALF != left or cells[position + width_left] & LOW_HALF != right:
+        cell = np.uint64(cells[position])
+        if cell & mask != left or id_at(cells, position + width_left, mask) != right:
             continue
-        weight = weight_of(cell, arrays.heavy)
-        x = cells[position - ONE] & LOW_HALF
-        y = cells[position + width] & LOW_HALF
-        cell = cell >> HALF << HALF | merged
+        weight = arrays.weights[cell >> id_bits]
+        x = id_at(cells, position - ONE, mask)
+        y = id_at(cells, position + width, mask)
+        cell = cell >> id_bits << id_bits | merged
         # No token starts at the right token any more. If it was a single cell, the next line sets it again.
         cells[position + width_left] = boundary
         cells[position + width - ONE] = cell
         cells[position] = cell
         postings[first + n_positions] = position
-        before.ids[n_positions] = x
-        after.ids[n_positions] = y
+        postings[ids] = x
+        postings[ids + ONE] = y
+        ids += TWO
         n_positions += ONE
         # A boundary counts as a neighbor here, and is skipped later. That is cheaper than an unpredictable branch.
         before.seen[n_before] = x
@@ -241,17 +250,18 @@ def update_after(left, right, merged, n_after, arrays):
 
 
 @inline
-def write_new_postings(first, n_positions, arrays):
+def write_new_postings(first, n_positions, ids, arrays):
     """Write the postings of the new pairs, one for the token before each occurrence and one for the token after it."""
     postings, before, after, widths = arrays.postings, arrays.before, arrays.after, arrays.tokens.widths
     for i in range(n_positions):
         position = np.uint64(postings[first + np.uint64(i)])
-        x = np.uint64(before.ids[i])
+        x = np.uint64(postings[ids])
         cursor = before.sums[x]["cursor"]
         if cursor != NO_LIST:
             postings[cursor] = position - np.uint64(widths[x])
             before.sums[x]["cursor"] = cursor + ONE
-        y = np.uint64(after.ids[i])
+        y = np.uint64(postings[ids + ONE])
+        ids += TWO
         cursor = after.sums[y]["cursor"]
         if cursor != NO_LIST:
             postings[cursor] = position
@@ -275,11 +285,11 @@ def merge_pair(slot, arrays):
     first, number = pair["start"], np.uint64(pair["length"])
     merged = add_token(left, right, arrays.tokens, arrays.state)
     n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, arrays)
-    n_postings = arrays.state[0]["n_postings"]
+    n_postings, ids = arrays.state[0]["n_postings"], neighbor_ids(number, arrays.state)
     update_before(left, merged, n_before, arrays)
     update_after(left, right, merged, n_after, arrays)
     if arrays.state[0]["n_postings"] != n_postings:
-        write_new_postings(first, n_positions, arrays)
+        write_new_postings(first, n_positions, ids, arrays)
     reset_sums(arrays.before, n_before)
     reset_sums(arrays.after, n_after)
     pair["count"] = ZERO
@@ -314,8 +324,8 @@ def merge_some(arrays, n_tokens):
     Notes
     -----
     O(1) for each occurrence that is merged and for each distinct neighbor of a pair, O(log pairs) for each pair that is
-    pushed onto the heap. Not checked: `postings` needs two elements for each pair of adjacent tokens, in addition to the
-    initial lists, and the arrays of `tokens` need an element for each token.
+    pushed onto the heap. Not checked: `postings` needs two elements for each pair of adjacent tokens and for each
+    posting of the longest list, in addition to the initial lists, and the arrays of `tokens` need an element for each token.
     """
     status = arrays.state[0]
     while status["n_tokens"] < n_tokens:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import fold_multiply, prefetch
+from bpejit.jit.memory import bit_length, count_ones, fold_multiply, prefetch
 from bpejit.kernels.constants import DONE, EIGHT, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, TWO, ZERO
-from bpejit.kernels.training.cells import weight_of
+from bpejit.kernels.training.cells import id_at, id_mask, weight_at
 
 PAIR = np.dtype(
     [
@@ -38,6 +38,14 @@ NOT_FOLLOWED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """Instead of the start of the posting list of a pair that was counted in a range of cells, but has no list."""
 
 SEVEN = np.uint64(7)
+
+WORD_BITS = np.uint64(64)
+
+BATCH_WORDS = np.uint64(4)
+"""Number of words of selected positions whose slots of the pair table are prefetched together."""
+
+BATCH_POSITIONS = 256
+"""Maximum number of positions in that many words."""
 
 PREFETCH_PAIRS = np.uint64(16)
 """Prefetch distance in the pair table."""
@@ -66,21 +74,21 @@ def find_pair_slot(pairs, key):
 
 
 @inline
-def key_at(cells, at):
+def key_at(cells, at, mask):
     """Return the key of the pair at `cells[at]` and `cells[at + 1]`, tokens of one cell each."""
-    return pair_key(cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF)
+    return pair_key(id_at(cells, at, mask), id_at(cells, at + ONE, mask))
 
 
 @kernel
-def bound_counts(cells, n_cells, heavy, boundary, sums):
+def bound_counts(cells, n_cells, weights, boundary, sums):
     """Sum the weights of pairs by hash, as upper bounds of their counts.
 
     Parameters
     ----------
-    cells : uint64[:], in
+    cells : uint32[:] or uint64[:], in
         Tokens of one cell each; the first `n_cells` are used.
     n_cells : uint64
-    heavy : uint64[:], in
+    weights : uint64[:], in
         See `cells`.
     boundary : uint64
         The id of boundary cells.
@@ -92,19 +100,20 @@ def bound_counts(cells, n_cells, heavy, boundary, sums):
     -----
     One pass, O(cells). No branch depends on the text: mispredicted branches would take longer than everything else.
     """
-    mask = np.uint64(sums.size) - ONE
+    slots = np.uint64(sums.size) - ONE
+    mask, id_bits = id_mask(boundary), bit_length(boundary)
     at = ONE
     while at + ONE < n_cells:
         # A boundary cell has weight 0, so only the right cell needs a test.
-        weight = weight_of(cells[at], heavy)
+        weight = weight_at(cells, at, weights, id_bits)
         weight = ZERO if cells[at + ONE] == boundary else weight
-        slot = hash_pair(key_at(cells, at)) & mask
+        slot = hash_pair(key_at(cells, at, mask)) & slots
         sums[slot] = min(np.uint64(sums[slot]) + weight, SUM_LIMIT)
         at += ONE
 
 
 @kernel
-def select_positions(cells, n_cells, boundary, reaching, positions):
+def select_positions(cells, n_cells, boundary, reaching, selected):
     """Find the positions of pairs that may reach the threshold.
 
     Parameters
@@ -113,76 +122,98 @@ def select_positions(cells, n_cells, boundary, reaching, positions):
         As in `bound_counts`.
     reaching : uint8[:], in
         A bit for each sum of `bound_counts`, lowest bits first: 1 if the sum reaches the threshold.
-    positions : uint32[:], out
-        As large as `cells`. Positions of left tokens, ascending.
-
-    Returns
-    -------
-    int
-        Number of positions.
+    selected : uint64[:], out
+        A bit for each cell, lowest bits first: 1 if it is the left token of such a pair.
 
     Notes
     -----
-    One pass, O(cells), without branches. Bits instead of sums, because they fit into the CPU's second-level cache.
+    One pass, O(cells), without branches. Bits of sums fit into the CPU's second-level cache, unlike sums, and bits of cells
+    take a thirty-second of the memory of a list of positions, which costs more to touch for the first time than to use.
     """
-    mask = np.uint64(reaching.size) * EIGHT - ONE
+    slots = np.uint64(reaching.size) * EIGHT - ONE
+    mask = id_mask(boundary)
+    last = n_cells - ONE  # a boundary
+    for word in range(selected.size):
+        first = np.uint64(word) * WORD_BITS
+        bits = ZERO
+        for i in range(min(WORD_BITS, last - min(first, last))):
+            at = first + np.uint64(i)
+            left, right = id_at(cells, at, mask), id_at(cells, at + ONE, mask)
+            slot = hash_pair(pair_key(left, right)) & slots
+            bit = np.uint64(reaching[slot >> THREE]) >> (slot & SEVEN) & ONE
+            bits |= (bit if (left != boundary) & (right != boundary) else ZERO) << np.uint64(i)
+        selected[word] = bits
+
+
+@inline
+def list_positions(selected, word, batch):
+    """Write the positions of the ones in the next words of `selected` to `batch`. Return their number."""
     n_positions = ZERO
-    at = ONE
-    while at + ONE < n_cells:
-        left, right = cells[at] & LOW_HALF, cells[at + ONE] & LOW_HALF
-        slot = hash_pair(pair_key(left, right)) & mask
-        bit = np.uint64(reaching[slot >> THREE]) >> (slot & SEVEN) & ONE
-        positions[n_positions] = at
-        n_positions += bit if (left != boundary) & (right != boundary) else ZERO
-        at += ONE
+    for i in range(word, min(word + BATCH_WORDS, np.uint64(selected.size))):
+        bits = selected[i]
+        while bits != ZERO:
+            rest = bits - ONE
+            batch[n_positions] = np.uint64(i) * WORD_BITS + count_ones(bits ^ rest) - ONE
+            n_positions += ONE
+            bits &= rest
     return n_positions
 
 
+@inline
+def prefetch_slots(cells, batch, n_positions, mask, pairs):
+    """Prefetch the slots of the pairs at the positions of a batch."""
+    slots = np.uint64(pairs.size) - ONE
+    for i in range(n_positions):
+        prefetch(pairs, hash_pair(key_at(cells, np.uint64(batch[i]), mask)) & slots)
+
+
 @kernel
-def count_pairs(cells, positions, n_positions, heavy, state, pairs):
-    """Count the pairs at the given positions.
+def count_pairs(cells, selected, weights, boundary, batch, state, pairs):
+    """Count the pairs at the selected positions.
 
     Parameters
     ----------
-    cells, heavy
+    cells, weights, boundary
         As in `bound_counts`.
-    positions : uint32[:], in
-        The first `n_positions` are used.
-    n_positions : uint64
+    selected : uint64[:], in
+        From `select_positions`.
+    batch : uint32[BATCH_POSITIONS]
+        Scratch space.
     state : STATE[1], in-out
-        `position` (the index to continue from, initially 0), `n_pairs`.
+        `position` (the word of `selected` to continue from, initially 0), `n_pairs`.
     pairs : PAIR[:], in-out
         `count`, and the number of positions in `length`.
 
     Returns
     -------
     int
-        `DONE`, or `NEED_SPACE` when the table is half full: call again with a larger one.
+        `DONE`, or `NEED_SPACE` when the table would be more than half full: call again with a larger one.
 
     Notes
     -----
-    O(positions).
+    O(words + positions).
     """
     status = state[0]
     limit = np.uint64(pairs.size) // TWO
-    mask = np.uint64(pairs.size) - ONE
-    at = status["position"]
-    while at < n_positions:
-        ahead = np.uint64(positions[min(at + PREFETCH_PAIRS, n_positions - ONE)])
-        prefetch(pairs, hash_pair(key_at(cells, ahead)) & mask)
-        position = np.uint64(positions[at])
-        key = key_at(cells, position)
-        pair = pairs[find_pair_slot(pairs, key)]
-        if pair["key"] == ZERO:
-            if status["n_pairs"] == limit:
-                status["position"] = at
-                return NEED_SPACE
-            status["n_pairs"] += ONE
-            pair["key"] = key
-        pair["count"] += weight_of(cells[position], heavy)
-        pair["length"] += np.uint32(1)
-        at += ONE
-    status["position"] = at
+    mask, id_bits = id_mask(boundary), bit_length(boundary)
+    word = status["position"]
+    while word < np.uint64(selected.size):
+        n_positions = list_positions(selected, word, batch)
+        if status["n_pairs"] + n_positions > limit:
+            status["position"] = word
+            return NEED_SPACE
+        prefetch_slots(cells, batch, n_positions, mask, pairs)
+        for i in range(n_positions):
+            position = np.uint64(batch[i])
+            key = key_at(cells, position, mask)
+            pair = pairs[find_pair_slot(pairs, key)]
+            if pair["key"] == ZERO:
+                status["n_pairs"] += ONE
+                pair["key"] = key
+            pair["count"] += weight_at(cells, position, weights, id_bits)
+            pair["length"] += np.uint32(1)
+        word += BATCH_WORDS
+    status["position"] = word
     return DONE
 
 
@@ -252,12 +283,12 @@ def plan_postings(pairs, state):
 
 
 @kernel
-def write_postings(cells, first, positions, n_positions, pairs, postings):
+def write_postings(cells, first, selected, boundary, batch, pairs, postings):
     """Write the posting lists of the pairs of the table.
 
     Parameters
     ----------
-    cells, positions, n_positions
+    cells, selected, boundary, batch
         As in `count_pairs`.
     first : uint64
         Added to each position that is written: the index of `cells[0]` in the array of all cells.
@@ -268,15 +299,18 @@ def write_postings(cells, first, positions, n_positions, pairs, postings):
 
     Notes
     -----
-    O(positions).
+    O(words + positions).
     """
-    mask = np.uint64(pairs.size) - ONE
-    for i in range(n_positions):
-        ahead = np.uint64(positions[min(np.uint64(i) + PREFETCH_PAIRS, n_positions - ONE)])
-        prefetch(pairs, hash_pair(key_at(cells, ahead)) & mask)
-        position = np.uint64(positions[i])
-        key = key_at(cells, position)
-        pair = pairs[find_pair_slot(pairs, key)]
-        if pair["key"] == key and pair["start"] != NOT_FOLLOWED:
-            postings[pair["start"] + np.uint64(pair["length"])] = first + position
-            pair["length"] += np.uint32(1)
+    mask = id_mask(boundary)
+    word = ZERO
+    while word < np.uint64(selected.size):
+        n_positions = list_positions(selected, word, batch)
+        prefetch_slots(cells, batch, n_positions, mask, pairs)
+        for i in range(n_positions):
+            position = np.uint64(batch[i])
+            key = key_at(cells, position, mask)
+            pair = pairs[find_pair_slot(pairs, key)]
+            if pair["key"] == key and pair["start"] != NOT_FOLLOWED:
+                postings[pair["start"] + np.uint64(pair["length"])] = first + position
+                pair["length"] += np.uint32(1)
+        word += BATCH_WORDS

@@ -41,10 +41,10 @@ def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens:
     state = np.zeros(1, merging.STATE)
     state[0]["threshold"], state[0]["rule"] = threshold, buckets.COMPARISONS[rule]
     none = np.zeros(0, np.uint32)
-    nothing = merging.Neighbors(np.zeros(0, merging.NEIGHBOR), none, none)
+    nothing = merging.Neighbors(np.zeros(0, merging.NEIGHBOR), none)
     return merging.MergeArrays(
-        cells=np.zeros(0, np.uint64),
-        heavy=np.zeros(0, np.uint64),
+        cells=np.zeros(0, np.uint32),
+        weights=np.zeros(0, np.uint64),
         pairs=table,
         postings=none,
         heads=np.full(buckets.N_BUCKETS, 12345, np.uint32),

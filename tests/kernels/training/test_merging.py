@@ -35,7 +35,7 @@ def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merg
 
 def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int]]:
     """Return the tokens of each pre-token, read from the cells."""
-    cells = as_twin(learner.ranges.cells, learner.ranges.heavy, int(learner.boundary))
+    cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
     found: list[tuple[list[int], int]] = []
     word: list[int] = []
     at, weight = 1, 0
@@ -55,7 +55,7 @@ def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int
 
 def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[int]]:
     """Return the positions of each pair, read from the cells."""
-    cells = as_twin(learner.ranges.cells, learner.ranges.heavy, int(learner.boundary))
+    cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
     found: dict[naive.Pair, list[int]] = {}
     at = 1
     while at < len(cells):

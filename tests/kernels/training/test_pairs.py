@@ -6,7 +6,7 @@ import naive
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import BOUNDARY, as_twin, filled, key, pair_of, tables
+from training_helpers import BOUNDARY, as_twin, cell_types, filled, key, pair_of, tables
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import merging, pairs
@@ -26,9 +26,9 @@ def new_state(**settings: int) -> np.ndarray:
     return state
 
 
-def new_sums(size: int, array: np.ndarray, heavy: np.ndarray) -> np.ndarray:
+def new_sums(size: int, array: np.ndarray, weights: np.ndarray) -> np.ndarray:
     sums = np.zeros(size, np.uint32)
-    pairs.bound_counts(array, np.uint64(array.size), heavy, BOUNDARY, sums)
+    pairs.bound_counts(array, np.uint64(array.size), weights, BOUNDARY, sums)
     return sums
 
 
@@ -57,34 +57,55 @@ def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
     assert found == (key(wanted) if wanted in held else 0)
 
 
-@given(tables, sizes)
-def test_bound_counts(table: dict[bytes, int], size: int) -> None:
-    array, heavy, _ = filled(table)
-    sums = new_sums(size, array, heavy)
-    expected = naive.bound_counts(as_twin(array, heavy), slot_of_pair(size))
+@given(tables, cell_types, sizes)
+def test_bound_counts(table: dict[bytes, int], cell_type: type, size: int) -> None:
+    array, weights, _ = filled(table, cell_type)
+    sums = new_sums(size, array, weights)
+    expected = naive.bound_counts(as_twin(array, weights), slot_of_pair(size))
     assert {slot: total for slot, total in enumerate(sums.tolist()) if total} == expected
 
 
-@given(tables, sizes, st.sampled_from([1, 2, 4, 10, 2**31, 2**32 - 1]))
-def test_select_positions(table: dict[bytes, int], size: int, threshold: int) -> None:
-    array, heavy, _ = filled(table)
-    positions = np.zeros(array.size, np.uint32)
-    reaching = np.packbits(new_sums(size, array, heavy) >= threshold, bitorder="little")
-    n = pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, positions)
-    cells = as_twin(array, heavy)
+many = st.just({b"abcabcabca" * number: number for number in range(1, 20)})
+"""Several batches of positions."""
+
+
+@given(st.one_of(tables, many), cell_types, sizes, st.sampled_from([1, 2, 4, 10, 2**31, 2**32 - 1]))
+def test_select_positions(table: dict[bytes, int], cell_type: type, size: int, threshold: int) -> None:
+    array, weights, _ = filled(table, cell_type)
+    selected = np.full(-(-array.size // 64), 12345, np.uint64)
+    reaching = np.packbits(new_sums(size, array, weights) >= threshold, bitorder="little")
+    pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, selected)
+    cells = as_twin(array, weights)
     sums = naive.bound_counts(cells, slot_of_pair(size))
-    assert positions[:n].tolist() == naive.select_positions(cells, sums, slot_of_pair(size), threshold)
+    expected = naive.select_positions(cells, sums, slot_of_pair(size), threshold)
+    assert np.flatnonzero(np.unpackbits(selected.view(np.uint8), bitorder="little")).tolist() == expected
+
+
+def as_bits(positions: list[int], size: int) -> np.ndarray:
+    """Return a bit for each of `size` cells, 1 at the positions."""
+    bits = np.zeros(-(-size // 64) * 64, np.uint8)
+    bits[positions] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint64)
+
+
+@given(st.sets(st.integers(0, 999)), st.integers(0, 15))
+def test_list_positions(positions: set[int], word: int) -> None:
+    batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
+    n = int(pairs.list_positions(as_bits(sorted(positions), 1000), np.uint64(word), batch))
+    stop = 64 * (word + int(pairs.BATCH_WORDS))
+    assert batch[:n].tolist() == [position for position in sorted(positions) if 64 * word <= position < stop]
 
 
 def counted(
-    array: np.ndarray, heavy: np.ndarray, positions: list[int], slots: int, state: np.ndarray
+    array: np.ndarray, weights: np.ndarray, positions: list[int], slots: int, state: np.ndarray
 ) -> tuple[np.ndarray, int]:
     """Return a table of the pairs at the positions, and the number of times that it was enlarged."""
-    chosen = np.array(positions, np.uint32)
+    selected = as_bits(positions, array.size)
+    batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
     state[0]["position"] = state[0]["n_pairs"] = 0
     table = np.zeros(slots, pairs.PAIR)
     growths = 0
-    while (status := pairs.count_pairs(array, chosen, np.uint64(chosen.size), heavy, state, table)) == NEED_SPACE:
+    while (status := pairs.count_pairs(array, selected, weights, BOUNDARY, batch, state, table)) == NEED_SPACE:
         larger = np.zeros(2 * table.size, pairs.PAIR)
         pairs.copy_pairs(table, np.uint64(1), ONES, state, larger)
         table = larger
@@ -93,15 +114,16 @@ def counted(
     return table, growths
 
 
-@given(tables, st.data())
-def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], data: st.DataObject) -> None:
-    array, heavy, _ = filled(table)
-    cells = as_twin(array, heavy)
+@given(st.one_of(tables, many), cell_types, st.data())
+def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], cell_type: type, data: st.DataObject) -> None:
+    array, weights, _ = filled(table, cell_type)
+    cells = as_twin(array, weights)
     everywhere = [at for at, _, _ in naive.positions_of_pairs(cells)]
-    positions = [at for at in everywhere if data.draw(st.booleans())]
+    omitted = data.draw(st.sets(st.integers(0, 99)))
+    positions = [at for at in everywhere if at not in omitted]
     expected = naive.count_pairs(cells, positions)
     state = new_state()
-    found, growths = counted(array, heavy, positions, 2, state)
+    found, growths = counted(array, weights, positions, 2, state)
     assert contents(found, "count", "length") == expected
     assert state[0]["n_pairs"] == len(expected)
     assert growths > 0 or len(expected) < 2
@@ -125,13 +147,13 @@ def test_copy_pairs(counts: dict[naive.Pair, int], least: int, max_bytes: int) -
     assert state[0]["n_pairs"] == len(selected)
 
 
-@given(tables, st.integers(1, 4))
-def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
-    array, heavy, _ = filled(table)
-    cells = as_twin(array, heavy)
+@given(st.one_of(tables, many), cell_types, st.integers(1, 4))
+def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least: int) -> None:
+    array, weights, _ = filled(table, cell_type)
+    cells = as_twin(array, weights)
     positions = [at for at, _, _ in naive.positions_of_pairs(cells)]
     state = new_state()
-    everything, _ = counted(array, heavy, positions, 64, state)
+    everything, _ = counted(array, weights, positions, 64, state)
     found = np.zeros(64, pairs.PAIR)
     pairs.copy_pairs(everything, np.uint64(least), ONES, state, found)
     in_order = [pair_of(slot["key"]) for slot in found if slot["key"] != 0]
@@ -144,7 +166,8 @@ def test_plan_and_write_postings(table: dict[bytes, int], least: int) -> None:
     assert (state[0]["n_postings"], state[0]["longest"]) == (n_postings, longest)
 
     postings = np.zeros(n_postings, np.uint32)
-    pairs.write_postings(array, np.uint64(0), np.array(positions, np.uint32), np.uint64(len(positions)), found, postings)
+    batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
+    pairs.write_postings(array, np.uint64(0), as_bits(positions, array.size), BOUNDARY, batch, found, postings)
     lists = {
         pair: postings[start : start + length].tolist() for pair, (start, length) in contents(found, "start", "length").items()
     }
