@@ -336,11 +336,11 @@ def positions_of_pairs(cells: list[Cell]) -> Iterator[tuple[int, Pair, int]]:
             yield at, (left, right), weight
 
 
-def bound_counts(cells: list[Cell], hash_pair: Callable[[Pair], int]) -> dict[int, int]:
-    """Sum the weights of pairs by the hash of the pair, up to 2^32 - 1."""
+def bound_counts(cells: list[Cell], hash_pair: Callable[[Pair], int], limit: int) -> dict[int, int]:
+    """Sum the weights of pairs by the hash of the pair, up to `limit`."""
     sums: dict[int, int] = {}
     for _, pair, weight in positions_of_pairs(cells):
-        sums[hash_pair(pair)] = min(sums.get(hash_pair(pair), 0) + weight, 2**32 - 1)
+        sums[hash_pair(pair)] = min(sums.get(hash_pair(pair), 0) + weight, limit)
     return sums
 
 
@@ -392,9 +392,9 @@ def move_cells(cells: list[int], source: int, number: int, target: int) -> list[
     return moved
 
 
-def add_sums(source: list[int], sums: list[int]) -> list[int]:
-    """Add two lists of sums, up to 2^32 - 1."""
-    return [min(one + other, 2**32 - 1) for one, other in zip(source, sums, strict=True)]
+def add_sums(source: list[int], sums: list[int], limit: int) -> list[int]:
+    """Add two lists of sums, up to `limit`."""
+    return [min(one + other, limit) for one, other in zip(source, sums, strict=True)]
 
 
 def add_counted_pairs(source: dict[Pair, tuple[int, int]], counts: dict[Pair, tuple[int, int]]) -> dict[Pair, tuple[int, int]]:

@@ -171,13 +171,19 @@ class CellRanges:
             ) from error
         return [task(0), *(future.result() for future in futures)]
 
-    def bound_counts(self, n_sums: int) -> Array:
-        """Return upper bounds of the counts of pairs, by hash (see the kernel of this name)."""
+    def bound_counts(self, n_sums: int, before: int) -> Array:
+        """Return upper bounds of the counts of pairs, by hash (see the kernel of this name).
+
+        The counts are below `before`. If two bytes are enough, the sums fit better into the CPU cache: 2^20 of them took 0.09
+        instead of 0.24 s for 16.5 million cells.
+        """
+        sum_type = np.uint16 if before < 2**16 else np.uint32
+        limit = np.uint64(np.iinfo(sum_type).max)
 
         def bound(number: int) -> Array:
-            sums = np.zeros(n_sums, np.uint32)
+            sums = np.zeros(n_sums, sum_type)
             view = self.view(number)
-            pairs.bound_counts(view, np.uint64(view.size), self.weights, self.boundary, sums)
+            pairs.bound_counts(view, np.uint64(view.size), self.weights, self.boundary, limit, sums)
             return sums
 
         found: list[Array] = self.run(bound)
@@ -186,7 +192,7 @@ class CellRanges:
         def add(number: int) -> None:
             part = slice(number * n_sums // len(self), (number + 1) * n_sums // len(self))
             for other in others:
-                combining.add_sums(other[part], first[part])
+                combining.add_sums(other[part], limit, first[part])
 
         if others:
             self.run(add)

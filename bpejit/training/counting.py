@@ -184,8 +184,13 @@ def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> Preto
     """Return the sum of several tables of distinct pre-tokens, sorted by bytes unless `in_order` is False."""
     if len(tables) == 1 and not in_order:
         return tables[0]
+    # Room for three quarters of the pre-tokens, since tables have pre-tokens in common, but for no more than twice the largest
+    # table: many tables may have most of them in common. Growing while two tables of 1,080,000 are added takes 0.13 of 0.45 s.
+    sizes = [len(table) for table in tables]
+    largest = max(sizes, default=0)
+    expected = max(largest, min(2 * largest, sum(sizes) * 3 // 4))
     slots = INITIAL_SLOTS
-    while 3 * slots < 4 * max(map(len, tables), default=0):
+    while 3 * slots < 4 * expected:
         slots *= 2
     # An arena that does not grow is not copied. Memory that is never written costs nothing.
     counter = PretokenCounter(slots=slots, arena_bytes=sum(table.pool.size for table in tables) + TEXT_PADDING)

@@ -249,7 +249,7 @@ class MergeLearner:
         """Choose a threshold below `before`, and index the pairs that reach it. Return the threshold."""
         status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
         n_cells = ranges.cells.size
-        sums = ranges.bound_counts(self._n_sums(before))
+        sums = ranges.bound_counts(self._n_sums(before), before)
         threshold = status["threshold"] = self.choose_threshold(sums, before)
         counted = ranges.count_pairs(sums, threshold, lengths, self.state)
         del sums

@@ -6,7 +6,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import kernel
 from bpejit.kernels.constants import DONE, NEED_SPACE, ONE, TWO, ZERO
-from bpejit.kernels.training.pairs import NOT_FOLLOWED, SUM_LIMIT, find_pair_slot
+from bpejit.kernels.training.pairs import NOT_FOLLOWED, find_pair_slot
 
 
 @kernel
@@ -28,21 +28,23 @@ def move_cells(cells, source, number, target):
 
 
 @kernel
-def add_sums(source, sums):
+def add_sums(source, limit, sums):
     """Add the sums of one range to those of another (see `bound_counts`).
 
     Parameters
     ----------
-    source : uint32[:], in
-    sums : uint32[:], in-out
-        Of the same size. Saturates at 2^32 - 1.
+    source : uint16[:] or uint32[:], in
+    limit : uint64
+        The largest number of this type.
+    sums : uint16[:] or uint32[:], in-out
+        Of the same type and size. Saturates at `limit`.
 
     Notes
     -----
     O(sums).
     """
     for i in range(sums.size):
-        sums[i] = min(np.uint64(sums[i]) + np.uint64(source[i]), SUM_LIMIT)
+        sums[i] = min(np.uint64(sums[i]) + np.uint64(source[i]), limit)
 
 
 @kernel

@@ -32,7 +32,6 @@ PAIR = np.dtype(
 
 NO_SLOT = np.uint64(0xFFFF_FFFF)
 MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
-SUM_LIMIT = np.uint64(0xFFFF_FFFF)
 
 NOT_FOLLOWED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """Instead of the start of the posting list of a pair that was counted in a range of cells, but has no list."""
@@ -80,7 +79,7 @@ def key_at(cells, at, mask):
 
 
 @kernel
-def bound_counts(cells, n_cells, weights, boundary, sums):
+def bound_counts(cells, n_cells, weights, boundary, limit, sums):
     """Sum the weights of pairs by hash, as upper bounds of their counts.
 
     Parameters
@@ -92,9 +91,11 @@ def bound_counts(cells, n_cells, weights, boundary, sums):
         See `cells`.
     boundary : uint64
         The id of boundary cells.
-    sums : uint32[:], in-out
-        Initially zero; the size is a power of two. The count of a pair is at most `sums[hash_pair(key) & (size - 1)]`,
-        except that sums saturate at 2^32 - 1.
+    limit : uint64
+        The largest number of the type of `sums`, at which they saturate.
+    sums : uint16[:] or uint32[:], in-out
+        Initially zero; the size is a power of two. The count of a pair is at most `sums[hash_pair(key) & (size - 1)]`, unless
+        that is `limit`.
 
     Notes
     -----
@@ -108,7 +109,7 @@ def bound_counts(cells, n_cells, weights, boundary, sums):
         weight = weight_at(cells, at, weights, id_bits)
         weight = ZERO if cells[at + ONE] == boundary else weight
         slot = hash_pair(key_at(cells, at, mask)) & slots
-        sums[slot] = min(np.uint64(sums[slot]) + weight, SUM_LIMIT)
+        sums[slot] = min(np.uint64(sums[slot]) + weight, limit)
         at += ONE
 
 

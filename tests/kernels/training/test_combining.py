@@ -38,12 +38,15 @@ def test_move_cells(values: list[int], data: st.DataObject) -> None:
     assert array.tolist() == naive.move_cells(values, source, number, target)
 
 
-@given(st.lists(st.tuples(*[st.one_of(st.integers(0, 9), st.integers(2**31 - 1, 2**32 - 1))] * 2), max_size=40))
-def test_add_sums(values: list[tuple[int, int]]) -> None:
-    source, sums = (np.array([pair[side] for pair in values], np.uint32) for side in (0, 1))
-    expected = naive.add_sums(source.tolist(), sums.tolist())
-    combining.add_sums(source, sums)
-    assert sums.tolist() == expected
+@given(st.sampled_from([np.uint16, np.uint32]), st.data())
+def test_add_sums(sum_type: type, data: st.DataObject) -> None:
+    limit = int(np.iinfo(sum_type).max)
+    sums = st.one_of(st.integers(0, 9), st.integers(limit // 2, limit))
+    values = data.draw(st.lists(st.tuples(sums, sums), max_size=40))
+    source, added = (np.array([pair[side] for pair in values], sum_type) for side in (0, 1))
+    expected = naive.add_sums(source.tolist(), added.tolist(), limit)
+    combining.add_sums(source, np.uint64(limit), added)
+    assert added.tolist() == expected
 
 
 @given(counted, counted)

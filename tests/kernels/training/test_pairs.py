@@ -26,9 +26,9 @@ def new_state(**settings: int) -> np.ndarray:
     return state
 
 
-def new_sums(size: int, array: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    sums = np.zeros(size, np.uint32)
-    pairs.bound_counts(array, np.uint64(array.size), weights, BOUNDARY, sums)
+def new_sums(size: int, array: np.ndarray, weights: np.ndarray, sum_type: type = np.uint32) -> np.ndarray:
+    sums = np.zeros(size, sum_type)
+    pairs.bound_counts(array, np.uint64(array.size), weights, BOUNDARY, np.uint64(np.iinfo(sum_type).max), sums)
     return sums
 
 
@@ -36,6 +36,7 @@ def slot_of_pair(size: int):
     return lambda pair: int(pairs.hash_pair(key(pair))) & (size - 1)
 
 
+sum_types = st.sampled_from([np.uint16, np.uint32])
 sizes = st.sampled_from([8, 16, 1024])  # at least one byte of bits
 
 
@@ -57,11 +58,11 @@ def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
     assert found == (key(wanted) if wanted in held else 0)
 
 
-@given(tables, cell_types, sizes)
-def test_bound_counts(table: dict[bytes, int], cell_type: type, size: int) -> None:
+@given(tables, cell_types, sizes, sum_types)
+def test_bound_counts(table: dict[bytes, int], cell_type: type, size: int, sum_type: type) -> None:
     array, weights, _ = filled(table, cell_type)
-    sums = new_sums(size, array, weights)
-    expected = naive.bound_counts(as_twin(array, weights), slot_of_pair(size))
+    sums = new_sums(size, array, weights, sum_type)
+    expected = naive.bound_counts(as_twin(array, weights), slot_of_pair(size), np.iinfo(sum_type).max)
     assert {slot: total for slot, total in enumerate(sums.tolist()) if total} == expected
 
 
@@ -76,7 +77,7 @@ def test_select_positions(table: dict[bytes, int], cell_type: type, size: int, t
     reaching = np.packbits(new_sums(size, array, weights) >= threshold, bitorder="little")
     pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, selected)
     cells = as_twin(array, weights)
-    sums = naive.bound_counts(cells, slot_of_pair(size))
+    sums = naive.bound_counts(cells, slot_of_pair(size), 2**32 - 1)
     expected = naive.select_positions(cells, sums, slot_of_pair(size), threshold)
     assert np.flatnonzero(np.unpackbits(selected.view(np.uint8), bitorder="little")).tolist() == expected
 
