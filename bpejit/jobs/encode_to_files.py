@@ -28,6 +28,7 @@ from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
 from bpejit.jobs.column_spools import SCHEMA
+from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -43,7 +44,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import PartRun, Seconds, Totals
 from bpejit.jobs.joining import missing_parts
-from bpejit.jobs.output_files import OutputNames, adopts, check_job_outputs, remove_links
+from bpejit.jobs.output_files import OutputNames, check_job_outputs, remove_links
 from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts, run_remote_part
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
@@ -364,7 +365,10 @@ def run_part(
             say(describe_resumed(plan, kept, checkpoint))
         sink_options = _sink_options(plan, encoder, parts)
         keeps_columns = bool(plan.job.get("keep_columns"))
-        run = PartRun(folder, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns)
+        files = None
+        if parts == 1 and not adopts(plan.names.format) and not keeps_columns:  # their types are known at the end
+            files = FinalFiles.of_job(plan.folder, plan.names, plan.job, plan.dtype, has_ends=sink_options.has_ends)
+        run = PartRun(folder, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns, files)
         job = EncodeJob(encoder.model, plan.dtype.name, encoder)
         seconds.plan = time.perf_counter() - begun
         if checkpoint is not None and checkpoint.get("complete"):
@@ -478,6 +482,7 @@ def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:
         shard_tokens=options.shard_tokens if parts == 1 else None,
         shard_exact=options.shard_exact,
         token_lengths=lengths,
+        ids_position=(form.ids_position or 0) if parts == 1 else 0,
     )
 
 

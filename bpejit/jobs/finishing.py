@@ -13,6 +13,8 @@ from bpejit.corpus.blocks import Skipped
 from bpejit.engines.base import Progress
 from bpejit.errors import BpejitError, OutputError
 from bpejit.jobs.column_spools import StoredColumns
+from bpejit.jobs.early_files import EarlyFiles
+from bpejit.jobs.final_files import FinalFiles, adopts, write_final
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
     MANIFEST,
@@ -26,12 +28,10 @@ from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import (
     OutputNames,
-    adopts,
     check_job_outputs,
     created_folders,
     exchange,
     listed_outputs,
-    write_final,
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, read_spool
@@ -193,12 +193,13 @@ def _write_outputs(
         for index in range(parts):
             totals += Totals.from_json((read_record(part_folder(folder, index, parts) / CHECKPOINT) or {})["totals"])
     has_ends = wants_ends(names.format, job["document_index"], parts)
+    files = FinalFiles.of_job(folder, names, job, dtype, has_ends=has_ends)
     if parts == 1:
         spools = part_folder(folder, 0, 1)
     else:
         spools = folder / COMBINED
         if not (spools / "complete").exists():
-            _join(folder, spools, job, parts, names, dtype, has_ends, totals.tokens, report)
+            _join(files, spools, job, parts, totals.tokens, report)
             (spools / "complete").touch()
     # In the order of the outputs, not in that of their completion.
     records = sorted(read_closed(spools), key=lambda record: (record.output, record.aside, record.shard))
@@ -222,20 +223,7 @@ def _write_outputs(
             folder, [part_folder(folder, index, parts) for index in range(parts)], records, job["keep_columns"]
         )
     old = names.existing()
-    pairs = write_final(
-        folder,
-        spools,
-        records,
-        names,
-        finished_manifest(job, sums, outputs),
-        dtype=dtype,
-        vocab_size=job["vocab_size"],
-        tokenizer_sha256=job["tokenizer_sha256"],
-        document_index=job["document_index"],
-        pack=pack,
-        has_ends=has_ends,
-        columns=columns,
-    )
+    pairs = write_final(files, spools, records, finished_manifest(job, sums, outputs), columns)
     for _ in created_folders(pairs):
         pass
     exchange(folder, pairs, old)
@@ -254,34 +242,28 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
     return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
 
 
-def _join(
-    folder: Path,
-    target: Path,
-    job: Mapping[str, Any],
-    parts: int,
-    names: OutputNames,
-    dtype: np.dtype[Any],
-    has_ends: bool,
-    n_tokens: int,
-    report: Progress,
-) -> None:
+def _join(files: FinalFiles, target: Path, job: Mapping[str, Any], parts: int, n_tokens: int, report: Progress) -> None:
     """Write the spools of all parts, in order, to new ones that are divided into shards."""
+    folder, form, dtype, has_ends = files.folder, files.names.format, files.dtype, files.has_ends
     lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
     options = SinkOptions(
         dtype=dtype,
         has_ends=has_ends,
-        hashed=adopts(names.format),
+        hashed=adopts(form),
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
         token_lengths=lengths,
+        ids_position=form.ids_position or 0,
     )
+    early = None if adopts(form) or job.get("keep_columns") else EarlyFiles(files, target, ())
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
     for index in range(parts):
         spools = part_folder(folder, index, parts)
         for record in read_closed(spools):
             records.setdefault((record.output, record.aside), []).append((spools, record))
-    sink = SpoolSink(target, options, {"next": 0, "output": -1, "closed_bytes": 0, "open": []})
+    state = {"next": 0, "output": -1, "closed_bytes": 0, "open": []}
+    sink = SpoolSink(target, options, state, None if early is None else early.note)
     done = 0
     try:
         report("combine", 0, n_tokens, "tokens")
@@ -295,8 +277,12 @@ def _join(
                     done += int(ids.size)
                     report("combine", done, n_tokens, "tokens")
         sink.finish()
+        if early is not None:
+            early.finish()
     finally:
         sink.close()
+        if early is not None:
+            early.close()
 
 
 def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:

@@ -22,9 +22,11 @@ from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.column_spools import ColumnSpools
 from bpejit.jobs.document_choice import DocumentChoice
 from bpejit.jobs.document_tokens import DocumentTokens
+from bpejit.jobs.early_files import EarlyFiles
+from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.spool_sink import SinkOptions, SpoolSink
+from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.storage.temporary import sync_file
 
 
@@ -103,6 +105,8 @@ class PartRun:
         Whether columns pass through.
     schema : bytes, optional
         Their types, as far as they are planned.
+    files : FinalFiles, optional
+        How the spools become token files, if these are written while the job encodes.
 
     Attributes
     ----------
@@ -118,6 +122,7 @@ class PartRun:
     seconds: Seconds = field(default_factory=Seconds)
     keeps_columns: bool = False
     schema: bytes | None = None
+    files: FinalFiles | None = None
     brief: bool = field(default=False, init=False)
 
     def run(
@@ -149,7 +154,12 @@ class PartRun:
         rest = self.units[totals.units :]
         missing = [unit.size for unit in rest]
         total = None if None in missing else sum(size for size in missing if size is not None)
-        sink = SpoolSink(self.folder, self.sink_options, None if checkpoint is None else checkpoint["sink"])
+        sink_state = None if checkpoint is None else checkpoint["sink"]
+        early = None
+        if self.files is not None:
+            closed = () if sink_state is None else read_closed(self.folder, sink_state["closed_bytes"])
+            early = EarlyFiles(self.files, self.folder, closed)
+        sink = SpoolSink(self.folder, self.sink_options, sink_state, None if early is None else early.note)
         columns = None
         if self.keeps_columns:
             state = None if checkpoint is None else checkpoint.get("columns")
@@ -200,6 +210,8 @@ class PartRun:
             sink.finish(brief=self.brief)
             if columns is not None:
                 columns.finish()
+            if early is not None:
+                early.finish()
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
             if not self.brief:
@@ -212,6 +224,8 @@ class PartRun:
         finally:
             stack.close()
             checkpoints.close()
+            if early is not None:
+                early.close()
             sink.close()
             if columns is not None:
                 columns.close()

@@ -1,4 +1,4 @@
-"""The files of a job's outputs: their names, their content from spools, and the exchange that gives them their names."""
+"""The names of a job's outputs, and the exchange that gives them to complete files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import OutputError
-from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import read_record, write_record
 from bpejit.jobs.job_manifest import FORMAT, manifest_path
-from bpejit.jobs.spools import END_DTYPE, SpoolRecord, ends_path, ids_path, read_spool
+from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.files import StrPath, creating_folder, replacing, write_error
+from bpejit.storage.files import StrPath, creating_folder, write_error
 from bpejit.storage.outputs import InputFiles, check_outputs
-from bpejit.storage.temporary import hidden, remove, sync_file
+from bpejit.storage.temporary import hidden, remove
 from bpejit.tokenfiles.base import TokenFileFormat
-from bpejit.tokenfiles.description import Description, description_path, write_description
-from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
 
 FINAL = "final"
 """The folder with the complete files of a job, below its own."""
@@ -111,145 +104,6 @@ def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFi
     # A manifest without its outputs describes nothing, and is replaced.
     is_manifest = (read_record(names.manifest) or {}).get("format") == FORMAT
     check_outputs([names.manifest], inputs=inputs, overwrite=overwrite or is_manifest)
-
-
-def write_final(
-    folder: Path,
-    spools: Path,
-    records: Sequence[SpoolRecord],
-    names: OutputNames,
-    manifest: bytes,
-    *,
-    dtype: np.dtype[Any],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    document_index: bool,
-    pack: int | None,
-    has_ends: bool,
-    columns: StoredColumns | None = None,
-) -> list[tuple[Path, Path]]:
-    """Write the files of the outputs into the folder `final` of a job; return pairs of these files and their final paths.
-
-    Files that exist there are complete, from an earlier run, and stay.
-
-    Parameters
-    ----------
-    folder, spools : Path
-        The folder of the job, and that of the spools.
-    records : list of SpoolRecord
-    names : OutputNames
-    manifest : bytes
-        The content of the manifest.
-    dtype, vocab_size, tokenizer_sha256, document_index, pack
-        Of the token files.
-    has_ends : bool
-        Whether the spools have document ends.
-    columns : StoredColumns, optional
-        The rows of the columns to keep.
-
-    Raises
-    ------
-    OSError, OutputError
-    """
-    final = folder / FINAL
-    final.mkdir(exist_ok=True)
-    pairs: list[tuple[Path, Path]] = []
-    for record, first_row in zip(records, first_rows(records), strict=True):
-        path = names.path(record)
-        place = final / f"{record.number:06d}"
-        place.mkdir(exist_ok=True)
-        staged = place / path.name
-        if not (place / "complete").exists():
-            rows = None if columns is None else columns.rows(record, first_row)
-            _write_token_file(
-                staged, spools, record, names.format, dtype, vocab_size, tokenizer_sha256, document_index, pack, has_ends, rows
-            )
-            (place / "complete").touch()
-            for path_of in (ids_path, ends_path):  # the spool is not needed any more
-                remove(path_of(spools, record.number))
-        for made, target in zip(map(Path, names.format.files(staged)), map(Path, names.format.files(path)), strict=True):
-            if made.exists():
-                pairs.append((made, target))
-    written = final / names.manifest.name
-    _write_synced(written, manifest)
-    # The last file of an exchange is what a reader misses first: the description of a single output, else the manifest.
-    pairs.insert(0 if len(records) == 1 else len(pairs), (written, names.manifest))
-    return pairs
-
-
-def _write_token_file(
-    staged: Path,
-    spools: Path,
-    record: SpoolRecord,
-    form: TokenFileFormat,
-    dtype: np.dtype[Any],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    document_index: bool,
-    pack: int | None,
-    has_ends: bool,
-    columns: ColumnRows | None,
-) -> None:
-    if adopts(form) and record.ids_sha256 is not None:
-        _adopt(staged, spools, record, dtype, vocab_size, tokenizer_sha256, document_index)
-        return
-    options: dict[str, Any] = {"document_index": True} if document_index else {}
-    if pack is not None:
-        options["pack"] = pack
-    if columns is not None:
-        options["columns"] = columns
-    with form.writer(
-        staged, dtype=dtype.name, vocab_size=vocab_size, tokenizer_sha256=tokenizer_sha256, overwrite=True, **options
-    ) as writer:
-        n_bytes = record.bytes
-        for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
-            writer.write(ids, n_bytes=n_bytes, ends=ends if has_ends else None)
-            n_bytes = 0
-
-
-def adopts(form: TokenFileFormat) -> bool:
-    """Return True if the ids of a spool are a token file of a format, which only needs a description."""
-    return form.name in ("bin", "flat")
-
-
-def _adopt(
-    staged: Path,
-    spools: Path,
-    record: SpoolRecord,
-    dtype: np.dtype[Any],
-    vocab_size: int,
-    tokenizer_sha256: str,
-    document_index: bool,
-) -> None:
-    """Rename the ids of a spool, and write the description and the index of documents."""
-    described = Description(
-        dtype=dtype.name,
-        tokens=record.tokens,
-        bytes_read=record.bytes,
-        vocab_size=vocab_size,
-        tokenizer_sha256=tokenizer_sha256,
-        ids_sha256=record.ids_sha256,
-        documents=record.documents if document_index else None,
-    )
-    if document_index:
-        with replacing(document_index_path(staged)) as file:
-            index = DocumentIndexWriter(file)
-            with ends_path(spools, record.number).open("rb") as ends:
-                while data := ends.read(1 << 20):
-                    index.write(np.frombuffer(data, dtype=END_DTYPE))
-            index.finish()
-    _write_synced(description_path(staged), write_description(described))
-    source = ids_path(spools, record.number)
-    if source.exists():  # otherwise an earlier run has renamed it
-        source.replace(staged)
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    """Write a file of the folder `final`, and flush it to disk. Nothing reads it before its last name is given to it."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        sync_file(file.fileno())
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:

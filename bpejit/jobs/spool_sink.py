@@ -40,6 +40,8 @@ class SinkOptions:
         Whether shards end after exactly that many ids, also in the middle of a document.
     token_lengths : integers [ids], optional
         The number of bytes of each token, if the bytes of text are to be counted by token.
+    ids_position : int
+        Bytes before the ids of a spool, space for a header.
     """
 
     dtype: np.dtype[Any]
@@ -49,6 +51,7 @@ class SinkOptions:
     shard_tokens: int | None = None
     shard_exact: bool = False
     token_lengths: Array | None = None
+    ids_position: int = 0
 
 
 class SpoolSink:
@@ -61,14 +64,23 @@ class SpoolSink:
     options : SinkOptions
     state : dict, optional
         The state at a checkpoint (see `snapshot`); None to begin.
+    note : callable, optional
+        Called with the record of a spool that has grown, and with `complete=True` if it is complete.
 
     Raises
     ------
     OSError
     """
 
-    def __init__(self, folder: Path, options: SinkOptions, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: SinkOptions,
+        state: Mapping[str, Any] | None = None,
+        note: Callable[..., None] | None = None,
+    ) -> None:
         self._folder = folder
+        self._note = note
         self._options = options
         self._open: dict[bool, Spool] = {}
         self._unsynced: set[Path] = set()
@@ -111,7 +123,9 @@ class SpoolSink:
             self._begin_shard(side, 0)
 
     def _begin_shard(self, side: bool, shard: int) -> None:
-        self._open[side] = self._new_spool(SpoolRecord(self._next, self._output, side, shard))
+        self._open[side] = self._new_spool(
+            SpoolRecord(self._next, self._output, side, shard, position=self._options.ids_position)
+        )
         self._next += 1
 
     def write(self, side: bool, ids: Array, ends: Array, n_bytes: int) -> None:
@@ -137,6 +151,8 @@ class SpoolSink:
             if lengths is not None:
                 n_bytes = int(lengths[part].sum(dtype=np.int64))
             spool.write(part, part_ends, n_bytes)
+            if self._note is not None:
+                self._note(spool.snapshot())
             if part.size > (int(part_ends[-1]) if part_ends.size else 0):
                 self._in_document[side] = True
             elif part_ends.size:
@@ -179,7 +195,10 @@ class SpoolSink:
             spool.write(np.empty(0, dtype=spool.dtype), np.zeros(1, dtype=np.int64), 0)
         # Flushed with the next checkpoint, in its thread, or at the end: here it would take a tenth of a second.
         self._unsynced.update(spool.paths)
-        self._log(spool.complete(continues=continues))
+        record = spool.complete(continues=continues)
+        self._log(record)
+        if self._note is not None:
+            self._note(record, complete=True)
 
     def _log(self, record: SpoolRecord) -> None:
         data = json.dumps(record.as_json()).encode("ascii") + b"\n"

@@ -1,7 +1,8 @@
 """Spools: token ids and document ends in raw files that only grow, until they become a token file.
 
 A spool is `<number>.ids`, little-endian ids, and `<number>.ends`, the ends of its documents as little-endian int64. Bytes after
-the lengths of the last checkpoint belong to no finished unit, and are cut off when the job is resumed.
+the lengths of the last checkpoint belong to no finished unit, and are cut off when the job is resumed. If the ids are to become
+a token file without being copied, they follow space for its header.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -51,6 +52,8 @@ class SpoolRecord:
         The hash of the ids of a complete spool, if it was computed.
     continues : bool
         Whether its last document continues in the next shard.
+    position : int
+        Bytes before the ids, space for a header.
     """
 
     number: int
@@ -62,6 +65,7 @@ class SpoolRecord:
     bytes: int = 0
     ids_sha256: str | None = None
     continues: bool = False
+    position: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
@@ -139,16 +143,20 @@ class Spool:
         self.dtype = dtype
         self._hasher = hasher
         self._path = ids_path(folder, record.number)
-        self._ids: BinaryIO = _open_at(self._path, self.tokens * dtype.itemsize)
+        self._ids: BinaryIO = _open_at(self._path, self.tokens and record.position + self.tokens * dtype.itemsize)
         self._ends: BinaryIO | None = None
         if has_ends:
             self._ends = _open_at(ends_path(folder, record.number), self.documents * END_DTYPE.itemsize)
+        if not self.tokens:
+            self._ids.truncate(record.position)
+            self._ids.seek(record.position)
         self._synced = self.tokens * dtype.itemsize
         if hasher is not None and self.tokens:
             self._hash_again(hasher)
 
     def _hash_again(self, hasher: Hasher) -> None:
         with self._path.open("rb", buffering=0) as file:
+            file.seek(self.record.position)
             while data := file.read(BLOCK_TOKENS):
                 waiting = hasher.update(memoryview(data))
                 if waiting is not None:
@@ -178,13 +186,12 @@ class Spool:
         self.tokens += int(ids.size)
         written = self.tokens * self.dtype.itemsize
         if written - self._synced >= SYNC_BYTES:
-            start_sync(self._ids.fileno(), self._synced, written - self._synced)
+            start_sync(self._ids.fileno(), self.record.position + self._synced, written - self._synced)
             self._synced = written
 
     def snapshot(self) -> SpoolRecord:
         """Return the lengths so far."""
-        old = self.record
-        return SpoolRecord(old.number, old.output, old.aside, old.shard, self.tokens, self.documents, self.bytes)
+        return replace(self.record, tokens=self.tokens, documents=self.documents, bytes=self.bytes)
 
     def sync(self) -> None:
         """Flush the files to disk.
@@ -239,20 +246,36 @@ def _write_all(file: BinaryIO, data: memoryview) -> None:
         done += file.write(data[done:])
 
 
-def read_spool(folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool) -> Iterator[tuple[Array, Array]]:
-    """Yield blocks of the ids of a complete spool, and the ends of the documents in each as positions in the block.
+def read_spool(
+    folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, start: SpoolRecord | None = None
+) -> Iterator[tuple[Array, Array]]:
+    """Yield blocks of the ids of a spool, and the ends of the documents in each as positions in the block.
+
+    Parameters
+    ----------
+    folder : Path
+    record : SpoolRecord
+        Of the complete spool, or of an earlier moment (see `Spool.snapshot`), up to which it is read.
+    dtype : np.dtype
+    has_ends : bool
+        Whether the spool has the ends of documents.
+    start : SpoolRecord, optional
+        The moment from which it is read.
 
     Raises
     ------
     OSError
         If a file cannot be read, or is shorter than the record.
     """
-    done = used = 0
-    n_ends = record.documents if has_ends else 0
+    done, used = (0, 0) if start is None else (start.tokens, start.documents)
+    n_ends = record.documents if has_ends else used
     kept = np.empty(0, dtype=np.int64)
     with ids_path(folder, record.number).open("rb") as file:
+        file.seek(record.position + done * dtype.itemsize)
         ends_file = ends_path(folder, record.number).open("rb") if has_ends else None
         try:
+            if ends_file is not None:
+                ends_file.seek(used * END_DTYPE.itemsize)
             while done < record.tokens or used < n_ends or kept.size:
                 wanted = min(BLOCK_TOKENS, record.tokens - done)
                 ids = np.frombuffer(_read_all(file, wanted * dtype.itemsize), dtype=dtype)

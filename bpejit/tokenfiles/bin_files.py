@@ -37,6 +37,7 @@ class BinFormat(IndexedFormat):
     name = BIN_FORMAT
     suffix = ".bin"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
+    ids_position = 0
 
     def writer(
         self,

@@ -8,7 +8,7 @@ little-endian, and there are no headers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -17,9 +17,9 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.files import StrPath, read_error, replacing
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.description import DTYPES, Description, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 
@@ -43,6 +43,7 @@ class DatatroveFormat(TokenFileFormat):
     suffix = ".ds"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     stores_documents = True
+    ids_position = 0
 
     def writer(
         self,
@@ -67,6 +68,13 @@ class DatatroveFormat(TokenFileFormat):
             tokenizer_sha256=tokenizer_sha256,
             overwrite=overwrite,
         )
+
+    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+        with replacing(_index_path(path)) as index:
+            for some in ends:
+                index.write(some.astype(_END).data)
+        with replacing(_metadata_path(path)) as metadata:
+            metadata.write(_metadata(fields.tokenizer_sha256, DTYPES[fields.dtype], fields.tokens))
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
@@ -117,8 +125,11 @@ class DatatroveWriter(TokenFileWriter):
             self._others[0].write(ends.astype(_END).data)
 
     def _finish(self) -> None:
-        name = f"bpejit:{self._tokenizer_sha256 or 'unknown'}|{self.dtype.itemsize}"
-        self._others[1].write(f"{name}\n{self.n_tokens}\n{_readable(self.n_tokens)}".encode())
+        self._others[1].write(_metadata(self._tokenizer_sha256, self.dtype, self.n_tokens))
+
+
+def _metadata(tokenizer_sha256: str | None, dtype: np.dtype[Any], n_tokens: int) -> bytes:
+    return f"bpejit:{tokenizer_sha256 or 'unknown'}|{dtype.itemsize}\n{n_tokens}\n{_readable(n_tokens)}".encode()
 
 
 class EndIndex:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from bpejit.arrays import Array
-from bpejit.storage.files import StrPath
+from bpejit.storage.files import StrPath, replacing
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import description_path
+from bpejit.tokenfiles.description import Description, description_path
 from bpejit.tokenfiles.document_index import DocumentIndexWriter, document_index_path
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 
@@ -81,6 +83,15 @@ class IndexedFormat(TokenFileFormat):
             overwrite=overwrite,
             document_index=document_index,
         )
+
+    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+        if fields.documents is None:
+            return
+        with replacing(document_index_path(path)) as file:
+            index = DocumentIndexWriter(file)
+            for some in ends:
+                index.write(some)
+            index.finish()
 
     def files(self, path: StrPath) -> list[StrPath]:
         """Return the token file, its document index and its description."""

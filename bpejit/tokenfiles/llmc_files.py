@@ -16,7 +16,7 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
-from bpejit.tokenfiles.description import DTYPES, described_format, read_description
+from bpejit.tokenfiles.description import DTYPES, Description, described_format, read_description
 from bpejit.tokenfiles.document_index import find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
@@ -40,18 +40,27 @@ class LlmcWriter(IndexedWriter):
         self._data.write(bytes(_HEADER_BYTES))
 
     def _append(self, ids: Array, ends: Array | None) -> None:
-        if self.n_tokens >= _LIMIT:
-            raise TokenFileError(
-                f"cannot write more than {_LIMIT - 1} ids to `{self._name}`, since the format llmc counts them with 31 bits; "
-                "expected fewer: divide the output into several files with `shard_tokens=`"
-            )
+        _check_number(self.n_tokens)
         super()._append(ids, ends)
 
     def _finish(self) -> None:
         super()._finish()
-        header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
-        header[:3] = (*_VERSIONS[self.dtype.name], self.n_tokens)
-        self._data.write_at_start(header.tobytes())
+        self._data.write_at_start(_header(self.dtype.name, self.n_tokens))
+
+
+def _header(dtype: str, n_tokens: int) -> bytes:
+    _check_number(n_tokens)
+    header = np.zeros(_HEADER_BYTES // 4, dtype=_HEADER)
+    header[:3] = (*_VERSIONS[dtype], n_tokens)
+    return header.tobytes()
+
+
+def _check_number(n_tokens: int) -> None:
+    if n_tokens >= _LIMIT:
+        raise TokenFileError(
+            f"cannot write more than {_LIMIT - 1} ids to a file, since the format llmc counts them with 31 bits; expected "
+            "fewer: divide the output into several files with `shard_tokens=`"
+        )
 
 
 class LlmcFormat(IndexedFormat):
@@ -61,6 +70,11 @@ class LlmcFormat(IndexedFormat):
     suffix = ".bin"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = DTYPES
     writer_type = LlmcWriter
+    ids_position = _HEADER_BYTES
+
+    def header(self, fields: Description) -> bytes:
+        """Return the header with the number of ids."""
+        return _header(fields.dtype, fields.tokens)
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -21,10 +21,10 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error
+from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
-from bpejit.tokenfiles.description import ALL_DTYPES, described_format, description_path, read_description
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
 
@@ -65,6 +65,7 @@ class MegatronFormat(TokenFileFormat):
     suffix = ".bin"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
     stores_documents = True
+    ids_position = 0
 
     def writer(
         self,
@@ -98,6 +99,13 @@ class MegatronFormat(TokenFileFormat):
             tokenizer_sha256=tokenizer_sha256,
             overwrite=overwrite,
         )
+
+    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
+        with replacing(idx_path(path)) as file:
+            index = SequenceIndexWriter(file, ALL_DTYPES[fields.dtype])
+            for some in ends:
+                index.write(some)
+            index.finish()
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None
@@ -140,12 +148,43 @@ class MegatronWriter(TokenFileWriter):
     document_count = True
 
     def _begin(self) -> None:
-        self._previous_end = 0
-        self._others[0].write(bytes(_HEADER.size))
+        self._index = SequenceIndexWriter(self._others[0], self.dtype)
 
     def _append(self, ids: Array, ends: Array | None) -> None:
         super()._append(ids, ends)
-        if ends is None:
+        if ends is not None:
+            self._index.write(ends)
+
+    def _finish(self) -> None:
+        self._index.finish()
+
+
+class SequenceIndexWriter:
+    """Write an `.idx` file with a sequence for each document.
+
+    Parameters
+    ----------
+    file : OutputFile
+        An empty file.
+    dtype : np.dtype
+        Of the ids.
+    """
+
+    def __init__(self, file: OutputFile, dtype: np.dtype[Any]) -> None:
+        self._file = file
+        self._dtype = dtype
+        self._n_documents = self._previous_end = 0
+        file.write(bytes(_HEADER.size))
+
+    def write(self, ends: Array) -> None:
+        """Append the ends of documents, int64 [documents], as positions in the token file.
+
+        Raises
+        ------
+        TokenFileError
+            If a document is too long.
+        """
+        if not ends.size:
             return
         lengths = np.diff(ends, prepend=self._previous_end)
         self._previous_end = int(ends[-1])
@@ -154,20 +193,22 @@ class MegatronWriter(TokenFileWriter):
                 f"a document has {int(lengths.max())} ids, and the format megatron counts them with 31 bits; "
                 f"expected at most {_LONGEST}: divide the document, or choose another format"
             )
-        self._others[0].write(lengths.astype(_LENGTH).data)
+        self._n_documents += int(ends.size)
+        self._file.write(lengths.astype(_LENGTH).data)
 
-    def _finish(self) -> None:
-        index, n_documents = self._others[0], self.n_documents
+    def finish(self) -> None:
+        """Write what follows the lengths, and the header."""
+        index, n_documents = self._file, self._n_documents
         position = 0
         for start in range(0, n_documents, _BLOCK):  # the lengths are read back, so that memory does not grow with them
             size = min(_BLOCK, n_documents - start) * _LENGTH.itemsize
             lengths = np.frombuffer(index.read_at(_HEADER.size + start * _LENGTH.itemsize, size), dtype=_LENGTH)
-            ends = position + np.cumsum(lengths, dtype=np.int64) * self.dtype.itemsize
+            ends = position + np.cumsum(lengths, dtype=np.int64) * self._dtype.itemsize
             index.write(np.concatenate([[position], ends[:-1]]).astype(_NUMBER).data)
             position = int(ends[-1])
         for start in range(0, n_documents + 1, _BLOCK):
             index.write(np.arange(start, min(start + _BLOCK, n_documents + 1), dtype=_NUMBER).data)
-        index.write_at_start(_HEADER.pack(_MAGIC, 1, _CODES[self.dtype.name], n_documents, n_documents + 1))
+        index.write_at_start(_HEADER.pack(_MAGIC, 1, _CODES[self._dtype.name], n_documents, n_documents + 1))
 
 
 class SequenceIndex:

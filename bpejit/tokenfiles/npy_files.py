@@ -11,11 +11,11 @@ import numpy as np
 from bpejit import arguments
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath
-from bpejit.tokenfiles.description import ALL_DTYPES, is_format, read_description
+from bpejit.tokenfiles.description import ALL_DTYPES, Description, is_format, read_description
 from bpejit.tokenfiles.document_index import find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
 from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
-from bpejit.tokenfiles.npy_header import NPY_MAGIC, npy_header, read_npy_header
+from bpejit.tokenfiles.npy_header import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
 
 _NAME = "npy"
 
@@ -39,6 +39,11 @@ class NpyFormat(IndexedFormat):
     suffix = ".npy"
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "uint32", "int32", "int64")}
     writer_type = NpyWriter
+    ids_position = HEADER_BYTES
+
+    def header(self, fields: Description) -> bytes:
+        """Return NumPy's header."""
+        return npy_header(ALL_DTYPES[fields.dtype], fields.tokens)
 
     def open(
         self, path: StrPath, *, dtype: str | None = None, tokenizer_sha256: str | None = None, vocab_size: int | None = None

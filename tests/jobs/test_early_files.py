@@ -1,0 +1,122 @@
+"""Tests of token files that are written while the job still encodes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import snapshot
+from conftest import data_text
+
+import bpejit
+from bpejit.errors import OutputError
+from bpejit.jobs import early_files
+from bpejit.jobs.final_files import FinalFiles
+from bpejit.storage.files import OutputFile
+
+END = "<|endoftext|>"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "parquet": {"format": "parquet"},
+    "arrow": {"format": "arrow"},
+    "shards": {"format": "parquet", "shard_tokens": 700, "val_fraction": 0.3, "seed": 2},
+    "rows": {"format": "arrow", "pack": 64, "shard_tokens": 700, "shard_exact": True},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> bpejit.Tokenizer:
+    return bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [END])
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    words = data_text("prose.txt")[:4000].decode("utf-8", "ignore").split(". ")
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*words, "", "é"]))
+    return path
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write files early, however small they are; the result has the names of the threads that began one."""
+    names: list[str] = []
+    plain: Callable[..., Any] = FinalFiles.writer
+
+    def writer(self: FinalFiles, *arguments: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(early_files, "BLOCK_TOKENS", 64)
+    monkeypatch.setattr(FinalFiles, "writer", writer)
+    return names
+
+
+def encode(tokenizer: bpejit.Tokenizer, corpus: Path, folder: Path, **options: Any) -> Any:
+    folder.mkdir(exist_ok=True)
+    given = {"append_token": END, "unit_bytes": 900, "chunk_bytes": 300, "engine": "serial"}
+    return tokenizer.encode_files(corpus, folder / "tokens", **given, **options)
+
+
+def stopping(calls: int) -> Callable[..., None]:
+    left = iter(range(calls))
+
+    def stop(*_: Any) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("parquet", "shards"))) for name in OPTIONS]
+)
+def test_same_files_as_at_the_end(
+    tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, writers: list[str], name: str
+) -> None:
+    options = OPTIONS[name]
+    early = encode(tokenizer, corpus, tmp_path / "early", **options)
+    assert any("ThreadPool" in writer for writer in writers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(early_files, "BLOCK_TOKENS", 1 << 20)
+        writers.clear()
+        late = encode(tokenizer, corpus, tmp_path / "late", **options)
+        assert set(writers) == {"MainThread"}
+    assert early.tokens == late.tokens
+    assert early.left_out == late.left_out
+    for calls in (3, 8, 20):
+        with suppress(KeyboardInterrupt):
+            encode(tokenizer, corpus, tmp_path / "resumed", resume=True, progress=stopping(calls), **options)
+    encode(tokenizer, corpus, tmp_path / "resumed", resume=True, **options)
+    for part in (1, 0, 2):
+        encode(tokenizer, corpus, tmp_path / "parts", shard=(part, 3), **options)
+    expected = snapshot(tmp_path / "late")
+    for folder in ("early", "resumed", "parts"):
+        assert snapshot(tmp_path / folder) == expected, folder
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_error_of_another_thread(
+    tokenizer: bpejit.Tokenizer, corpus: Path, tmp_path: Path, writers: list[str], monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    plain: Callable[..., int] = OutputFile.write
+
+    def full(self: OutputFile, data: Any) -> int:
+        if threading.current_thread() is not threading.main_thread() and (not late or len(data) > 100):
+            raise OutputError(f"cannot write `{self.path}`: the disk is full ({errno.ENOSPC})")
+        return plain(self, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutputFile, "write", full)
+        with pytest.raises(OutputError, match="disk is full"):
+            encode(tokenizer, corpus, tmp_path / "out", format="arrow")
+    assert writers
+    assert not list((tmp_path / "out").glob("tokens*"))
+    encode(tokenizer, corpus, tmp_path / "out", format="arrow", resume=True)
+    encode(tokenizer, corpus, tmp_path / "plain", format="arrow")
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "plain")
