@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from bpejit.errors import CorpusError
@@ -26,55 +25,8 @@ _formats: Registry[Any] = Registry(
 )
 
 
-def register(name: str, input_format: Callable[[], Any] | str, *, description: str = "") -> None:
-    """Add a format of inputs.
+register, unregister = _formats.register, _formats.unregister
+"""Add and remove a format (see `Registry`): a subclass of `bpejit.corpus.base.InputFormat`."""
 
-    Parameters
-    ----------
-    name : str
-    input_format : callable or str
-        A subclass of `bpejit.corpus.base.InputFormat`, or its location as `"package.module:name"`, which is imported on first
-        use.
-    description : str
-        Text for help pages.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If an argument has the wrong type.
-    CorpusError
-        If the name is taken, or is not a valid name.
-    """
-    _formats.register(name, input_format, description=description)
-
-
-def unregister(name: str) -> None:
-    """Remove a format.
-
-    Raises
-    ------
-    CorpusError
-        If there is no format with this name.
-    """
-    _formats.unregister(name)
-
-
-def input_format_names() -> tuple[str, ...]:
-    """Return the names of all formats."""
-    return _formats.names()
-
-
-def input_format_descriptions() -> dict[str, str]:
-    """Return the description of each format by name."""
-    return _formats.descriptions()
-
-
-def load_format(name: str) -> Any:
-    """Return a format by name: a `bpejit.corpus.base.InputFormat`, which is a module above this one.
-
-    Raises
-    ------
-    CorpusError
-        If there is no format with this name.
-    """
-    return _formats.factory(name)()
+input_format_names, input_format_descriptions = _formats.names, _formats.descriptions
+load_format = _formats.load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bpejit.errors import EngineError
@@ -26,55 +25,12 @@ _engines: Registry[Engine] = Registry(
 )
 
 
-def register(name: str, engine: Callable[[int], Engine] | str, *, description: str = "") -> None:
-    """Add an engine that functions and commands select by name.
+register, unregister = _engines.register, _engines.unregister
+"""Add and remove an engine (see `Registry`) that functions and commands select by name: a class or function that takes the
+number of workers and returns a `bpejit.engines.base.Engine`.
+"""
 
-    Parameters
-    ----------
-    name : str
-    engine : callable or str
-        Class or function that takes the number of workers and returns an engine (see `bpejit.engines.base.Engine`), or the
-        location of one as `"package.module:name"`, which is imported on first use.
-    description : str
-        Text for help pages.
+engine_names, engine_descriptions = _engines.names, _engines.descriptions
+"""Return the names of all engines, without `auto`, and their descriptions."""
 
-    Raises
-    ------
-    ArgumentTypeError
-        If an argument has the wrong type.
-    EngineError
-        If the name is taken, or is not a valid name.
-    """
-    _engines.register(name, engine, description=description)
-
-
-def unregister(name: str) -> None:
-    """Remove an engine.
-
-    Raises
-    ------
-    EngineError
-        If there is no engine with this name.
-    """
-    _engines.unregister(name)
-
-
-def engine_names() -> tuple[str, ...]:
-    """Return the names of all engines, without `auto`."""
-    return _engines.names()
-
-
-def engine_descriptions() -> dict[str, str]:
-    """Return the description of each engine by name."""
-    return _engines.descriptions()
-
-
-def load_engine(name: str) -> Callable[[int], Engine]:
-    """Return the class of an engine by name.
-
-    Raises
-    ------
-    EngineError
-        If there is no engine with this name.
-    """
-    return _engines.factory(name)
+load_engine = _engines.factory

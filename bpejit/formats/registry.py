@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bpejit.errors import TokenizerFormatError
@@ -24,48 +23,12 @@ _formats: Registry[TokenizerFormat] = Registry(
 )
 
 
-def register(name: str, format: Callable[[], TokenizerFormat] | str, *, description: str = "") -> None:  # noqa: A002
-    """Add a tokenizer format, which `bpejit.load`, `Tokenizer.save` and the commands then support.
+register, unregister = _formats.register, _formats.unregister
+"""Add and remove a format (see `Registry`), which `bpejit.load`, `Tokenizer.save` and the commands then support: a class or
+function without parameters that returns a `bpejit.formats.base.TokenizerFormat`.
+"""
 
-    Parameters
-    ----------
-    name : str
-    format : callable or str
-        Class or function without parameters that returns a format (see `bpejit.formats.base.TokenizerFormat`), or the
-        location of one as `"package.module:name"`, which is imported on first use.
-    description : str
-        Text for help pages.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `format` has the wrong type.
-    TokenizerFormatError
-        If the name is taken, or is not a valid name.
-    """
-    _formats.register(name, format, description=description)
-
-
-def unregister(name: str) -> None:
-    """Remove a format.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If there is no format with this name.
-    """
-    _formats.unregister(name)
-
-
-def load_format(name: str) -> TokenizerFormat:
-    """Return a format by name.
-
-    Raises
-    ------
-    TokenizerFormatError
-        If there is no format with this name.
-    """
-    return _formats.load(name)
+load_format = _formats.load
 
 
 def all_formats() -> list[TokenizerFormat]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bpejit.errors import TokenFileError
@@ -41,47 +40,13 @@ _formats: Registry[TokenFileFormat] = Registry(
 )
 
 
-def register(name: str, format: Callable[[], TokenFileFormat] | str, *, description: str = "") -> None:  # noqa: A002
-    """Add a format of token files that functions and commands select by name.
+register, unregister = _formats.register, _formats.unregister
+"""Add and remove a format (see `Registry`) that functions and commands select by name: a class or function without parameters
+that returns a `bpejit.tokenfiles.base.TokenFileFormat`.
+"""
 
-    Parameters
-    ----------
-    name : str
-    format : callable or str
-        Class or function without parameters that returns a format (see `bpejit.tokenfiles.base.TokenFileFormat`), or the
-        location of one as `"package.module:name"`, which is imported on first use.
-    description : str
-        Text for help pages.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `format` has the wrong type.
-    TokenFileError
-        If the name is taken, or is not a valid name.
-    """
-    _formats.register(name, format, description=description)
-
-
-def unregister(name: str) -> None:
-    """Remove a format.
-
-    Raises
-    ------
-    TokenFileError
-        If there is no format with this name.
-    """
-    _formats.unregister(name)
-
-
-def format_names() -> tuple[str, ...]:
-    """Return the names of all formats, without `auto`."""
-    return _formats.names()
-
-
-def format_descriptions() -> dict[str, str]:
-    """Return the description of each format by name."""
-    return _formats.descriptions()
+format_names, format_descriptions = _formats.names, _formats.descriptions
+"""Return the names of all formats, without `auto`, and their descriptions."""
 
 
 def dtype_names() -> tuple[str, ...]:

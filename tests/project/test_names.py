@@ -32,12 +32,9 @@ SAME_NAME = {
     "encode": "commands `bpejit encode` and `bpejit subword encode`, and Tensor2Tensor's tokenizer",
     "info": "commands `bpejit info` and `bpejit cache info`",
     "load": "the public function, and two of `bpejit.jit` that are called with their module",
-    "load_format": "each registry has the same interface",
     "main": "entry points of two packages",
     "read": "called with the name of its module, or in a script of its own",
-    "register": "each registry has the same interface",
     "train": "the public function, and the commands `bpejit train` and `bpejit subword train`",
-    "unregister": "each registry has the same interface",
     "verify": "the public function, and the command `bpejit verify`",
 }
 

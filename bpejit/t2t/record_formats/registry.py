@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from bpejit.errors import OptionError
 from bpejit.registry import Registry
 from bpejit.t2t.record_formats.base import RecordFormat
@@ -21,54 +19,8 @@ _formats: Registry[RecordFormat] = Registry(
 )
 
 
-def register(name: str, format: Callable[[], RecordFormat] | str, *, description: str = "") -> None:  # noqa: A002
-    """Add a format of files of examples.
+register, unregister = _formats.register, _formats.unregister
+"""Add and remove a format (see `Registry`): a class or function without parameters that returns a `RecordFormat`."""
 
-    Parameters
-    ----------
-    name : str
-    format : callable or str
-        Class or function without parameters that returns a `RecordFormat`, or its location as `"package.module:name"`.
-    description : str
-        Text for help pages.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `format` has the wrong type.
-    OptionError
-        If the name is taken, or is not a valid name.
-    """
-    _formats.register(name, format, description=description)
-
-
-def unregister(name: str) -> None:
-    """Remove a format.
-
-    Raises
-    ------
-    OptionError
-        If there is no format with this name.
-    """
-    _formats.unregister(name)
-
-
-def record_format_names() -> tuple[str, ...]:
-    """Return the names of all formats."""
-    return _formats.names()
-
-
-def record_format_descriptions() -> dict[str, str]:
-    """Return the description of each format by name."""
-    return _formats.descriptions()
-
-
-def load_record_format(name: str) -> RecordFormat:
-    """Return a format by name.
-
-    Raises
-    ------
-    OptionError
-        If there is no format with this name.
-    """
-    return _formats.load(name)
+record_format_names, record_format_descriptions = _formats.names, _formats.descriptions
+load_record_format = _formats.load
