@@ -145,11 +145,10 @@ def train(
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counts.counts import Counts
     from bpejit.formats.folder_writing import check_folder
-    from bpejit.storage.outputs import existing_parent
     from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.counts_resume import CountsFile
     from bpejit.training.model_learning import SKIPPED_RECORDS
-    from bpejit.training.saved_sizes import save_sizes, smaller_folders
+    from bpejit.training.saved_sizes import runs_parent, save_sizes, smaller_folders
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
     from bpejit.warmup import compiling_meanwhile
 
@@ -199,7 +198,7 @@ def train(
                 max_bytes=max_bytes,
                 seed=seed,
                 max_memory=max_memory,
-                temporary_folder=temporary_folder or existing_parent(out),
+                temporary_folder=temporary_folder or runs_parent(out, engine),
                 ray_address=ray_address,
                 counts_file=counts_file,
                 **learned,

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 from bpejit import arguments
 from bpejit.errors import TokenizerFormatError, shorten
+from bpejit.formats.recognize import file_patterns
 from bpejit.formats.registry import load_format, writable_names
+from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.model import Model
 from bpejit.storage.files import StrPath
+from bpejit.storage.remote import is_remote
 
 
 def check_save(path: StrPath, *, format: str, inputs: Iterable[StrPath], overwrite: bool) -> None:  # noqa: A002
@@ -25,6 +28,10 @@ def check_save(path: StrPath, *, format: str, inputs: Iterable[StrPath], overwri
     ------
     OutputError
     """
+    if is_remote(path):
+        with stored_tokenizer(str(path), file_patterns()) as local:
+            load_format(format).check_write(local, inputs=(), overwrite=overwrite)
+        return
     load_format(format).check_write(path, inputs=inputs, overwrite=overwrite)
 
 
@@ -42,4 +49,7 @@ def save_model(
         raise TokenizerFormatError(
             f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: omit it"
         )
+    if is_remote(path):
+        with stored_tokenizer(str(path), file_patterns()) as local:
+            return found.write(model, local, legacy_merges=legacy_merges, overwrite=overwrite)
     return found.write(model, path, legacy_merges=legacy_merges, overwrite=overwrite)

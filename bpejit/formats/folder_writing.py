@@ -29,11 +29,13 @@ from bpejit.formats.huggingface_writing import (
     tokenizer_json,
 )
 from bpejit.formats.pipelines import split_steps
+from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy, token_lengths
 from bpejit.model import Model, pattern_source
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, creating_folder, replacing_all
 from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.storage.remote import is_remote
 
 
 def save_folder(
@@ -64,6 +66,9 @@ def save_folder(
     TokenizerFormatError
         If other tools cannot read the folder, and `must_be_public`.
     """
+    if is_remote(path):
+        with stored_tokenizer(str(path), (*PUBLIC_FILES, PRIVATE_FILE)) as local:
+            return save_folder(model, local, legacy_merges=legacy_merges, must_be_public=must_be_public, overwrite=overwrite)
     folder = Path(path)
     check_folder(folder, overwrite=overwrite)
     source = pattern_source(model.pattern)
@@ -110,6 +115,10 @@ def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bo
     OutputError
         If `path` is a file or cannot be written to, or if an output exists and `overwrite` is false, or is one of the inputs.
     """
+    if is_remote(path):
+        with stored_tokenizer(str(path), (*PUBLIC_FILES, PRIVATE_FILE)) as local:
+            check_folder(local, overwrite=overwrite)
+        return
     check_output_folder(path, PUBLIC_FILES)
     folder = Path(path)
     targets = [folder / name for name in (*PUBLIC_FILES, PRIVATE_FILE, TOKEN_BYTES_FILE)]

@@ -15,12 +15,14 @@ from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
 from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.published import explain_name
 from bpejit.formats.registry import all_formats, load_format
+from bpejit.formats.remote_tokenizers import fetched_tokenizer
 from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
 from bpejit.formats.sidecar import sidecar_path
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
+from bpejit.storage.remote import is_remote
 
 HEAD_BYTES = 1 << 10
 """The number of bytes at the start of a file that formats are recognized by."""
@@ -39,7 +41,7 @@ def load_model(
     ----------
     path : path
         A file or a folder, or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging
-        Face Hub (see `bpejit.formats.hub`).
+        Face Hub (see `bpejit.formats.hub`), or a URL such as `s3://bucket/tokenizer`.
     pattern : str or tuple of str, optional
         The split pattern, a preset's name or a regular expression, for a format that does not contain it.
     special_tokens : dict of str to int, optional
@@ -60,6 +62,9 @@ def load_model(
         from bpejit.splitting.unicode_versions import check_unicode
 
         check_unicode(unicode)
+    if isinstance(path, str) and is_remote(path):
+        with fetched_tokenizer(path, file_patterns()) as local:
+            return load_model(local, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
     name, location = recognize(download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else path)
     found = load_format(name)
     for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):

@@ -13,6 +13,7 @@ from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings
 from bpejit.errors import CountsError, shorten
+from bpejit.storage.remote import is_remote
 from bpejit.training.count_corpus import describe_inputs
 
 _COMPARED = ("bytes", "sha256", "checksum", "read_as", "weight", "max_bytes", "seed")
@@ -35,8 +36,11 @@ class CountsFile:
 
     @classmethod
     def beside(cls, out: str | os.PathLike[str], *, resume: bool) -> CountsFile:
-        """Return the file for an output. Without a file of an earlier run, there is nothing to resume."""
-        target = Path(out).absolute()
+        """Return the file for an output, in the current folder if that is at a URL.
+
+        Without a file of an earlier run, there is nothing to resume.
+        """
+        target = Path(os.fspath(out).rstrip("/").rpartition("/")[2] if is_remote(out) else out).absolute()
         path = target.with_name(f"{target.name}.partial.counts")
         return cls(path, resume and path.exists())
 

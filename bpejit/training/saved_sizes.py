@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpejit import arguments
+from bpejit.engines import RAY
 from bpejit.errors import OptionError
 from bpejit.formats.folder_writing import save_folder
 from bpejit.model import Model
 from bpejit.shrinking import first_merges
+from bpejit.storage.outputs import existing_parent
+from bpejit.storage.remote import is_remote
+
+
+def runs_parent(out: str, engine: str) -> str:
+    """Return the folder for temporary files of a training whose output is `out`; a URL only for Ray."""
+    if is_remote(out):
+        return out.rstrip("/").rpartition("/")[0] if engine == RAY else tempfile.gettempdir()
+    return str(existing_parent(out))
 
 
 def smaller_folders(out: str, also: Sequence[int]) -> dict[int, str]:

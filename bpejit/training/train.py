@@ -17,21 +17,20 @@ from bpejit.corpus.sources import Inputs, find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
-from bpejit.engines import RAY, check_engine_options, check_ray_address, count_cpus
+from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, count_cpus
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
 from bpejit.formats.folder_writing import check_folder
 from bpejit.model import Model
 from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
-from bpejit.storage.outputs import existing_parent
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
 from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
 from bpejit.training.counts_resume import CountsFile
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
-from bpejit.training.saved_sizes import check_smaller_sizes, listed_sizes, save_sizes, smaller_folders
+from bpejit.training.saved_sizes import check_smaller_sizes, listed_sizes, runs_parent, save_sizes, smaller_folders
 
 
 @arguments.explain_wrong_arguments
@@ -277,7 +276,7 @@ def _train_and_save(
     for folder in (out, *smaller.values()):
         check_folder(folder, inputs=files, overwrite=overwrite)  # before hours of training
     if options.get("temporary_folder") is None:
-        options["temporary_folder"] = existing_parent(out)
+        options["temporary_folder"] = runs_parent(out, options.get("engine", AUTO))
     counts_file = CountsFile.beside(out, resume=resume)
     model = train_model(inputs, vocab_size=vocab_size, counts_file=counts_file, **options)
     save_sizes(model, out, smaller, overwrite=overwrite)
