@@ -860,7 +860,7 @@ class Tokenizer:
         Parameters
         ----------
         path : path
-            A folder, or a file `NAME.tiktoken` for the format `tiktoken`.
+            A folder, or a file `NAME.tiktoken` for the format `tiktoken`; also a URL such as `s3://bucket/tokenizer`.
         format : str
             `bpejit`; `hf`, the same, but an error if Hugging Face's libraries would return other ids; `tiktoken`, a rank file
             and a Python module that loads it as a `tiktoken.Encoding`; `gpt2`, `vocab.json` and `merges.txt`.
