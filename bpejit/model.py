@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, starmap
-from operator import add, itemgetter
+from operator import concat, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
+from bpejit.packed_tokens import PackedTokens, id_range
 from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.presets import pattern_source as pattern_source
@@ -119,7 +120,7 @@ class Model:
         }
         for name, (key_type, value_type, expected) in checks.items():
             given = getattr(self, name)
-            if isinstance(given, ReadOnlyDict):
+            if isinstance(given, (ReadOnlyDict, PackedTokens)):
                 continue  # of another model, or of a reader: a copy and a check of 200,000 tokens take 20 ms
             if not isinstance(given, Mapping):
                 raise arguments.wrong_type(name, given, expected, "give one")
@@ -158,7 +159,7 @@ class Model:
             ) from cause
 
     def _check_tokens(self) -> None:
-        if len(self.ids) != len(self.tokens):
+        if not isinstance(self.tokens, PackedTokens) and len(self.ids) != len(self.tokens):
             # Published vocabularies have none: encoding would give the lower id, and both would decode.
             raise TokenizerFormatError(
                 f"the vocabulary has {len(self.tokens) - len(self.ids)} tokens with the bytes of another token; "
@@ -171,7 +172,7 @@ class Model:
                 f"the vocabulary lacks {len(missing)} of the 256 single bytes ({shown}); "
                 "without them some text could not be encoded: add a token for each"
             )
-        smallest = min(self.tokens, default=0)
+        smallest = id_range(self.tokens)[0] if self.tokens else 0
         if smallest < 0:
             raise TokenizerFormatError(f"the vocabulary has the negative token id {smallest}; ids start at 0: renumber it")
 
@@ -181,11 +182,14 @@ class Model:
                 f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens give the order of "
                 "merging: leave one of the two out"
             )
+        if not self.merges:
+            return
         known = self.ids
         try:
             # Two passes in C, because a loop in Python takes a third longer; the loop below finds the message.
             complete = all(map(known.__contains__, chain.from_iterable(self.merges)))
-            if complete and all(map(known.__contains__, starmap(add, self.merges))) and len({*self.merges}) == len(self.merges):
+            complete = complete and all(map(known.__contains__, starmap(concat, self.merges)))
+            if complete and len({*self.merges}) == len(self.merges):
                 return
         except TypeError:
             pass
@@ -289,6 +293,8 @@ class Model:
     @cached_property
     def missing_bytes(self) -> tuple[int, ...]:
         """The single bytes that have no token: none, or bytes that never occur in UTF-8."""
+        if isinstance(self.tokens, PackedTokens):
+            return tuple(sorted({*range(256)} - self.tokens.single_bytes()))
         return tuple(byte for byte in range(256) if bytes([byte]) not in self.ids)
 
     @cached_property
@@ -301,7 +307,7 @@ class Model:
     @cached_property
     def vocab_size(self) -> int:
         """One more than the largest id: the number of rows of an embedding table."""
-        return max(chain(self.tokens, self.special_tokens.values())) + 1
+        return max(id_range(self.tokens)[1], *self.special_tokens.values(), 0) + 1
 
     @cached_property
     def sha256(self) -> str:
@@ -316,15 +322,19 @@ class Model:
         source = pattern_source(self.pattern)
         stages = (source,) if isinstance(source, str) else source
         special_tokens = sorted(self.special_tokens.items(), key=itemgetter(1))
-        for strings, numbers in (
-            ([stage.encode("utf-8", "surrogatepass") for stage in stages], []),
-            ([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens]),
-            (in_order(self.tokens), sorted(self.tokens)),
-            (list(chain.from_iterable(self.merges)), []),
-        ):
+
+        def add(strings: list[bytes], numbers: list[int]) -> None:
             lengths = [len(string) for string in strings]
             digest.update(struct.pack(f"<Q{len(lengths)}Q{len(numbers)}Q", len(lengths), *lengths, *numbers))
             digest.update(b"".join(strings))
+
+        add([stage.encode("utf-8", "surrogatepass") for stage in stages], [])
+        add([special_bytes(text) for text, _ in special_tokens], [token_id for _, token_id in special_tokens])
+        if isinstance(self.tokens, PackedTokens):
+            digest.update(self.tokens.hashed_bytes())
+        else:
+            add(in_order(self.tokens), sorted(self.tokens))
+        add(list(chain.from_iterable(self.merges)), [])
         # Defaults are not hashed, so that fields that were added later leave existing hashes unchanged.
         for name in ("ranked", "ignore_merges"):
             if getattr(self, name):

@@ -112,6 +112,7 @@ def _run_others() -> None:
     import numpy as np
 
     from bpejit.arrays import padded_text
+    from bpejit.formats.tiktoken_ranks import parse_ranks
     from bpejit.inspection.text_measures import measure_text
     from bpejit.kernels.inspection.amounts import count_ids
     from bpejit.ranked_merges import recover_merges
@@ -122,6 +123,7 @@ def _run_others() -> None:
 
     text, n_bytes = padded_text(_TEXT)
     measure_text(text, n_bytes)
+    parse_ranks(b"YQ== 0\n", "ranks")
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
     list(SpecialTokenFinder([b"<|endoftext|>"]).spans(_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))

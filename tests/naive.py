@@ -6,6 +6,7 @@ take and return plain Python values, and the tests convert them.
 
 from __future__ import annotations
 
+import binascii
 import re
 import unicodedata
 from collections import Counter
@@ -736,6 +737,29 @@ def encode_text(
 ) -> list[int]:
     """Return the ids of a text."""
     return encode_spans(data, split_spans(data, pattern, list(specials)), rules, ids, specials, whole)
+
+
+def fill_slots(tokens: dict[int, bytes], starts: dict[int, int], size: int) -> bytes:
+    """Return the slots of a vocabulary of `size` ids, each of 16 bytes; `starts` has the positions of tokens in a pool."""
+    slots = [bytes(16)] * size
+    for number, token in tokens.items():
+        if 1 <= len(token) <= 15:
+            slots[number] = token.ljust(15, b"\0") + bytes([len(token)])
+        else:
+            slots[number] = starts[number].to_bytes(8, "little") + len(token).to_bytes(7, "little") + bytes([16])
+    return b"".join(slots)
+
+
+def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | None:
+    """Return the tokens and ranks of a rank file, or None if it is not in canonical form."""
+    if not re.fullmatch(rb"([A-Za-z0-9+/]+={0,2} [0-9]{1,8}\n)*", data):
+        return None
+    lines = [line.split() for line in data.splitlines()]
+    if any(len(text) % 4 for text, _ in lines):
+        return None
+    found = [(binascii.a2b_base64(text), int(rank)) for text, rank in lines]
+    ranks = [rank for _, rank in found]
+    return found if ranks == sorted(set(ranks)) and all(0 < len(token) <= longest for token, _ in found) else None
 
 
 def decode_ids(ids: list[int], tokens: dict[int, bytes], size: int | None = None) -> tuple[int, bytes]:

@@ -31,6 +31,7 @@ from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
 from bpejit.normalization import TokenFlags
+from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter, check_chunk
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Encoder(Decoder):
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], WorkspaceArrays] = {}
         self._seeded_share: Share | None = None
-        self.decode([min(model.tokens)])  # loads the kernels
+        self.decode([id_range(model.tokens)[0]])  # loads the kernels
         pretoken_cache.move_slots(
             np.zeros(pretoken_cache.SLOT_WORDS, np.uint64), np.zeros(2 * pretoken_cache.SLOT_WORDS, np.uint64)
         )

@@ -18,6 +18,7 @@ from bpejit.kernels.encoding import boundary_filter, decoding, merge_rules
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model, special_bytes
+from bpejit.packed_tokens import pack_tokens
 from bpejit.ranked_merges import MergeRules, ranked_rules
 
 
@@ -168,43 +169,15 @@ class DecoderTables(NamedTuple):
 def make_decoder(model: Model) -> DecoderTables:
     """Return the tables of a decoder. Pages of memory for unused ids only are never touched."""
     # `model.vocab` takes longer to build than all of this. A special token that is also a token has the same bytes.
-    strings = ByteStrings.from_list([*model.tokens.values(), *map(special_bytes, model.special_tokens)])
-    numbers = np.array([*model.tokens, *model.special_tokens.values()], dtype=np.int64)
-    sizes = np.diff(strings.starts)
+    strings, numbers = pack_tokens(model.tokens)
+    specials = ByteStrings.from_list([*map(special_bytes, model.special_tokens)])
+    pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
+    starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
+    ids = np.concatenate([numbers, np.fromiter(model.special_tokens.values(), np.int64, len(model.special_tokens))])
+    slots = np.zeros(2 * model.vocab_size, dtype=np.uint64)
     lengths = np.zeros(model.vocab_size, dtype=np.int64)
-    lengths[numbers] = sizes
-    pool = padded(strings.pool)
-    slots = make_slots(pool, strings.starts, numbers, model.vocab_size)
-    return DecoderTables(pool, slots, lengths, int(sizes.max(initial=0)))
-
-
-def make_slots(pool: Array, starts: Array, numbers: Array, n_slots: int) -> Array:
-    """Return the slots of tokens (see `kernels.encoding.decoding`).
-
-    Parameters
-    ----------
-    pool : uint8
-        The bytes of all tokens, padded.
-    starts : int64 [n + 1]
-        Start of each token.
-    numbers : int64 [n]
-        Id of each token.
-    n_slots : int
-        Size of the vocabulary.
-    """
-    begins, lengths = starts[:-1], np.diff(starts)
-    words = np.ndarray(pool.size - 7, np.uint64, pool, strides=(1,))  # the eight bytes at each position
-    masks = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
-    low = words[begins] & masks[np.minimum(lengths, 8)]
-    high = words[begins + 8] & masks[np.clip(lengths - 8, 0, 7)]
-    long = (lengths == 0) | (lengths > int(decoding.SHORT))
-    kinds = np.where(long, int(decoding.LONG), lengths).astype(np.uint64)
-    low[long] = begins[long]
-    high[long] = lengths[long]
-    slots = np.zeros((n_slots, 2), dtype=np.uint64)
-    slots[numbers, 0] = low
-    slots[numbers, 1] = high | kinds << decoding.LENGTH_SHIFT
-    return slots.ravel()
+    decoding.fill_slots(pool, starts, ids, slots, lengths)
+    return DecoderTables(pool, slots, lengths, int(np.diff(starts).max(initial=0)))
 
 
 def padded(pool: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import kernel
 from bpejit.jit.memory import load_u64, store_u64
-from bpejit.kernels.constants import DONE, EIGHT, NEED_SPACE, ONE, SIXTEEN, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, NEED_SPACE, ONE, SIXTEEN, THREE, TWO, ZERO
 
 SLOT_BYTES = 16
 """Size of a slot. The output has as many bytes more than the longest token."""
@@ -41,6 +41,40 @@ N_IDS = 0
 
 N_BYTES = 1
 """Field of the state: bytes written by the last call."""
+
+
+@kernel
+def fill_slots(pool, starts, numbers, slots, lengths):
+    """Fill the slots of tokens.
+
+    Parameters
+    ----------
+    pool : uint8[:], in
+        Concatenated bytes of all tokens; readable 16 bytes past the end.
+    starts : int64[n + 1], in
+    numbers : int64[n], in
+        The id of each token, below the size of the vocabulary. Of tokens with one id, the last one counts.
+    slots : uint64[2 * vocabulary size], out
+        The table of the module docstring; the slots of other ids are unchanged.
+    lengths : int64[vocabulary size], out
+        The number of bytes of each token; those of other ids are unchanged.
+    """
+    for i in range(numbers.size):
+        begin = np.uint64(starts[i])
+        length = np.uint64(starts[i + 1]) - begin
+        number = np.uint64(numbers[i])
+        low = begin
+        high = LONG << LENGTH_SHIFT | length
+        if ZERO < length <= SHORT:
+            low = load_u64(pool, begin)
+            high = length << LENGTH_SHIFT
+            if length < EIGHT:
+                low &= (ONE << (length << THREE)) - ONE
+            else:
+                high |= load_u64(pool, begin + EIGHT) & ((ONE << ((length - EIGHT) << THREE)) - ONE)
+        slots[number * TWO] = low
+        slots[number * TWO + ONE] = high
+        lengths[number] = np.int64(length)
 
 
 @kernel

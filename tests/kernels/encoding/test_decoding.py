@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings
-from bpejit.encoding.encoder_tables import make_slots, padded
+from bpejit.encoding.encoder_tables import padded
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.encoding import decoding
 
@@ -20,7 +20,12 @@ tokens = st.dictionaries(st.integers(0, N_SLOTS - 1), st.binary(max_size=40), mi
 def tables(vocab: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
     strings = ByteStrings.from_list(list(vocab.values()))
     pool = padded(strings.pool)
-    return make_slots(pool, strings.starts, np.array(list(vocab), np.int64), N_SLOTS), pool
+    slots, lengths = np.zeros(2 * N_SLOTS, np.uint64), np.zeros(N_SLOTS, np.int64)
+    decoding.fill_slots(pool, strings.starts, np.array(list(vocab), np.int64), slots, lengths)
+    assert lengths.tolist() == [len(vocab.get(number, b"")) for number in range(N_SLOTS)]
+    starts = dict(zip(vocab, strings.starts.tolist(), strict=False))
+    assert slots.tobytes() == naive.fill_slots(vocab, starts, N_SLOTS)
+    return slots, pool
 
 
 @given(tokens, st.data(), st.integers(0, 100))

@@ -1,0 +1,107 @@
+"""The tokens of a vocabulary as arrays, with the interface of a dictionary.
+
+A dictionary of 50,000 tokens takes 20 ms, half of the time of loading them, and encoding needs only arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings
+from bpejit.read_only import ReadOnlyDict
+
+
+class PackedTokens(Mapping[int, bytes]):
+    """A read-only mapping of ids to the bytes of tokens. The dictionary is made when more than single items are read.
+
+    Parameters
+    ----------
+    strings : ByteStrings
+        The tokens, all distinct.
+    numbers : int64 [n]
+        Their ids, in ascending order.
+    digest : bytes
+        A hash that determines both arrays.
+    """
+
+    def __init__(self, strings: ByteStrings, numbers: Array, digest: bytes) -> None:
+        self.strings = strings
+        self.numbers = numbers
+        self.digest = digest
+
+    @cached_property
+    def _by_id(self) -> ReadOnlyDict[int, bytes]:
+        return ReadOnlyDict(zip(self.numbers.tolist(), self.strings, strict=True))
+
+    def single_bytes(self) -> set[int]:
+        """Return the bytes that are tokens."""
+        starts = self.strings.starts
+        return set(self.strings.pool[starts[:-1][np.diff(starts) == 1]].tolist())
+
+    def hashed_bytes(self) -> bytes:
+        """Return the bytes that `Model.sha256` hashes: the number of tokens, their lengths, ids and bytes."""
+        words = np.concatenate([[len(self)], np.diff(self.strings.starts), self.numbers]).astype("<u8")
+        return words.tobytes() + self.strings.pool.tobytes()
+
+    def _find(self, key: object) -> int | None:
+        """Return the index of an id, or None."""
+        if not isinstance(key, (int, np.integer)) or not 0 <= key <= np.iinfo(np.int64).max:
+            return None
+        index = int(np.searchsorted(self.numbers, int(key)))
+        return index if index < self.numbers.size and self.numbers[index] == key else None
+
+    def __getitem__(self, key: int) -> bytes:
+        index = self._find(key)
+        if index is None:
+            raise KeyError(key)
+        return self.strings[index]
+
+    def __contains__(self, key: object) -> bool:
+        return self._find(key) is not None
+
+    def __len__(self) -> int:
+        return int(self.numbers.size)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_id)
+
+    def keys(self) -> KeysView[int]:
+        """Return the ids."""
+        return self._by_id.keys()
+
+    def values(self) -> ValuesView[bytes]:
+        """Return the tokens in order of id."""
+        return self._by_id.values()
+
+    def items(self) -> ItemsView[int, bytes]:
+        """Return the ids and tokens."""
+        return self._by_id.items()
+
+    def __repr__(self) -> str:
+        return repr(self._by_id)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError("these tokens are read-only; change a copy instead, as returned by dict()")
+
+    __setitem__ = __delitem__ = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedTokens, (self.strings, self.numbers, self.digest)
+
+
+def pack_tokens(tokens: Mapping[int, bytes]) -> tuple[ByteStrings, Array]:
+    """Return the tokens of a mapping, in its order, and their ids as int64 [n]."""
+    if isinstance(tokens, PackedTokens):
+        return tokens.strings, tokens.numbers
+    return ByteStrings.from_list(list(tokens.values())), np.fromiter(tokens, dtype=np.int64, count=len(tokens))
+
+
+def id_range(tokens: Mapping[int, bytes]) -> tuple[int, int]:
+    """Return the smallest and the largest id of a mapping that is not empty."""
+    if isinstance(tokens, PackedTokens):
+        return int(tokens.numbers[0]), int(tokens.numbers[-1])
+    return min(tokens), max(tokens)
