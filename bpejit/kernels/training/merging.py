@@ -142,7 +142,10 @@ def replace_occurrences(left, right, merged, first, number, arrays):
     at = first
     end = first + number
     while at < end:
-        prefetch(cells, postings[at + PREFETCH_CELLS])
+        # Often the tokens before and after the pair are not in the same cache line.
+        ahead = np.uint64(postings[at + PREFETCH_CELLS])
+        prefetch(cells, max(ahead, ONE) - ONE)
+        prefetch(cells, ahead + width)
         position = np.uint64(postings[at])
         at += ONE
         cell = np.uint64(cells[position])
