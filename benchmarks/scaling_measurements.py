@@ -1,8 +1,9 @@
 """Measure what `benchmarks.scaling_plan` computes with.
 
-    python -m benchmarks.scaling_measurements growth|rates|tables|ray|training FOLDER
+    python -m benchmarks.scaling_measurements all FOLDER
 
-FOLDER has english.txt, code.txt, chinese.txt and japanese.txt. The results go to `benchmarks/results/scaling.json`.
+takes all measurements, each in a process of its own; `growth`, `rates`, `tables`, `ray` or `training` instead of `all` repeats
+one. FOLDER has english.txt, code.txt, chinese.txt and japanese.txt. The results go to `benchmarks/results/scaling.json`.
 
 growth
     Numbers of distinct pre-tokens of prefixes of each text. The text is cut into `BLOCKS` pieces, and the growth is that of
@@ -57,6 +58,9 @@ ENGLISH = (8 << 20, 24 << 20)
 """Sizes of English text, most of whose pre-tokens repeat: so the times of a byte and of a new pre-token can be told apart."""
 
 VOCABULARY = 32_000
+
+MEASUREMENTS = ("rates", "tables", "ray", "growth", "training")
+"""Times that predictions use come first, close to each other."""
 
 
 def measure_growth(text: bytes) -> dict[str, Any]:
@@ -148,8 +152,8 @@ def measure_rates(folder: Path) -> dict[str, Any]:
                 )
         found["ids_per_byte"] = (work / "tokens.bin").stat().st_size / 2 / LARGE
         found["id_bytes"] = 2
-        half = len(data) // 2
-        for part, piece in enumerate((data[:half], data[half:])):
+        half = SMALL[-1] // 2  # less text than the predicted runs read
+        for part, piece in enumerate((data[:half], data[half : 2 * half])):
             (work / f"{part}.txt").write_bytes(piece)
             bpejit.count(work / f"{part}.txt", pattern=PATTERN, out=work / f"{part}.counts")
         merged = work / "merged.counts"
@@ -198,9 +202,9 @@ def measure_tables(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         data = mixed_text(folder, LARGE)
-        half = len(data) // 2
+        half = SMALL[-1] // 2
         tables = []
-        for piece in (data[:half], data[half:]):
+        for piece in (data[:half], data[half : 2 * half]):
             (work / "part.txt").write_bytes(piece)
             tables.append(bpejit.count(work / "part.txt", pattern=PATTERN).any_order)
         counts = bpejit.count(work / "part.txt", pattern=PATTERN)
@@ -284,7 +288,18 @@ def processor() -> str:
     return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
 
+def measure_all(folder: Path) -> None:
+    """Run each measurement in a new process: what one leaves in memory slows down the next."""
+    for what in MEASUREMENTS:
+        subprocess.run([sys.executable, "-m", "benchmarks.scaling_measurements", what, str(folder)], check=True)
+
+
 def main(what: str, folder: Path) -> None:
+    if what == "all":
+        measure_all(folder)
+        return
+    if what not in MEASUREMENTS:
+        sys.exit(f"`{what}` is not a measurement; expected all, {', '.join(MEASUREMENTS)}")
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     stored |= {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "pattern": PATTERN, "vocabulary": VOCABULARY}
     if what == "growth":

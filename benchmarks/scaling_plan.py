@@ -114,9 +114,11 @@ def fit_times(stored: dict[str, Any], stage: str) -> UnitTimes:
 
 
 def mixed_distinct(stored: dict[str, Any], size: float) -> float:
-    """Return the distinct pre-tokens of `size` bytes of the mixed text, between the measured sizes."""
-    known = {int(key): value for key, value in stored["rates"]["distinct"].items()}
-    return float(np.exp(np.interp(math.log(size), [math.log(key) for key in known], [math.log(v) for v in known.values()])))
+    """Return the distinct pre-tokens of `size` bytes of the mixed text, by power laws between the small files and beyond."""
+    known = [(math.log(key), math.log(stored["rates"]["distinct"][str(key)])) for key in SMALL]
+    upper = next((index for index in range(1, len(known) - 1) if math.log(size) < known[index][0]), len(known) - 1)
+    (x0, y0), (x1, y1) = known[upper - 1], known[upper]
+    return math.exp(y0 + (math.log(size) - x0) * (y1 - y0) / (x1 - x0))
 
 
 def entry_seconds(stored: dict[str, Any], step: str) -> float:

@@ -255,7 +255,7 @@ class RayCluster:
         """End the helpers of this connection."""
         if self._tally is not None:
             with suppress(Exception):
-                self._ray.kill(self._tally)
+                self._tally.__ray_terminate__.remote()  # an actor that is killed is shown as failed
             self._tally = None
 
 
@@ -427,6 +427,14 @@ def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
         raise EngineError(
             f"the Ray cluster at {address} and this process have different versions of Ray or Python ({found}, the cluster's "
             "first); expected equal ones: install the same versions on all nodes"
+        ) from cause
+    except ray.exceptions.RayError as cause:
+        if type(cause).__name__ != "AuthenticationError":  # older versions have no such error
+            raise
+        reason = str(cause).partition("\n")[0]
+        raise EngineError(
+            f"the Ray cluster at {address} requires a token ({shorten(reason, 200)[1:-1]}); expected that of the cluster: set "
+            "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its nodes"
         ) from cause
     except (ConnectionError, ValueError, OSError) as cause:
         raise _unreachable(address, str(cause).partition("\n")[0]) from cause
