@@ -28,6 +28,8 @@ END = "<|endoftext|>"
 SCRIPT = """
 import json, sys
 import bpejit
+from bpejit.jobs import early_files
+early_files.BLOCK_TOKENS = 50_000  # Parquet and Arrow files are begun while the job encodes
 arguments = json.loads(sys.argv[1])
 bpejit.load("tokenizer").encode_files(**arguments)
 """
@@ -37,6 +39,9 @@ JOBS: dict[str, dict[str, Any]] = {
     "shards": {"out": "out/t.bin", "shard_tokens": 200_000, "val_fraction": 0.1, "append_token": END, "document_index": True},
     "parquet": {"out": "out/t.parquet", "format": "parquet", "shard_tokens": 900_000},
     "inputs": {"out_dir": "out", "prepend_token": END},
+    "npy": {"out": "out/t.npy", "format": "npy", "document_index": True},
+    "megatron": {"out": "out/t", "format": "megatron", "shard_tokens": 700_000},
+    "rows": {"out": "out/t.arrow", "format": "arrow", "pack": 512, "val_fraction": 0.1, "append_token": END},
 }
 
 
