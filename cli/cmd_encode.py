@@ -171,7 +171,7 @@ def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, 
         f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
     )
     if report.missing_parts:
-        return f"{text}{report.missing_parts} of the parts of `{out}` are missing"
+        return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
     if len(report.paths) > 1:
         return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
     # The main path of a format may be the common beginning of the names of its files.

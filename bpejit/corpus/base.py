@@ -84,6 +84,10 @@ class InputFormat:
         """
         raise no_columns(source.path)
 
+    def is_empty(self, source: Source) -> bool:
+        """Return True if an input is known to have no records, so that it does not matter to the types of columns."""
+        return source.size == 0
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of records.
 

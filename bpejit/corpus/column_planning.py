@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from typing import Any
 
 from bpejit.corpus.json_lines import parse_objects
 from bpejit.corpus.kept_columns import merge_schemas, no_columns
@@ -26,15 +28,19 @@ def plan_columns(sources: Sequence[Source]) -> bytes | None:
         If a source has no such column, the types of a column have no type in common, or none of the first records of JSON lines
         has a field.
     """
-    found = None
+    schemas: dict[bool, list[Any]] = {False: [], True: []}
     for source in sources:
         if source.size is None and source.texts is None:
             continue  # a pipe
         if source.input_format in (TEXT, TEXTS):
             raise no_columns(source.path)
-        schema = load_format(source.input_format).column_schema(source)
+        form = load_format(source.input_format)
+        schema = form.column_schema(source)
         if schema is not None:
-            found = schema if found is None else merge_schemas(found, schema)
+            schemas[form.is_empty(source)].append(schema)
+    # An input without records has no values, so its types matter only if all inputs are like that.
+    chosen = schemas[False] or schemas[True]
+    found = reduce(merge_schemas, chosen) if chosen else None
     _check_fields([source for source in sources if source.input_format == "jsonl" and source.size is not None])
     return None if found is None else found.serialize().to_pybytes()
 

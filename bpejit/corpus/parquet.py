@@ -106,6 +106,13 @@ class Parquet(InputFormat):
         with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
             return kept_schema(file.schema_arrow, source.options.keep_columns, source.path)
 
+    def is_empty(self, source: Source) -> bool:
+        """Return True if a file has no rows."""
+        if source.is_stream:
+            return False
+        with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:
+            return bool(file.metadata.num_rows == 0)
+
     def ranges(self, source: Source, unit_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Divide a file into ranges of row groups."""
         with arrow_errors(source.path, "Parquet"), open_parquet(source.path) as file:

@@ -77,8 +77,8 @@ def finish(process: subprocess.Popen[str], what: str) -> None:
 
 
 def wait_for_work(folder: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until the job has created a file, or has ended."""
-    while process.poll() is None and not any((folder / "out").iterdir()):
+    """Wait until the job has created a file, or has ended; an earlier run may have removed its empty folder of outputs."""
+    while process.poll() is None and not any((folder / "out").glob("*")):
         time.sleep(0.002)
 
 

@@ -397,3 +397,24 @@ def test_ids_do_not_depend_on_columns(tokenizer: bpejit.Tokenizer, tmp_path: Pat
     plain, kept = (bpejit.open_tokens(tmp_path / name) for name in ("plain.parquet", "kept.parquet"))
     assert np.array_equal(plain.ids, kept.ids)
     assert plain.ids_sha256 == kept.ids_sha256
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    ("full", "empty", "kind"),
+    [("a.parquet", "b.jsonl", pa.int64()), ("a.jsonl", "b.parquet", pa.int64()), ("a.arrow", "b.jsonl", pa.int64())],
+)
+def test_inputs_without_records_do_not_matter_to_types(
+    tokenizer: bpejit.Tokenizer, tmp_path: Path, full: str, empty: str, kind: Any, order: tuple[int, int]
+) -> None:
+    inputs = [tmp_path / full, tmp_path / empty]
+    write_input(inputs[0], rows(8))
+    if empty.endswith(".jsonl"):
+        inputs[1].touch()
+    else:
+        pq.write_table(pa.table({"text": pa.array([], pa.string()), "id": pa.array([], pa.float32())}), inputs[1])
+    out = tmp_path / "out.parquet"
+    tokenizer.encode_files([inputs[k] for k in order], out, format="parquet", keep_columns=["id"], engine="serial")
+    table = pq.read_table(out)
+    assert table.schema.field("id").type == kind
+    assert table["id"].to_pylist() == [value for (value,) in expected(rows(8), ["id"])]
