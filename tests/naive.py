@@ -762,6 +762,18 @@ def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | Non
     return found if ranks == sorted(set(ranks)) and all(0 < len(token) <= longest for token, _ in found) else None
 
 
+def remove_separators(ids: list[int], separator: int) -> tuple[list[int], list[int]]:
+    """Return the ids without separators, and the number of these before each separator."""
+    kept: list[int] = []
+    stops = []
+    for number in ids:
+        if number == separator:
+            stops.append(len(kept))
+        else:
+            kept.append(number)
+    return kept, stops
+
+
 def decode_ids(ids: list[int], tokens: dict[int, bytes], size: int | None = None) -> tuple[int, bytes]:
     """Return the number of ids before the first that is unknown or no longer fits into `size` bytes, and the bytes of these."""
     data = b""

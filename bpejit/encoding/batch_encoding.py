@@ -20,9 +20,18 @@ from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
 from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
+from bpejit.splitting import Splitter
+from bpejit.splitting.separators import SEPARATOR
 
-GROUP = 1 << 10
-"""Number of texts that are measured and joined together: their strings are then read from memory only once."""
+GROUP = 1 << 8
+"""Number of texts that are joined together: their strings are then read from memory only once. UTF-8 takes longer for a group
+with a character that is not ASCII, so groups are small.
+"""
+
+_LONG_TEXT = 1 << 9
+"""Mean length of texts, in characters or bytes, up to which separators are used. Longer texts save little time."""
+
+_SEPARATOR = SEPARATOR.decode()
 
 BUFFER_BYTES = 1 << 18
 """Length of joined documents above which they are encoded. With several threads, each call of the kernel is followed by waiting
@@ -55,10 +64,18 @@ class DocumentBuffer:
         Number of documents, those that are encoded by themselves included.
     estimate : int
         Estimated length of all documents together, in characters or bytes.
+    separator : int
+        The id of the byte SEPARATOR.
     """
 
     def __init__(
-        self, runner: KernelRunner, splitter: AnySplitter, workspace: Workspace, n_documents: int, estimate: int
+        self,
+        runner: KernelRunner,
+        splitter: AnySplitter,
+        workspace: Workspace,
+        n_documents: int,
+        estimate: int,
+        separator: int,
     ) -> None:
         self._runner = runner
         self._splitter = splitter
@@ -71,6 +88,45 @@ class DocumentBuffer:
         self._n_joined = 0
         self._n_bytes = 0
         self._n_ids = 0
+        self._separator = separator
+        self._separated = None
+        if isinstance(splitter, Splitter) and estimate <= _LONG_TEXT * n_documents:
+            self._separated = splitter.separated
+        self._with_separators: list[Sequence[Any]] = []
+
+    def append_separated(self, documents: Sequence[Any], first: int) -> bool:
+        """Append documents with separators between them, if possible.
+
+        Parameters
+        ----------
+        documents : list or tuple of str, bytes, or other bytes-like objects
+            At most MAX_DOCUMENTS, not empty.
+        first : int
+            Number of the first document, for the message about an object of another type.
+
+        Returns
+        -------
+        bool
+            False if they have to be appended without separators: they are long, or the pattern has no separators.
+        """
+        if self._separated is None:
+            return False
+        try:
+            data = _SEPARATOR.join(documents).encode()
+        except (TypeError, UnicodeEncodeError):  # bytes, or half of a surrogate pair
+            data = SEPARATOR.join(as_utf8(documents, first))
+        if len(data) >= BUFFER_BYTES:
+            return False
+        if self._lengths or self._n_bytes + len(data) >= BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
+            self.flush()
+        self._reserve(len(data) + 1)
+        stop = self._n_bytes + len(data)
+        memoryview(self._text)[self._n_bytes : stop] = data  # type: ignore[arg-type]
+        self._text[stop] = SEPARATOR[0]
+        self._with_separators.append(documents)
+        self._n_bytes = stop + 1
+        self._n_joined += len(documents)
+        return True
 
     def append(self, documents: Sequence[str] | Sequence[bytes], lengths: Array) -> None:
         """Append documents.
@@ -106,7 +162,7 @@ class DocumentBuffer:
         # NumPy releases the GIL for operations on more than 500 numbers, and taking it back from another thread that joins
         # strings takes longer than the operation. So there is none here for ASCII text.
         data, lengths = encode_joined(documents, text, lengths) if isinstance(text, str) else (text, lengths)  # type: ignore[arg-type]
-        if self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
+        if self._with_separators or self._n_bytes + len(data) > BUFFER_BYTES or self._n_joined + len(documents) > MAX_DOCUMENTS:
             self.flush()
         self._reserve(len(data))
         memoryview(self._text)[self._n_bytes : self._n_bytes + len(data)] = data  # type: ignore[arg-type]
@@ -133,16 +189,34 @@ class DocumentBuffer:
         workspace = self._workspace
         if self._first:
             workspace.grow_cache()
-        workspace.progress[pretoken_cache.N_OUT] = self._n_ids
-        arrays = workspace.arrays
-        np.cumsum(np.concatenate(self._lengths), out=arrays.document_stops[: self._n_joined])
-        self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
+        progress = workspace.progress
+        progress[pretoken_cache.N_OUT] = self._n_ids
+        if self._with_separators:
+            groups, self._with_separators = self._with_separators, []
+            assert self._separated is not None
+            self._out = self._runner.run_separated(
+                workspace, self._separated.addresses, self._text, self._n_bytes, self._separator, self._out
+            )
+            if progress[pretoken_cache.N_SEPARATED] != self._n_joined:
+                self._append_again(groups)
+                return
+        else:
+            np.cumsum(np.concatenate(self._lengths), out=workspace.arrays.document_stops[: self._n_joined])
+            self._out = self._runner.run_documents(workspace, self._splitter.addresses, self._text, self._n_joined, self._out)
         stop = self._first + self._n_joined
         self._starts[self._first + 1 : stop + 1] = workspace.arrays.id_stops[: self._n_joined]
         self._first = stop
         self._n_ids = int(workspace.progress[pretoken_cache.N_OUT])
         self._lengths.clear()
         self._n_joined = self._n_bytes = 0
+
+    def _append_again(self, groups: Sequence[Sequence[Any]]) -> None:
+        """Append documents without separators, since some of them contain one."""
+        self._n_joined = self._n_bytes = 0
+        for documents in groups:
+            texts = as_utf8(documents, 0)
+            self.append(texts, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+        self.flush()
 
     def finish(self) -> EncodedBatch:
         """Return the ids of all documents. Raise OptionError if there were fewer than announced."""

@@ -33,6 +33,7 @@ from bpejit.model import Model, in_order, special_bytes
 from bpejit.normalization import TokenFlags
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter, check_chunk
+from bpejit.splitting.separators import SEPARATOR
 
 if TYPE_CHECKING:
     from bpejit.normalization import PreTokenizedText, TextPipeline
@@ -277,10 +278,15 @@ class Encoder(Decoder):
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         part = range(len(texts)) if part is None else part
-        buffer = DocumentBuffer(self._runner, splitter, workspace, len(part), estimate_length(texts, part))
+        estimate = estimate_length(texts, part)
+        # Not from `Model.ids`, a dictionary that would be made for this.
+        separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if isinstance(splitter, Splitter) else 0
+        buffer = DocumentBuffer(self._runner, splitter, workspace, len(part), estimate, separator)
         for start in part[::GROUP]:
             # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
             group = texts[start : min(start + GROUP, part.stop)]
+            if group and buffer.append_separated(group, start):
+                continue
             # Reading the type of each text would take as long as joining them.
             try:
                 joined = "".join(group)

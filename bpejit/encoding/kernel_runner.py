@@ -90,6 +90,27 @@ class KernelRunner:
         finally:
             progress[pretoken_cache.N_DOCUMENTS] = 0
 
+    def run_separated(
+        self, workspace: Workspace, automaton: Array, text: Array, n_bytes: int, separator: int, out: Array
+    ) -> Array:
+        """Split and encode several texts in `text[:n_bytes]`, with a separator after each.
+
+        The end of the ids of each is stored in `WorkspaceArrays.id_stops`.
+
+        Parameters
+        ----------
+        automaton : int64 [26]
+            The addresses of a `SeparatedAutomaton`.
+        separator : int
+            The id of a separator, which no other pre-token contains.
+        """
+        progress = workspace.progress
+        progress[pretoken_cache.SEPARATOR_ID] = separator + 1
+        try:
+            return self.run_text(workspace, automaton, text, n_bytes, n_bytes, True, True, out)
+        finally:
+            progress[pretoken_cache.SEPARATOR_ID] = 0
+
     def run_pipeline(
         self, workspace: Workspace, pipeline: TextPipeline, text: Array, cut: int, stop: int, final: bool, out: Array
     ) -> Array:

@@ -85,7 +85,7 @@ class Workspace:
             ends=np.full(_ENDS, 0, dtype=np.uint32),
             recent_stops=np.full(kernels.RECENT_SPANS, 0, dtype=np.uint64),
             document_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
-            id_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
+            id_stops=np.full(MAX_DOCUMENTS + 1, 0, dtype=np.int64),
             progress=np.full(pretoken_cache.PROGRESS_SIZE, 0, dtype=np.int64),
             split_state=np.full(STATE_SIZE, 0, dtype=np.int64),
         )

@@ -17,7 +17,11 @@ Kind = Literal["transducer", "restart", "regex"]
 
 
 class SplitTables(NamedTuple):
-    """The arrays of a compiled pattern, without special tokens."""
+    """The arrays of a compiled pattern, without special tokens.
+
+    `separator` is the class of a separator between texts, which no character has (see `bpejit.splitting.separators`); 0 if
+    there is none.
+    """
 
     table: Array
     pair_table: Array
@@ -29,6 +33,7 @@ class SplitTables(NamedTuple):
     local_rules: Array
     cut_rules: int
     stride: int
+    separator: int
 
 
 @dataclass(frozen=True)

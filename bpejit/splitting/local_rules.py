@@ -54,7 +54,7 @@ _COMMON = b" " * 40 + b"etaoinsrhldcumfpgwybvk" * 6 + b"\n.,\"'()_-=0123456789ET
 """A rough distribution of characters, to weight contexts."""
 
 _START_FREQUENCY = 0.02
-"""The frequency of the start of the text, for the rules about classes."""
+"""The frequency of the start of the text, for the rules about classes, and of a separator between texts."""
 
 _LOSS = 2e-5
 """Limit on the fraction of contexts that become unknown when two groups of characters are merged."""
@@ -67,7 +67,7 @@ _ORDERS = ((0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 3, 1, 4, 0), (3, 2, 4, 1, 0), (
 """Orders in which the slots of a box are grown."""
 
 
-def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
+def make_rules(transducer: Transducer, class_of: Array, separator: int = 0) -> tuple[Array, int]:
     """Return the tables of the boxes.
 
     Parameters
@@ -75,6 +75,8 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
     transducer : Transducer
     class_of : uint8 [0x110000]
         The class of each code point.
+    separator : int
+        The class of a separator (see `transducer.with_separator`); 0 if there is none.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
     if judged is None:
         return np.zeros(0, np.uint8), 0
     verdicts, groups = judged
-    frequencies = _class_frequencies(class_of, n_classes)
+    frequencies = _class_frequencies(class_of, n_classes, separator)
     weights = [[np.bincount(group, weights=one) for group in groups] for one in frequencies]
     weight: Array = np.sum([functools.reduce(np.multiply.outer, one) for one in weights], axis=0)
     for slot in range(CONTEXT_SIZE):
@@ -109,13 +111,15 @@ def make_rules(transducer: Transducer, class_of: Array) -> tuple[Array, int]:
     return np.concatenate([tables[:, :, class_of[:128]], tables]).reshape(-1), cut_rules
 
 
-def _class_frequencies(class_of: Array, n_classes: int) -> list[Array]:
+def _class_frequencies(class_of: Array, n_classes: int, separator: int) -> list[Array]:
     """Return rough frequencies of the classes in ASCII text and in mostly non-ASCII text, each float64 [classes + 1]."""
     common = np.bincount(class_of[np.frombuffer(_COMMON, dtype=np.uint8)], minlength=n_classes) / len(_COMMON)
     # Large classes are more frequent, but not in proportion to their size.
     beyond = np.sqrt(np.bincount(class_of[128:], minlength=n_classes))
     mixed = (common + 2 * beyond / beyond.sum()) / 3
     mixed[END_CLASS] = _START_FREQUENCY
+    if separator:
+        common[separator] = mixed[separator] = _START_FREQUENCY
     return [common, mixed]
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
+from bpejit.splitting.character_classes import MAX_CLASSES
 from bpejit.splitting.compiled_pattern import SplitTables
 from bpejit.splitting.dfa import DEAD, Dfa, safe_pairs_of_dfa
 from bpejit.splitting.local_rules import make_rules
-from bpejit.splitting.transducer import Transducer, safe_pairs_of_transducer
+from bpejit.splitting.transducer import Transducer, safe_pairs_of_transducer, with_separator
 
 _STRIDES = (32, 64, 128, 256)
 
@@ -27,18 +28,23 @@ def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
     transducer : Transducer
     """
     classes = dfa.classes
-    stride = _stride(classes.n)
+    separator = 0
+    if classes.n < MAX_CLASSES and not transducer.emitted[0].any():
+        separator = classes.n + 1
+        transducer = with_separator(transducer)
     states, size = transducer.moves.shape
+    stride = _stride(size - 1)
     table = np.zeros((states, stride), dtype=np.uint32)
     table[:, :size] = transducer.moves * stride | transducer.kept << SPLIT_KEPT_SHIFT | transducer.emitted
     return SplitTables(
         table.reshape(-1),
-        *_pair_table(transducer, classes.class_of[:128], stride),
+        *_pair_table(transducer, np.append(classes.class_of[:128], separator), stride),
         classes.class_of,
         _byte_class(classes.class_of),
         _padded(safe_pairs_of_transducer(transducer), stride),
-        *make_rules(transducer, classes.class_of),
+        *make_rules(transducer, classes.class_of, separator),
         stride,
+        separator,
     )
 
 
@@ -59,6 +65,7 @@ def restart_tables(dfa: Dfa) -> SplitTables:
         np.zeros(0, np.uint8),
         0,
         stride,
+        0,
     )
 
 
@@ -80,18 +87,26 @@ def _padded(pairs: Array, stride: int) -> Array:
 
 
 def _no_pair_table() -> tuple[Array, Array, int]:
-    return np.zeros(1, np.uint32), np.zeros(256, np.uint16), -1
+    return np.zeros(1, np.uint32), np.zeros(2 * 129, np.uint16), -1
 
 
 def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int]:
     """Return the table of steps over two ASCII characters.
 
+    Parameters
+    ----------
+    transducer : Transducer
+    ascii_classes : uint8 [129]
+        The classes of the ASCII characters and of the separator.
+    stride : int
+
     Returns
     -------
     table : uint32 [states * size * size]
         See `kernels.splitting.cursors`.
-    offsets : uint16 [256]
-        What each ASCII character adds to an index of the table: as the first character of a pair, then as the second.
+    offsets : uint16 [258]
+        What each ASCII character adds to an index of the table: as the first character of a pair, then as the second; after
+        them, what the separator adds.
     shift : int
         A row has `stride << shift` entries. -1 if the table would not fit into the cache.
     """
@@ -111,4 +126,6 @@ def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tu
         | kept[:, :, None] << 3
         | emitted[:, :, None] + emitted[between, second]
     )
-    return table.reshape(-1), np.concatenate([numbers * size, numbers]).astype(np.uint16), shift
+    first, second = numbers * size, numbers
+    offsets = np.concatenate([first[:128], second[:128], first[128:], second[128:]])
+    return table.reshape(-1), offsets.astype(np.uint16), shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting.compiled_pattern import SplitPattern
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.rule_groups import group_rules
+from bpejit.splitting.separators import SEPARATOR, SeparatedAutomaton, separate
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.split_pattern import compile_pattern
 
@@ -69,6 +71,13 @@ class Splitter:
         self.special_tokens = self.finder.tokens
         self.automaton = _make_automaton(self.pattern, self.finder)
         self.addresses = addresses_of(self.automaton or ())
+
+    @cached_property
+    def separated(self) -> SeparatedAutomaton | None:
+        """The automaton for several texts with separators between them, None if there is none."""
+        if self.pattern.tables is None or self.automaton is None or any(SEPARATOR in token for token in self.special_tokens):
+            return None
+        return separate(self.automaton, self.pattern.tables)
 
     def new_state(self) -> Array:
         """Return the state of `split_spans` at the start of a text, at position 0."""

@@ -145,6 +145,28 @@ def make_transducer(dfa: Dfa, first: Transducer | None = None) -> Transducer:
     return _minimize(Transducer(table[:, :, 0], table[:, :, 1], table[:, :, 2]))
 
 
+def with_separator(transducer: Transducer) -> Transducer:
+    """Return a transducer with one more class, a separator between texts.
+
+    A separator ends the text before it and is a pre-token by itself, and the text after it is split like a separate text.
+
+    The added state is the one after a separator. It equals the start, except that the next character, or the end of the text,
+    also emits the end of the separator.
+    """
+    moves, kept, emitted = transducer
+    state = len(moves)
+    # At the start of a text nothing is pending, so its first character emits nothing.
+    moves = np.concatenate([moves, moves[:1]])
+    kept = np.concatenate([kept, np.zeros_like(kept[:1])])
+    emitted = np.concatenate([emitted, np.ones_like(emitted[:1])])
+    ends = np.s_[:, END_CLASS : END_CLASS + 1]
+    return Transducer(
+        np.concatenate([moves, np.full((state + 1, 1), state)], axis=1),
+        np.concatenate([kept, kept[ends]], axis=1),
+        np.concatenate([emitted, emitted[ends]], axis=1),
+    )
+
+
 def safe_pairs_of_transducer(transducer: Transducer) -> Array:
     """Return the pairs of classes between which any text may be cut: bool [classes + 1, classes + 1].
 

@@ -28,6 +28,7 @@ END = "<|s|>"
 PIECES = [
     *("the", "ing", " ", "  ", "\n", "a", "1", "23", "'", "'s", "!", "é", "あ", "日本", "😀"),
     *(END, "<|", "|s|>", "\ud83d", "\ude00"),
+    "\x1f",  # the separator between texts
 ]
 
 strings = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
@@ -88,6 +89,27 @@ def test_encode_batch__more_documents_than_a_call_takes(models, monkeypatch):
     check(models["gpt2"], ["a", "", "", "", "", "b c", "", "é", "", "d"], {})
     monkeypatch.undo()
     check(models["gpt2"], [""] * (workspace.MAX_DOCUMENTS + 1) + ["a"], {})
+
+
+@pytest.mark.parametrize("texts", [["\x1f"], ["\x1f" * 10_000], ["a", "b\x1f", "", "\x1f"] * 600, ["a"] * 600 + ["\x1f"]])
+def test_encode_batch__texts_with_separators(texts, models):
+    """Among them more separators than a call takes documents."""
+    check(models["gpt2"], texts, {})
+    check(models["gpt2"], [text.encode() for text in texts], {})
+
+
+def test_encode_batch__a_special_token_with_a_separator():
+    encoder = Encoder(make_model([(b"a", b"b")], ["b\x1fa"]))
+    texts = ["ab", "ab\x1fab", "b", "a"]
+    check(encoder, texts, {})
+    ordinary = encoder.splitter_for(frozenset())
+    expected = [encoder.encode(text.encode(), splitter=ordinary).tolist() for text in texts]
+    assert encoder.encode_batch(texts, splitter=ordinary).tolist() == expected
+
+
+def test_encode_batch__long_and_short_texts_in_turn(models):
+    short, long = ["a b", "", "é"] * 100, ["word " * small(60_000, 3_000)]
+    check(models["gpt2"], [*short, *long, *short, *long, *long, "\x1f", *short], {})
 
 
 @pytest.mark.parametrize("buffer_bytes", [1, 10, 100])

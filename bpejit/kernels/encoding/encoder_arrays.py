@@ -66,9 +66,9 @@ class WorkspaceArrays(NamedTuple):
         `i % RECENT_SPANS` until a later span overwrites it.
     document_stops : int64 [MAX_DOCUMENTS]
         End of each document in the text, if it consists of several (see `document_spans`).
-    id_stops : int64 [MAX_DOCUMENTS]
+    id_stops : int64 [MAX_DOCUMENTS + 1]
         End of the ids of each document.
-    progress : int64 [12]
+    progress : int64 [15]
         Where to resume, and how full the cache is.
     split_state : int64 [11]
         State of the splitter (see `kernels.splitting.spans`).

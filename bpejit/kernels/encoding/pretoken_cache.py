@@ -33,7 +33,8 @@ from bpejit.kernels.constants import FOUR, HALF, ONE, THREE, TWO, ZERO
 # Fields of `progress`: where encoding resumes, and how full the cache is.
 NEXT_START, NEXT_SPAN, N_SPANS, N_OUT, NEEDED_BYTES, USED_SLOTS, ARENA_WRITTEN, CLEARS, N_SEEN = range(9)
 N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `document_spans`
-PROGRESS_SIZE = 12
+SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `separator_removal`
+PROGRESS_SIZE = 15
 
 SLOT_WORDS = 4
 

@@ -9,7 +9,19 @@ from bpejit.kernels.common.array_addresses import make_reader
 from bpejit.kernels.constants import DONE, POSITION_MASK
 from bpejit.kernels.encoding.document_spans import all_documents_split, split_documents, store_id_stops
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
-from bpejit.kernels.encoding.pretoken_cache import FIRST_DOCUMENT, N_DOCUMENTS, N_SPANS, NEXT_DOCUMENT, NEXT_SPAN, NEXT_START
+from bpejit.kernels.encoding.pretoken_cache import (
+    FIRST_DOCUMENT,
+    N_DOCUMENTS,
+    N_OUT,
+    N_SEPARATED,
+    N_SPANS,
+    NEXT_DOCUMENT,
+    NEXT_SPAN,
+    NEXT_START,
+    SEPARATED_TO,
+    SEPARATOR_ID,
+)
+from bpejit.kernels.encoding.separator_removal import remove_separators
 from bpejit.kernels.encoding.span_encoding import encode_spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.spans import NEED_CALL, split_spans
@@ -55,6 +67,9 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
     If `progress[N_DOCUMENTS]` is not 0, the text consists of this number of documents, which end at `workspace.document_stops`.
     Each is encoded by itself, and `workspace.id_stops` receives the end of its ids in `out`. `limit`, `stop` and `final` are
     then ignored. A kernel of its own would take a fifth of the compilation time of a first run.
+
+    If `progress[SEPARATOR_ID]` is not 0, the text consists of several texts with a separator after each, which has this id,
+    less 1. Each is encoded by itself, and `workspace.id_stops` receives the end of its ids. The ids of separators are removed.
     """
     pattern = _read_automaton(automaton_addresses)
     tables = _read_tables(tables_addresses)
@@ -69,10 +84,14 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
         progress[N_SPANS] = 0
         progress[FIRST_DOCUMENT] = 0
         progress[NEXT_DOCUMENT] = 0
+        progress[N_SEPARATED] = 0
+        progress[SEPARATED_TO] = progress[N_OUT]
     while True:
         status = encode_spans(text, ends, tables, workspace, out)
         if status != DONE:
             return status
+        if progress[SEPARATOR_ID] > 0:
+            remove_separators(out, workspace.id_stops, progress)
         if progress[N_DOCUMENTS] > 0:
             store_id_stops(workspace)
             progress[NEXT_SPAN] = 0

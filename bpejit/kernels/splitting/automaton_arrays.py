@@ -17,8 +17,9 @@ class SplitAutomaton(NamedTuple):
         Transitions (see `automaton_runner` and `cursors`).
     pair_table : uint32 [rows * (stride << PAIR_SHIFT)]
         Transitions over two ASCII characters at once (see `cursors`).
-    pair_classes : uint16 [2 * 128]
-        What each ASCII character adds to an index into `pair_table` as the first of two, and as the second.
+    pair_classes : uint16 [2 * 128 + 2]
+        What each ASCII character adds to an index into `pair_table` as the first of two, and as the second; the last two are
+        for a separator (see `bpejit.splitting.separators`).
     class_of : uint8 [0x110000]
         Class of each code point.
     byte_class : uint8 [256]
