@@ -14,15 +14,13 @@ from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
 from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.published import explain_name
-from bpejit.formats.registry import all_formats, load_format
-from bpejit.formats.remote_tokenizers import fetched_tokenizer
+from bpejit.formats.registry import all_formats, load_format, name_by_suffix
 from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
 from bpejit.formats.sidecar import sidecar_path
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
-from bpejit.storage.remote import is_remote
 
 HEAD_BYTES = 1 << 10
 """The number of bytes at the start of a file that formats are recognized by."""
@@ -62,9 +60,13 @@ def load_model(
         from bpejit.splitting.unicode_versions import check_unicode
 
         check_unicode(unicode)
-    if isinstance(path, str) and is_remote(path):
-        with fetched_tokenizer(path, file_patterns()) as local:
-            return load_model(local, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    if isinstance(path, str) and "://" in path:
+        from bpejit.formats.remote_tokenizers import fetched_tokenizer  # not at the top: it imports `tempfile`, 5 ms
+        from bpejit.storage.remote import is_remote
+
+        if is_remote(path):
+            with fetched_tokenizer(path, file_patterns()) as local:
+                return load_model(local, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
     name, location = recognize(download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else path)
     found = load_format(name)
     for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):
@@ -110,6 +112,9 @@ def recognize(path: StrPath) -> tuple[str, Path]:
     if location.is_dir():
         recover_folder(location, error=TokenizerFormatError)
         return _recognize_folder(location)
+    name = name_by_suffix(location.suffix)
+    if name is not None and location.exists():
+        return name, location
     candidates = all_formats()
     if not location.exists():
         for found in candidates:

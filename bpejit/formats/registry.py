@@ -31,6 +31,16 @@ function without parameters that returns a `bpejit.formats.base.TokenizerFormat`
 load_format = _formats.load
 
 
+_SUFFIXES = {".tiktoken": "tiktoken"}
+"""Suffixes of files of one format only, which is in front of all that are registered later."""
+
+
+def name_by_suffix(suffix: str) -> str | None:
+    """Return the name of the format of all files with a suffix, or None. No format is imported: that takes 15 ms."""
+    name = _SUFFIXES.get(suffix)
+    return name if name in _formats.names() else None
+
+
 def all_formats() -> list[TokenizerFormat]:
     """Return all formats, in the order in which they are tried."""
     return [_formats.load(name) for name in _formats.names()]

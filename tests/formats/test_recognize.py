@@ -15,6 +15,7 @@ from formats_helpers import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED
 
 import bpejit
 from bpejit.errors import TokenizerFormatError
+from bpejit.formats import registry
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.gpt2 import save_gpt2_pair
 from bpejit.formats.recognize import file_patterns, load_model, recognize
@@ -216,3 +217,10 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed.exit_code == 1
     assert "cannot be written for Hugging Face" in failed.output
     assert not Path("no").exists()
+
+
+@pytest.mark.parametrize("suffix", [".tiktoken", ".json", ".gz", ""])
+def test_suffixes_of_one_format(tmp_path, suffix):
+    file = tmp_path / f"name{suffix}"
+    located = [found.name for found in registry.all_formats() if found.locate(file) is not None]
+    assert registry.name_by_suffix(suffix) == (located[0] if located else None)
