@@ -16,7 +16,7 @@ SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""
 
 
-def describe_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
+def identify_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
     """Return the path, the size and the fingerprint of inputs, as fields for a manifest.
 
     Raises

@@ -139,7 +139,12 @@ def encode_files(
     if not options.per_input and not is_remote(out):
         check_token_outputs(out, inputs=read, overwrite=True, format=format)
     plan = plan_encoding(
-        encoder, inputs, sources, out, options, dtype=dtype, format=format, chunk_bytes=chunk_bytes, contents=contents
+        *(encoder, inputs, sources, out, options),
+        dtype=dtype,
+        format=format,
+        chunk_bytes=chunk_bytes,
+        contents=contents,
+        read=read,
     )
     if engine == RAY:
         _check_parts(sources, options)
@@ -163,7 +168,7 @@ def encode_files(
             getattr(report, "message", _logger.info)(f"encoding on {cluster_name}")
             result = encode_on_cluster(plan, encoder, cluster, report=report)
     else:
-        result = run_job(plan, encoder, workers=workers, engine=engine, report=report, inputs=read)
+        result = run_job(plan, encoder, workers=workers, engine=engine, report=report)
     finished = result.finished
     memory, worker_memory = peak_memory()
     paths = () if finished is None else finished.paths
@@ -287,6 +292,7 @@ def plan_encoding(
     format: str,  # noqa: A002
     chunk_bytes: int,
     contents: Contents,
+    read: InputFiles | None = None,
 ) -> JobPlan:
     """Return the plan of an encoding job."""
     form = load_format(format)
@@ -301,6 +307,7 @@ def plan_encoding(
         form=form,
         dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
         chunk_bytes=chunk_bytes,
+        read=read,
         # Stopping at a record without text changes no ids.
         input_options={
             name: value

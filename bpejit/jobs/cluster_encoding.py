@@ -43,6 +43,7 @@ from bpejit.jobs.remote_output import RemoteOutput, join_remote, read_finished_r
 from bpejit.jobs.unfinished import claim_job
 from bpejit.model import Model
 from bpejit.process_memory import peak_memory
+from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.tokenfiles.registry import load_format
 
@@ -119,7 +120,8 @@ class SharedJob:
         options = replace(self.options, part=(part, parts), resume=True)
         chunker = Chunker(self.encoder.splitter, chunk_bytes=self.chunk_bytes)
         folder, dtype = Path(self.folder), np.dtype(self.dtype)
-        return JobPlan([], units, units, self.names, folder, dict(self.job), dtype, options, chunker, self.columns, self.remote)
+        known = (dict(self.job), dtype, options, chunker, InputFiles(()), self.columns, self.remote)
+        return JobPlan([], units, units, self.names, folder, *known)
 
 
 def choose_parts(plan: JobPlan, slots: int) -> int:

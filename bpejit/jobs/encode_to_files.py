@@ -18,7 +18,7 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.column_planning import plan_columns
-from bpejit.corpus.fingerprints import describe_inputs
+from bpejit.corpus.fingerprints import identify_inputs
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
@@ -79,6 +79,8 @@ class JobPlan:
     dtype : np.dtype
     options : JobOptions
     chunker : Chunker
+    read : InputFiles
+        The inputs, for comparison with the outputs.
     columns : bytes, optional
         The types of the columns to keep, as far as they are known.
     remote : RemoteOutput, optional
@@ -94,6 +96,7 @@ class JobPlan:
     dtype: np.dtype[Any]
     options: JobOptions
     chunker: Chunker
+    read: InputFiles
     columns: bytes | None = None
     remote: RemoteOutput | None = None
 
@@ -116,6 +119,7 @@ def plan_job(
     dtype: np.dtype[Any],
     chunk_bytes: int,
     input_options: dict[str, Any],
+    read: InputFiles | None = None,
 ) -> JobPlan:
     """Return the plan of a job.
 
@@ -136,6 +140,8 @@ def plan_job(
     chunk_bytes : int
     input_options : dict
         Options of reading that affect the ids, for the manifest.
+    read : InputFiles, optional
+        The inputs, if outputs have been compared with them.
 
     Raises
     ------
@@ -175,11 +181,12 @@ def plan_job(
         "seed": options.seed if options.val_fraction else None,
         "per_input": None if names.inputs is None else [str(name) for name in names.inputs],
         "unit_bytes": options.unit_bytes,
-        "inputs": describe_inputs(sources),
+        "inputs": identify_inputs(sources),
     }
+    read = read or InputFiles([source.path for source in sources])
     folder = out / ".bpejit-job" if options.per_input else job_folder(out)
     mine = units if options.part is None else slice_units(units, *options.part)
-    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker, columns, remote)
+    return JobPlan(sources, units, mine, names, folder, job, dtype, options, chunker, read, columns, remote)
 
 
 def slice_units(units: Sequence[Unit], part: int, parts: int) -> list[Unit]:
@@ -226,15 +233,7 @@ def _base(name: str) -> Path:
     return path.parent
 
 
-def run_job(
-    plan: JobPlan,
-    encoder: Encoder,
-    *,
-    workers: int | None,
-    engine: str,
-    report: Progress,
-    inputs: InputFiles | None = None,
-) -> JobResult:
+def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
     """Run a job, or the part of it that this process works on.
 
     Parameters
@@ -245,8 +244,6 @@ def run_job(
         How the work is distributed.
     report : callable
         Progress. If it has a method `message`, that is called with remarks for the user.
-    inputs : InputFiles, optional
-        The inputs, if outputs were compared with them before.
 
     Raises
     ------
@@ -254,7 +251,7 @@ def run_job(
     """
     begun = time.perf_counter()
     say = getattr(report, "message", None) or _logger.info
-    done = begin_job(plan, _count_parts(plan), say, inputs=inputs)
+    done = begin_job(plan, _count_parts(plan), say)
     if isinstance(done, Finished):
         return JobResult(done.totals, done, len(plan.units), len(plan.units), 0)
     planning = time.perf_counter() - begun
@@ -274,14 +271,7 @@ def _count_parts(plan: JobPlan) -> int:
     return 1 if plan.remote is None else default_parts(len(plan.units))
 
 
-def begin_job(
-    plan: JobPlan,
-    parts: int,
-    say: Callable[[str], None],
-    *,
-    patience: float = 0.0,
-    inputs: InputFiles | None = None,
-) -> Finished | int:
+def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
     """Check the outputs of a job, and what an earlier run left.
 
     Parameters
@@ -293,8 +283,6 @@ def begin_job(
         Called with remarks for the user.
     patience : float
         Seconds to wait for processes that work on the job, and end.
-    inputs : InputFiles, optional
-        As for `run_job`.
 
     Returns
     -------
@@ -312,9 +300,7 @@ def begin_job(
     if done is not None:
         say(f"nothing is left to do: `{plan.names.manifest}` describes the complete output of this job")
         return done
-    if inputs is None:
-        inputs = InputFiles([source.path for source in plan.sources])
-    check_job_outputs(plan.names, inputs=inputs, overwrite=plan.options.overwrite)
+    check_job_outputs(plan.names, inputs=plan.read, overwrite=plan.options.overwrite)
     return prepare_folder(plan, say, parts=parts, patience=patience)
 
 
@@ -389,7 +375,7 @@ def run_part(
         if totals.skipped and not totals.documents and joins:
             raise no_texts(totals.skipped)
         if not missing:
-            known: dict[str, Any] = {"begun": claimed, "totals": totals} if run.brief else {}
+            known: dict[str, Any] = {"begun": claimed, "totals": totals, "read": plan.read} if run.brief else {}
             with naming_output(plan), run.keeping_brief(totals):
                 finished = finish_job(plan.folder, plan.names, report=report, **known)
         if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():

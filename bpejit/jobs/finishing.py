@@ -36,6 +36,7 @@ from bpejit.jobs.output_files import (
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, read_spool
 from bpejit.storage.exchange import recover
+from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
 
@@ -147,6 +148,7 @@ def finish_job(
     report: Progress,
     begun: Mapping[str, Any] | None = None,
     totals: Totals | None = None,
+    read: InputFiles | None = None,
 ) -> Finished | None:
     """Write the outputs of a job whose parts are complete, and remove its folder.
 
@@ -161,6 +163,8 @@ def finish_job(
         The manifest of the unfinished job; read from the folder by default.
     totals : Totals, optional
         Of a job that is not divided; read from the folder by default.
+    read : InputFiles, optional
+        The inputs; those of the manifest by default.
 
     Returns
     -------
@@ -179,12 +183,18 @@ def finish_job(
     finished = None
     with joining_parts(folder, parts) as is_mine:
         if is_mine:
-            finished = _write_outputs(folder, names, begun, parts, totals, report)
+            finished = _write_outputs(folder, names, begun, parts, totals, report, read)
     return finished
 
 
 def _write_outputs(
-    folder: Path, names: OutputNames, begun: Mapping[str, Any], parts: int, totals: Totals | None, report: Progress
+    folder: Path,
+    names: OutputNames,
+    begun: Mapping[str, Any],
+    parts: int,
+    totals: Totals | None,
+    report: Progress,
+    read: InputFiles | None,
 ) -> Finished:
     job = begun["job"]
     dtype = np.dtype(job["dtype"]).newbyteorder("<")
@@ -216,7 +226,8 @@ def _write_outputs(
         "bytes_read": totals.bytes,
         "skipped": totals.skipped.count,
     }
-    check_job_outputs(names, inputs=[entry["path"] for entry in job["inputs"]], overwrite=bool(begun.get("overwrite")))
+    read = read or InputFiles([entry["path"] for entry in job["inputs"]])
+    check_job_outputs(names, inputs=read, overwrite=bool(begun.get("overwrite")))
     columns = None
     if job.get("keep_columns"):
         columns = StoredColumns.of(

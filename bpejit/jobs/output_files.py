@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import read_record, write_record
@@ -87,10 +89,21 @@ class OutputNames:
 
 def listed_outputs(manifest: Path) -> list[str]:
     """Return the names of the outputs in a manifest; an empty list if it does not exist or is broken."""
-    fields = read_record(manifest) or {}
-    outputs = fields.get("outputs")
+    outputs = _outputs_field(manifest)
     names = [output.get("path") for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
     return [name for name in names if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts]
+
+
+def _outputs_field(manifest: Path) -> Any:
+    """Return the outputs of a manifest; None if it does not exist or is broken."""
+    try:
+        data = manifest.read_bytes()
+        # The last field, without the inputs, which may be 10,000. Strings contain no line breaks, and inner fields are indented
+        start = data.rfind(b'\n "outputs": ')
+        fields = json.loads(data if start < 0 else b"{" + data[start:])
+    except (OSError, ValueError, RecursionError):
+        return None
+    return fields.get("outputs") if isinstance(fields, dict) else None
 
 
 def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFiles, overwrite: bool) -> None:
@@ -102,8 +115,8 @@ def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFi
     paths = [*wanted, *names.existing()]  # after an interrupted exchange has brought files back
     check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
     # A manifest without its outputs describes nothing, and is replaced.
-    is_manifest = (read_record(names.manifest) or {}).get("format") == FORMAT
-    check_outputs([names.manifest], inputs=inputs, overwrite=overwrite or is_manifest)
+    overwrite = overwrite or (read_record(names.manifest) or {}).get("format") == FORMAT
+    check_outputs([names.manifest], inputs=inputs, overwrite=overwrite)
 
 
 def exchange(folder: Path, pairs: Sequence[tuple[Path, Path]], removed: Iterable[Path]) -> None:
