@@ -168,6 +168,8 @@ def _dataset_summary(report: GenerationReport, progress: Progress, out: str, sha
 def _describe_dataset_plan(report: GenerationReport, out: str) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
     units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
+    if report.cluster:
+        units += f", {report.parts:,} part{'' if report.parts == 1 else 's'}, on {report.cluster}"
     built = ", ".join(f"`{path}`" for path in report.new_vocabularies)
     first = f"would build {built}, and " if built else "would "
     return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}"

@@ -79,6 +79,10 @@ class GenerationReport:
         Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
     new_vocabularies : tuple of Path or str
         After a dry run, the vocabularies that do not exist.
+    cluster : str
+        With `engine="ray"`, the address and size of the cluster.
+    parts : int
+        After a dry run with `engine="ray"`, the number of tasks that generate examples, before those that shuffle shards.
     """
 
     paths: tuple[Path | str, ...]
@@ -96,6 +100,8 @@ class GenerationReport:
     peak_memory: int = 0
     worker_memory: int = 0
     new_vocabularies: tuple[Path | str, ...] = ()
+    cluster: str = ""
+    parts: int = 0
 
 
 @arguments.explain_wrong_arguments
@@ -200,11 +206,14 @@ def generate_data(
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
             kept = _find_kept_units(plan) if options.resume else 0
+            parts, cluster = _plan_on_cluster(plan, loaded, workers, ray_address) if engine == RAY else (0, "")
             return GenerationReport(
                 *((), None, paths, 0, 0, plan.size or 0),
                 units=len(plan.mine),
                 kept_units=kept,
                 new_vocabularies=_report_paths([folder / name for name in missing], remote),
+                cluster=cluster,
+                parts=parts,
             )
         if engine == RAY:
             result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
@@ -282,6 +291,25 @@ def _generate_on_cluster(
     from bpejit.datagen.cluster_generation import generate_on_cluster
     from bpejit.engines.ray_cluster import connected
 
+    _check_cluster_job(plan, problem)
+    with connected(ray_address, workers=workers) as cluster:
+        getattr(report, "message", _logger.info)(f"generating on {cluster.describe()}")
+        return generate_on_cluster(plan, cluster, report=report)
+
+
+def _plan_on_cluster(
+    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, ray_address: str | None
+) -> tuple[int, str]:
+    """Return the number of parts on a Ray cluster, and its description."""
+    from bpejit.datagen.cluster_generation import choose_dataset_parts
+    from bpejit.engines.ray_cluster import connected
+
+    _check_cluster_job(plan, problem)
+    with connected(ray_address, workers=workers) as cluster:
+        return choose_dataset_parts(plan, cluster.slots), cluster.describe()
+
+
+def _check_cluster_job(plan: DatasetPlan, problem: Text2TextProblem) -> None:
     if plan.options.part is not None:
         raise OptionError(
             "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
@@ -291,9 +319,6 @@ def _generate_on_cluster(
             f"the problem {problem.name} is a Python class, which other machines may not have; expected a problem that a file "
             "describes: write its samples to files first, or use another engine"
         )
-    with connected(ray_address, workers=workers) as cluster:
-        getattr(report, "message", _logger.info)(f"generating on {cluster.describe()}")
-        return generate_on_cluster(plan, cluster, report=report)
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,9 @@ def test_data_set_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path
         part(stage, done, total, unit)
         shuffle(stage, done, total, unit)
 
+    plan = bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", dry_run=True, **options)
+    assert plan.parts > 3
+    assert "3 nodes, 3 processors" in plan.cluster
     bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", progress=progress, **options)
     assert part.acted
     assert {key: bucket.get(key) for key in bucket.list_keys() if key.startswith("data/")} == expected

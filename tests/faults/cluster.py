@@ -1,4 +1,7 @@
-"""Jobs on a Ray cluster of three nodes, whose workers and nodes are killed at random moments: the bytes of one machine's."""
+"""Jobs on a Ray cluster of three nodes, whose workers and nodes are killed at random moments: the bytes of one machine's.
+
+Some outputs are at s3:// URLs, of a server in this process.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "datagen": {"problem": "problem.toml", "data_dir": "out", "unit_bytes": 100_000},
     "train": COUNTING | {"vocab_size": 400},
 }
+AT_URLS = {"plain": "out", "count": "out", "datagen": "data_dir"}
+"""Jobs that also run with an output at a URL, and the option that has it."""
 
 
 class Shared(NamedTuple):
@@ -68,11 +73,13 @@ class Shared(NamedTuple):
     folder: Path
     cluster: Any
     expected: dict[str, dict[str, bytes]]
+    storage: Any = None
 
 
 def start(folder: Path, name: str, arguments: dict[str, Any]) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", SCRIPT, json.dumps([name, arguments])]
-    environment = {**ENVIRONMENT, "TMPDIR": str(folder / "temporary")}
+    storage = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    environment = {**ENVIRONMENT, **storage, "TMPDIR": str(folder / "temporary")}
     return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -87,6 +94,8 @@ def prepare(folder: Path) -> Shared | None:
     if importlib.util.find_spec("ray") is None:
         return None
     from cluster_helpers import LocalCluster
+
+    storage = _storage()  # before the cluster, whose nodes get the credentials from this process
 
     (folder / "in").mkdir()
     (folder / "temporary").mkdir()
@@ -106,7 +115,24 @@ def prepare(folder: Path) -> Shared | None:
         finish(start(folder, name, job), name)
         expected[name] = read_files(folder / "out")
         shutil.rmtree(folder / "out")
-    return Shared(folder, LocalCluster(NODES), expected)
+    return Shared(folder, LocalCluster(NODES), expected, storage)
+
+
+def _storage() -> Any:
+    """Start a server and create a bucket; None if the packages are missing."""
+    if any(importlib.util.find_spec(name) is None for name in ("s3fs", "moto", "flask")):
+        return None
+    from s3_helpers import Bucket, server_environment
+
+    os.environ |= server_environment()
+    return Bucket(server_environment())
+
+
+def outputs(shared: Shared, storage: Any) -> dict[str, bytes]:
+    """Return the files of the output, without what a driver that was killed leaves while it counts to a URL."""
+    if storage is None:
+        return read_files(shared.folder / "out")
+    return {key.removeprefix("out/"): storage.get(key) for key in storage.list_keys() if "out/.counting.bpejit-" not in key}
 
 
 def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
@@ -117,10 +143,16 @@ def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
         return compile_once(shared)
     name = case.choice(list(JOBS))
     job = JOBS[name] | {"engine": "ray", "ray_address": shared.cluster.address}
+    storage = shared.storage if name in AT_URLS and case.random() < 0.5 else None
+    if storage is not None:
+        job[AT_URLS[name]] = f"{storage.url}/{job[AT_URLS[name]]}"
+        for key in storage.list_keys():
+            storage.file_system.rm_file(f"{storage.name}/{key}")
     if name not in ("count", "train"):
         job["resume"] = True
     else:
-        job["temporary_folder"] = "out"
+        if storage is None:
+            job["temporary_folder"] = "out"
     folder = shared.folder
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").mkdir()
@@ -128,7 +160,7 @@ def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
     process = start(folder, name, job)
     killed: list[str] = []
     faults = [(case.choice(["worker", "worker", "node", "driver"]), case.uniform(0, 4)) for _ in range(case.randrange(1, 4))]
-    injecting = threading.Thread(target=inject, args=(shared, process, faults, killed))
+    injecting = threading.Thread(target=inject, args=(shared, process, faults, killed, storage))
     injecting.start()
     errors = process.communicate(timeout=600)[1]
     injecting.join()
@@ -136,17 +168,20 @@ def attempt(shared: Shared | None, case: random.Random, number: int) -> str:
         finish(start(folder, name, job), f"{name}, run again after {killed}")
     elif process.returncode:
         raise WrongError(f"{name} ended with {process.returncode} after {killed}:\n{errors[-3000:]}")
-    found = read_files(folder / "out")
+    found = outputs(shared, storage)
     if found != shared.expected[name]:
         different = [file for file in {*found, *shared.expected[name]} if found.get(file) != shared.expected[name].get(file)]
-        raise WrongError(f"{name} after {killed}: {sorted(different)} differ")
-    return "equal after faults" if killed else "equal without a fault"
+        raise WrongError(f"{name}{' at a URL' if storage else ''} after {killed}: {sorted(different)} differ")
+    where = " at a URL" if storage else ""
+    return f"equal after faults{where}" if killed else f"equal without a fault{where}"
 
 
-def inject(shared: Shared, process: subprocess.Popen[str], faults: list[tuple[str, float]], killed: list[str]) -> None:
+def inject(
+    shared: Shared, process: subprocess.Popen[str], faults: list[tuple[str, float]], killed: list[str], storage: Any
+) -> None:
     """Wait until the job has begun its work, and kill what `faults` says, each after some seconds."""
-    while process.poll() is None and not any((shared.folder / "out").iterdir()):
-        time.sleep(0.02)
+    while process.poll() is None and not (any((shared.folder / "out").iterdir()) if storage is None else storage.list_keys()):
+        time.sleep(0.02 if storage is None else 0.2)
     for fault, seconds in faults:
         time.sleep(seconds)
         if process.poll() is not None:
