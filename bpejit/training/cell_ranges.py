@@ -42,7 +42,12 @@ def enlarge(source: Array, lengths: Array, state: Array) -> Array:
 
 def distinct_weights(counts: Array) -> Array:
     """Return 0 and the distinct counts, which are positive, in ascending order (uint64)."""
-    return np.concatenate([np.zeros(1, np.uint64), np.unique(counts).astype(np.uint64)])
+    # Nearly all counts are small. `np.unique` of all takes six times as long.
+    occurs = np.zeros(1 << 16, np.bool_)
+    occurs[0] = True
+    is_small = counts < occurs.size
+    occurs[counts[is_small]] = True
+    return np.concatenate([np.flatnonzero(occurs), np.unique(counts[~is_small])]).astype(np.uint64)
 
 
 def cell_type(boundary: np.uint64, weights: Array) -> type[np.unsignedinteger[Any]]:

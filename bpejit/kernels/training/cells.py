@@ -46,6 +46,9 @@ def weight_at(cells, at, weights, id_bits):
 @inline
 def find_weight(weights, weight):
     """Return the index of a weight in the ascending `weights`, of which it is one (uint64)."""
+    # Usually the small counts all occur. Bisection takes 100 ns, most of it mispredicted branches.
+    if weight < np.uint64(weights.size) and weights[weight] == weight:
+        return weight
     low, high = ZERO, np.uint64(weights.size)
     while high - low > ONE:
         middle = (low + high) // TWO
