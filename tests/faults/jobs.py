@@ -45,29 +45,39 @@ JOBS: dict[str, dict[str, Any]] = {
 }
 
 
+class Launcher(NamedTuple):
+    """Starts jobs: a script that receives the arguments of a call as JSON, and those that all jobs have in common."""
+
+    script: str
+    common: dict[str, Any]
+
+    def start(self, folder: Path, arguments: dict[str, Any], file_bytes: int | None = None) -> subprocess.Popen[str]:
+        """Start a job; with `file_bytes`, writing fails in the middle of a file, as on a full disk."""
+
+        def limit() -> None:
+            if file_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+        command = [sys.executable, "-c", self.script, json.dumps(self.common | arguments)]
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env=ENVIRONMENT,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=limit,
+        )
+
+
 class Shared(NamedTuple):
-    """The inputs, and for each job the expected files and the seconds from its first file to its end."""
+    """The inputs, and for each job its arguments, the expected files, and the seconds from its first file to its end."""
 
     folder: Path
+    launcher: Launcher
+    jobs: dict[str, dict[str, Any]]
     expected: dict[str, dict[str, bytes]]
     seconds: dict[str, float]
-
-
-def start(folder: Path, arguments: dict[str, Any], file_bytes: int | None = None) -> subprocess.Popen[str]:
-    def limit() -> None:
-        if file_bytes is not None:  # as on a full disk, writing fails in the middle of a file
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-
-    command = [sys.executable, "-c", SCRIPT, json.dumps(COMMON | arguments)]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=limit,
-    )
 
 
 def finish(process: subprocess.Popen[str], what: str) -> None:
@@ -89,17 +99,22 @@ def prepare(folder: Path) -> Shared:
     (folder / "more.txt").write_bytes(data_text("cjk.txt") * 2)
     arguments = ["train", "corpus.txt", "--vocab-size", "400", "--special-token", END, "--out", "tokenizer", "--quiet"]
     subprocess.run([*COMMAND, *arguments], cwd=folder, env=ENVIRONMENT, check=True)
+    return run_without_faults(folder, Launcher(SCRIPT, COMMON), JOBS)
+
+
+def run_without_faults(folder: Path, launcher: Launcher, jobs: dict[str, dict[str, Any]]) -> Shared:
+    """Run each job once."""
     expected, seconds = {}, {}
-    for name, job in JOBS.items():
+    for name, job in jobs.items():
         (folder / "out").mkdir()
-        process = start(folder, job)
+        process = launcher.start(folder, job)
         wait_for_work(folder, process)
         begun = time.monotonic()
         finish(process, name)
         seconds[name] = time.monotonic() - begun
         expected[name] = read_files(folder / "out")
         shutil.rmtree(folder / "out")
-    return Shared(folder, expected, seconds)
+    return Shared(folder, launcher, jobs, expected, seconds)
 
 
 def children(pid: int) -> list[int]:
@@ -109,10 +124,10 @@ def children(pid: int) -> list[int]:
 
 def attempt(shared: Shared, case: random.Random, number: int) -> str:
     """Interrupt each part of a job up to four times, resume it after each, and compare the result."""
-    name = case.choice(list(JOBS))
-    job = JOBS[name] | {"resume": True, "engine": case.choice(["threads", "processes"])}
+    name = case.choice(list(shared.jobs))
+    job = shared.jobs[name] | {"resume": True, "engine": case.choice(["threads", "processes"])}
     parts = case.choice([1, 1, 2, 3])
-    folder = shared.folder
+    folder, launcher = shared.folder, shared.launcher
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").mkdir()
     faults = 0
@@ -120,13 +135,13 @@ def attempt(shared: Shared, case: random.Random, number: int) -> str:
         some = job | ({"shard": f"{part}/{parts}"} if parts > 1 else {})
         for _ in range(case.randrange(1, 5)):
             fault = case.choice(["kill", "kill", "group", "terminate", "worker", "disk"])
-            process = start(folder, some, case.randrange(1 << 21) if fault == "disk" else None)
+            process = launcher.start(folder, some, case.randrange(1 << 21) if fault == "disk" else None)
             if fault != "disk":
                 wait_for_work(folder, process)
                 time.sleep(shared.seconds[name] * case.uniform(0, 1.1))
             faults += inject(process, fault)
             check(shared, name)
-        finish(start(folder, some), f"{name}, part {part} of {parts}, resumed")
+        finish(launcher.start(folder, some), f"{name}, part {part} of {parts}, resumed")
     found = read_files(folder / "out")
     if found != shared.expected[name]:
         different = [file for file in {*found, *shared.expected[name]} if found.get(file) != shared.expected[name].get(file)]
