@@ -154,9 +154,10 @@ def _dataset_summary(report: GenerationReport, progress: Progress, out: str, sha
     stage = progress.stages.get("encode")
     done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
     what = f"part {shard}, " if shard else ""
+    seconds = report.seconds - report.stages.get("vocabulary", 0.0)
     text = (
         f"generated {what}{report.examples:,} examples with {report.ids:,} ids from {format_bytes(report.bytes)} in "
-        f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
+        f"{format_seconds(seconds)} ({format_rate(done, seconds, 'bytes')}); "
     )
     if report.missing_parts:
         return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"

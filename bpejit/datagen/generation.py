@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bpejit import arguments
@@ -39,9 +40,9 @@ from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
 from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
-from bpejit.jobs.job_folder import find_kept
+from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions, parse_shard
-from bpejit.jobs.job_run import Seconds
+from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import creating_folder
@@ -74,7 +75,8 @@ class GenerationReport:
     missing_parts : int
         Parts of the job that are not complete.
     stages : dict of str to float
-        Where the time went, in seconds: `plan`, `encode` (waiting for records), `write`, and `finish` (shuffling).
+        Where the time went, in seconds: `vocabulary`, `plan`, `encode` (waiting for records), `write`, and `finish`
+        (shuffling).
     peak_memory, worker_memory : int
         Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
     new_vocabularies : tuple of Path or str
@@ -191,6 +193,7 @@ def generate_data(
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
         samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
+        planned = time.perf_counter()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
                 check: Any = check_dataset_outputs if remote is None else partial(check_remote_dataset, remote)
@@ -202,6 +205,7 @@ def generate_data(
         vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
         if remote is not None and not dry_run:
             store_vocabularies(remote.base, wanted, folder)
+        stages = {"plan": planned - begun, "vocabulary": time.perf_counter() - planned}
         plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory, remote=remote)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
@@ -220,10 +224,14 @@ def generate_data(
         else:
             run = run_generation if remote is None else run_remote_generation
             result = run(plan, workers=workers, engine=engine, report=report)
-    return _report(result, plan.names, remote, paths, time.perf_counter() - begun)
+    result.seconds.plan += stages.pop("plan")
+    return _report(result, plan.names, remote, paths, time.perf_counter() - begun, stages)
 
 
 def _find_kept_units(plan: DatasetPlan) -> int:
+    if plan.options.part is not None and plan.remote is None:
+        checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
+        return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
     kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else find_remote_kept(plan.remote)
     return 0 if kept is None else kept.units
 
@@ -239,6 +247,7 @@ def _report(
     remote: RemoteOutput | None,
     vocabularies: tuple[Path | str, ...],
     seconds: float,
+    stages: Mapping[str, float] = MappingProxyType({}),
 ) -> GenerationReport:
     memory, worker_memory = peak_memory()
     return GenerationReport(
@@ -253,7 +262,7 @@ def _report(
         units=result.units,
         kept_units=result.kept,
         missing_parts=result.missing,
-        stages=dict(vars(result.seconds)),
+        stages={**stages, **vars(result.seconds)},
         peak_memory=memory,
         worker_memory=worker_memory,
     )
