@@ -7,6 +7,9 @@ NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_
   kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
   jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_split_pattern.py splitting/test_sequences.py jit/test_target.py)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
+# Each of two processes compiles its own kernels before the tests; the processes of the tests would compile the same ones twice.
+COMPILE = @for parts in training "encoding others"; do $(BIN)/python -c \
+  "import sys; from bpejit.warmup import warmup; [warmup(part) for part in sys.argv[1:]]" $$parts & done; wait
 .PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo pictures bench wheel clean
 
 help: ## list the targets
@@ -36,9 +39,11 @@ fmt: $(READY) ## format the code
 	$(BIN)/ruff format .
 
 test: $(READY) ## run all tests
+	$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data
+	$(COMPILE)
 	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-10} $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from cli_helpers import COMMANDS, copy_files, invoke, run
+from cli_helpers import COMMANDS, copy_files, invoke
 from conftest import ROOT, data_text, small
 
 import bpejit
@@ -67,7 +67,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     (folder / "corpus.txt").write_bytes(TEXT)
     (folder / "lines.toml").write_text(PROBLEM, encoding="utf-8")
-    for arguments in (
+    arguments_of_commands = (
         ["train", "corpus.txt", "--vocab-size", "300"],
         ["encode", "corpus.txt", "--out", "tokens.bin"],
         ["datagen", "lines.toml", "--data-dir", "made"],
@@ -75,9 +75,12 @@ def made(tmp_path_factory):
         ["counts", "export", "corpus.counts", "--out", "words.tsv"],
         ["subword", "train", "corpus.txt", "--vocab-size", "300", "--out", "vocab.subwords"],
         ["subword", "encode", "corpus.txt", *SUBWORD, "--out", "ids.bin", "--append-eos"],
-    ):
-        done = run(*arguments, "--quiet", cwd=folder)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for arguments in arguments_of_commands:
+            done = invoke(*arguments, "--quiet")
+            assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     return folder
 
 
