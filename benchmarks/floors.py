@@ -25,7 +25,7 @@ from .compare.works.batch import short_texts
 
 N_TEXTS = 200_000
 STREAM_BYTES = 5_000_000
-GROUP = 1 << 10
+GROUP = 1 << 8
 BLOCK_IDS = 1 << 16
 LIST_IDS = 2_048
 RUNS = 7
@@ -53,6 +53,7 @@ def batches(tokenizer: Any, text: str) -> None:
     """A list of short texts: joining the strings, splitting each text by itself, and lists of lists."""
     from bpejit.arrays import padded_text
     from bpejit.kernels.splitting.document_splitting import split_adjacent
+    from bpejit.splitting.separators import SEPARATOR
 
     texts = short_texts(text, N_TEXTS)
     n_bytes = sum(len(one.encode()) for one in texts)
@@ -60,25 +61,33 @@ def batches(tokenizer: Any, text: str) -> None:
     def join() -> None:
         for start in range(0, len(texts), GROUP):
             group = texts[start : start + GROUP]
-            np.fromiter(map(len, group), dtype=np.int64, count=len(group))
-            "".join(group).encode()
+            SEPARATOR.decode().join(group).encode()
 
     splitter = tokenizer._codec.encoder.splitter
     data, length = padded_text("".join(texts).encode())
     stops = np.cumsum([len(one.encode()) for one in texts])
     ends = np.empty(1 << 16, dtype=np.uint32)
 
-    def split_texts() -> None:
+    separated, n_separated = padded_text(b"".join(one.encode() + SEPARATOR for one in texts))
+
+    def split_texts(data: Any, stops: Any, automaton: Any) -> None:
         first, state = np.zeros(1, dtype=np.int64), splitter.new_state()
         while first[0] < stops.size:
-            split_adjacent(data, stops, first, True, splitter.automaton, state, ends)
+            split_adjacent(data, stops, first, True, automaton, state, ends)
+
+    def split_one_by_one() -> None:
+        split_texts(data, stops, splitter.automaton)
+
+    def split_separated() -> None:
+        split_texts(separated, np.array([n_separated]), splitter.separated.automaton)
 
     joined = "".join(texts).encode()
     batch = tokenizer.encode_batch(texts)
     show("batch of short texts: encode_batch, one thread", best(lambda: tokenizer.encode_batch(texts)), n_bytes)
     show("  encode_batch, two threads", best(lambda: tokenizer.encode_batch(texts, num_threads=2)), n_bytes)
-    show("  floor: read lengths, join and encode the strings, with the GIL", best(join), n_bytes)
-    show("  splitting each text by itself", best(split_texts), n_bytes)
+    show("  floor: join and encode the strings, with the GIL", best(join), n_bytes)
+    show("  splitting each text by itself", best(split_one_by_one), n_bytes)
+    show("  splitting them with separators", best(split_separated), n_bytes)
     show("  splitting all of them as one text", best(lambda: splitter.split(data, length)), n_bytes)
     show("  encoding all of them as one text", best(lambda: tokenizer.encode_array(joined)), n_bytes)
     show("  ids as lists of lists, for interfaces that return them", best(batch.tolist), n_bytes)
