@@ -47,6 +47,7 @@ from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import creating_folder
 from bpejit.storage.remote import is_remote, local_path
+from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.record_formats.base import RecordFormat
 from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
 
@@ -189,7 +190,8 @@ def generate_data(
     remote = RemoteOutput(f"{given.rstrip('/')}/{loaded.dataset_filename()}", False) if is_remote(given) else None
     wanted = vocabulary_names(loaded)
     with ExitStack() as stack:
-        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="bpejit-"))
+        # The next run removes what a process that was killed leaves.
+        temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
         samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
