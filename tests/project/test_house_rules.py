@@ -89,7 +89,10 @@ def test_every_kernel_has_a_docstring():
 @pytest.mark.compiled
 @pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba compiles a kernel again where another one calls it")
 def test_one_specialization_per_kernel(tmp_path):
-    """`warmup` compiles each kernel with the types of real use, which compiles nothing more."""
+    """`warmup` compiles each kernel with the types of real use, which compiles nothing more.
+
+    Two kernels add up sums of two types, the smaller of which fits better into the CPU cache.
+    """
     code = f"""
 import os, pkgutil, importlib
 os.chdir({str(tmp_path)!r})
@@ -119,7 +122,7 @@ for options in (dict(pattern="gpt2"), dict(pattern="o200k", engine="threads", wo
     assert list(tokenizer.encode_iterable([text, text])) == tokenizer.encode(text + text)
 assert sum(len(kernel.signatures) for kernel in dispatch.KERNELS) >= 10
 for kernel in dispatch.KERNELS:
-    if len(kernel.signatures) > 1:
+    if len(kernel.signatures) > (2 if kernel.__name__ in ("bound_counts", "add_sums") else 1):
         print(kernel.__name__, kernel.signatures)
 """
     assert python(code) == ""
