@@ -152,8 +152,8 @@ class Decoder:
 
 
 def _widened(ids: Array, buffer: Array) -> Array:
-    """Return ids as a contiguous, writable array of int64 or uint32, which is the start of `buffer` or the array itself."""
-    if ids.dtype in (np.int64, np.uint32) and ids.flags.carray:
+    """Return ids as a contiguous, writable array of int64, which is the start of `buffer` or the array itself."""
+    if ids.dtype == np.int64 and ids.flags.carray:
         return ids
     buffer[: ids.size] = ids
     return buffer[: ids.size]

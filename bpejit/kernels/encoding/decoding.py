@@ -83,7 +83,7 @@ def decode_ids(ids, slots, pool, out, state):
 
     Parameters
     ----------
-    ids : int64[n] or uint32[n], in
+    ids : int64[n], in
         Any values.
     slots : uint64[2 * vocabulary size], in
         The table of the module docstring.

@@ -28,8 +28,8 @@ def tables(vocab: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
     return slots, pool
 
 
-@given(tokens, st.data(), st.integers(0, 100), st.sampled_from([np.int64, np.uint32]))
-def test_decode_ids(vocab, data, space, dtype):
+@given(tokens, st.data(), st.integers(0, 100))
+def test_decode_ids(vocab, data, space):
     ids = data.draw(st.lists(st.sampled_from(sorted(vocab)), max_size=50))
     slots, pool = tables(vocab)
     out = np.full(max(map(len, vocab.values())) + decoding.SLOT_BYTES + space, 0xAA, dtype=np.uint8)
@@ -37,7 +37,7 @@ def test_decode_ids(vocab, data, space, dtype):
     while True:
         begin = int(state[decoding.N_IDS])
         expected = naive.decode_ids(ids[begin:], vocab, out.size - decoding.SLOT_BYTES)
-        status = decoding.decode_ids(np.array(ids, dtype=dtype), slots, pool, out, state)
+        status = decoding.decode_ids(np.array(ids, dtype=np.int64), slots, pool, out, state)
         done, size = state.tolist()
         assert out[:size].tobytes() == naive.decode_ids(ids[begin:done], vocab)[1]
         # The kernel needs the last bytes of the output for excess bytes only, so another short token may fit.
