@@ -230,9 +230,7 @@ def _find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
         elif is_remote(name):
             yield name, "remote"
         elif glob.has_magic(name) and not _exists(name):
-            # Not Path.glob: the pattern may be absolute.
-            found = ((match, _file_kind(match)) for match in sorted(glob.glob(name, recursive=True)))  # noqa: PTH207
-            matches = [(match, kind) for match, kind in found if kind != "folder"]
+            matches = list(_matches_of(name))
             if not matches:
                 if arguments.looks_like_text(name):
                     raise _unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
@@ -293,6 +291,19 @@ def _file_kind(name: str) -> str:
     except (OSError, ValueError):  # also a name that is too long
         return "other"
     return "folder" if stat.S_ISDIR(mode) else "regular" if stat.S_ISREG(mode) else "other"
+
+
+def _matches_of(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that match a glob, and those of folders that match it, with their kinds.
+
+    So the shell may expand the glob as well. Folders that match `**` are left out, since their files match, too.
+    """
+    for match in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - the pattern may be absolute
+        kind = _file_kind(match)
+        if kind != "folder":
+            yield match, kind
+        elif "**" not in pattern:
+            yield from ((file, "regular") for file in sorted(_files_of(match)))
 
 
 def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:

@@ -133,7 +133,7 @@ def check_token(name: str, token: Any, special_tokens: Mapping[str, int]) -> int
         some = ", ".join(map(repr, list(special_tokens)[:5])) or "none"
         raise SpecialTokenError(
             f"{name} is {shorten(token)}; expected a special token of the tokenizer ({some}): choose one of them, or add "
-            "it with `with_special_tokens`"
+            "the token with the method `with_special_tokens` of Python"
         )
     return special_tokens[token]
 
@@ -178,8 +178,7 @@ def check_job_options(
     )
     if options.shard_exact and options.shard_tokens is None:
         raise OptionError(
-            "shard_exact is True, and shard_tokens is None; expected the number of ids of a shard: give `shard_tokens=`, or "
-            "leave `shard_exact=` out"
+            "shard_exact is True, but there is no number of ids of a shard: give `shard_tokens=`, or leave `shard_exact=` out"
         )
     return options
 

@@ -51,6 +51,19 @@ def test_find_sources__files_globs_and_stdin_in_order(tmp_path: Path) -> None:
     assert [source.size for source in found] == [4, None, 5, 5]
 
 
+def test_find_sources__globs_that_match_folders(tmp_path: Path) -> None:
+    (tmp_path / "b" / "inner").mkdir(parents=True)
+    for name in ("a.txt", "b/b.txt", "b/inner/c.txt", "b/.hidden", "d.txt"):
+        (tmp_path / name).write_bytes(b"x")
+
+    def names(pattern: str) -> list[str]:
+        return [os.path.relpath(source.path, tmp_path) for source in find_sources([str(tmp_path / pattern)])]
+
+    assert names("*") == ["a.txt", "b/b.txt", "b/inner/c.txt", "d.txt"]  # as if the shell expanded it
+    assert names("**") == names("*")
+    assert names("b/**/*.txt") == ["b/b.txt", "b/inner/c.txt"]
+
+
 def test_find_sources__file_name_with_glob_characters(tmp_path: Path) -> None:
     (tmp_path / "a[1].txt").write_bytes(b"x")
     assert [source.size for source in find_sources(tmp_path / "a[1].txt")] == [1]

@@ -428,7 +428,7 @@ def test_shard_of_the_environment(environment: dict[str, str], expected: tuple[i
         ({"shard": "half"}, "shard is 'half'"),
         ({"append_token": "<none>"}, "append_token is '<none>'; expected a special token of the tokenizer"),
         ({"val_fraction": 1}, "val_fraction is 1; expected a number from 0"),
-        ({"shard_exact": True}, "shard_exact is True, and shard_tokens is None"),
+        ({"shard_exact": True}, "shard_exact is True, but there is no number of ids"),
         ({"shard_tokens": 0}, "shard_tokens is 0"),
         ({"out_dir": "x"}, "both of out and out_dir are given"),
         ({"out": None}, "neither of out and out_dir are given"),
