@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from .command_types import command
-from .dataset_reports import dataset_fields, describe_dataset
-from .encoding_job_options import describe_job, job_fields
+from .job_reports import dataset_fields, describe_dataset, describe_job, job_fields
 from .option_names import COMMAND
 from .options import complete_path, overwrite_option
 from .progress import format_bytes, format_seconds, watch

@@ -8,8 +8,8 @@ import click
 
 from .command_types import command
 from .count_type import Count
-from .dataset_reports import dataset_fields, dataset_notes, describe_dataset
 from .encoding_job_options import telling_what_is_kept
+from .job_reports import dataset_fields, dataset_notes, describe_dataset
 from .options import LazyChoice, cluster_engine_options, complete_path
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
 from .reporting import report_options

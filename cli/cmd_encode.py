@@ -10,7 +10,8 @@ import click
 from bpejit.tokenfiles import DEFAULT_FORMAT
 
 from .command_types import command
-from .encoding_job_options import describe_job, job_fields, job_options, telling_what_is_kept
+from .encoding_job_options import job_options, telling_what_is_kept
+from .job_reports import describe_job, job_fields
 from .options import (
     LazyChoice,
     bom_notes,

@@ -1,4 +1,4 @@
-"""The options of `bpejit encode` that concern its outputs and its run as a job, and the lines about an encoding job."""
+"""The options of `bpejit encode` that concern its outputs and its run as a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,7 @@ from bpejit.errors import shorten
 
 from .count_type import Count
 from .options import Function
-from .progress import Progress, format_bytes, format_seconds
-
-if TYPE_CHECKING:
-    from bpejit.encoding.file_encoding import EncodeReport
+from .progress import Progress, format_bytes
 
 
 class ShareType(click.ParamType):  # type: ignore[type-arg]
@@ -122,37 +119,3 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
                 f"continue with: {shlex.join(['bpejit', *arguments])}"
             )
         raise
-
-
-def describe_job(report: EncodeReport) -> str:
-    """Return the second line of a summary: documents, memory, and where the time went."""
-    parts = [f"{report.documents:,} document{'' if report.documents == 1 else 's'}"]
-    if report.left_out:
-        parts.append(f"{report.left_out:,} ids that do not fill a row left out")
-    if report.skipped:
-        parts.append(f"{report.skipped.count:,} records skipped")
-    if report.kept_units:
-        parts.append(f"{report.kept_units:,} of {report.units:,} units from an earlier run")
-    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
-    parts.append(f"peak memory {format_bytes(report.peak_memory)}{worker}")
-    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
-    return "; ".join(parts) + (f"; time: {times}" if times else "")
-
-
-def job_fields(report: EncodeReport) -> dict[str, Any]:
-    """Return the fields of the JSON report about an encoding job."""
-    return {
-        "documents": report.documents,
-        "left_out": report.left_out,
-        "skipped_records": report.skipped.count,
-        "outputs": [str(path) for path in report.paths],
-        "manifest": None if report.manifest is None else str(report.manifest),
-        "units": report.units,
-        "kept_units": report.kept_units,
-        "missing_parts": report.missing_parts,
-        "peak_memory": report.peak_memory,
-        "worker_memory": report.worker_memory,
-        "parts": report.parts,
-        "cluster": report.cluster or None,
-        "timing": dict(report.stages),
-    }
