@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer, load
     from bpejit.training.corpus_tokens import tokens_by_size
     from bpejit.training.count_corpus import count
+    from bpejit.training.count_plan import plan_count
     from bpejit.training.extending import extend
     from bpejit.training.train import train, train_bpe, train_from_counts, train_from_iterator
     from bpejit.verification.verify import verify
@@ -72,6 +73,7 @@ _MODULES = {
     "load": "bpejit.tokenizer",
     "merge_counts": "bpejit.counts.counts",
     "open_tokens": "bpejit.tokenfiles.opening",
+    "plan_count": "bpejit.training.count_plan",
     "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
     "tokens_by_size": "bpejit.training.corpus_tokens",
     "train": "bpejit.training.train",
@@ -110,6 +112,7 @@ __all__ = [
     "load",
     "merge_counts",
     "open_tokens",
+    "plan_count",
     "set_encoding_cache_budget",
     "subword",
     "tokens_by_size",

@@ -16,6 +16,7 @@ from .count_options import (
     memory_options,
     skipped_records,
 )
+from .counting_plans import dry_run_option, finish_plan
 from .options import cluster_engine_options, complete_path, input_options, out_option, overwrite_option, sampling_options
 from .progress import format_seconds, watch
 from .reporting import report_options, wrote
@@ -29,6 +30,7 @@ from .reporting import report_options, wrote
 @input_options
 @sampling_options
 @memory_options
+@dry_run_option
 @cluster_engine_options
 @report_options
 def count(
@@ -47,6 +49,7 @@ def count(
     seed: int,
     max_memory: int | None,
     temporary_folder: str | None,
+    dry_run: bool,
     workers: int | None,
     engine: str,
     ray_address: str | None,
@@ -70,26 +73,30 @@ def count(
     from bpejit.corpus.blocks import skipped_note
 
     with watch() as progress:
-        counts = bpejit.count(
-            inputs,
-            out=out,
-            pattern=pattern or DEFAULT_PATTERN,
-            special_tokens=special_tokens,
-            normalize_newlines=normalize_newlines,
-            unicode=unicode,
+        counting: dict[str, Any] = {
+            "pattern": pattern or DEFAULT_PATTERN,
+            "special_tokens": special_tokens,
+            "normalize_newlines": normalize_newlines,
+            "unicode": unicode,
             **reading,
-            sources=sources,
-            max_bytes=max_bytes,
-            seed=seed,
-            max_memory=max_memory,
-            temporary_folder=temporary_folder,
-            overwrite=overwrite,
-            workers=workers,
-            engine=engine,
-            ray_address=ray_address,
-            progress=progress,
-        )
+            "sources": sources,
+            "max_bytes": max_bytes,
+            "seed": seed,
+            "max_memory": max_memory,
+            "workers": workers,
+            "engine": engine,
+            "ray_address": ray_address,
+        }
+        if dry_run:
+            plan = bpejit.plan_count(inputs, **counting)
+        else:
+            counts = bpejit.count(
+                inputs, out=out, temporary_folder=temporary_folder, overwrite=overwrite, progress=progress, **counting
+            )
         seconds = progress.seconds
+    if dry_run:
+        finish_plan(progress, plan, out, after="and then sorting and writing the distinct ones")
+        return
     first = [record for entry in counts.header.inputs for record in entry.get("first_skipped", ())]
     n_skipped = skipped_records(counts)
     progress.finish(

@@ -214,13 +214,10 @@ def _plan_on_cluster(
     plan: JobPlan, encoder: Encoder, workers: int | None, ray_address: str | None, contents: Contents
 ) -> EncodeReport:
     """Return the plan of a job on a cluster, which is asked for its size. A local one is not started."""
-    from bpejit.engines.ray_cluster import connected, find_address
+    from bpejit.engines.ray_cluster import describe_cluster
     from bpejit.jobs.cluster_encoding import choose_parts
 
-    slots, name = workers or count_cpus(), "a local Ray, not started yet"
-    if find_address(ray_address) is not None:
-        with connected(ray_address, workers=workers) as cluster:
-            slots, name = cluster.slots, cluster.describe()
+    slots, name = describe_cluster(ray_address, workers)
     out = plan.names.out if plan.remote is None else plan.remote.url
     kept = kept_of_job(out, per_input=plan.options.per_input) if plan.options.resume else None
     parts = choose_parts(plan, slots)

@@ -497,3 +497,24 @@ def _own_signals() -> Iterator[None]:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+
+
+def describe_cluster(address: str | None, workers: int | None) -> tuple[int, str]:
+    """Return how many tasks a cluster runs at the same time, and a phrase for reports. A local one is not started.
+
+    Parameters
+    ----------
+    address, workers
+        As for `connected`.
+
+    Raises
+    ------
+    EngineError
+    """
+    from bpejit.engines import count_cpus
+
+    ray = import_extra("ray", "engine='ray'", extra="ray", error=EngineError)
+    if not ray.is_initialized() and find_address(address) is None:
+        return workers or count_cpus(), "a local Ray, not started yet"
+    with connected(address, workers=workers) as cluster:
+        return cluster.slots, cluster.describe()

@@ -46,6 +46,7 @@ from bpejit.jobs.job_run import PartRun, Seconds, Totals
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames, check_job_outputs, remove_links
 from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts, run_remote_part
+from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.storage.exchange import recover
@@ -53,9 +54,6 @@ from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
-
-SAMPLES = 16
-"""Number of chunks that are encoded to estimate the time of a job."""
 
 _logger = logging.getLogger("bpejit")
 
@@ -483,19 +481,6 @@ def estimate_job(plan: JobPlan, encoder: Encoder, workers: int) -> tuple[int, fl
         Number of chunks that are encoded at the same time.
     """
     worker = EncodeJob(encoder.model, plan.dtype.name, encoder).start()
-    step = max(len(plan.mine) // SAMPLES, 1)
-    tokens = n_read = 0
-    seconds = 0.0
-    for unit in plan.mine[::step][:SAMPLES]:
-        if unit.size is None:
-            return 0, 0.0
-        chunk = next(iter(plan.chunker.chunks(unit.sources)), None)
-        if chunk is None:
-            continue
-        before = time.perf_counter()
-        encoded = worker.run(chunk)
-        seconds += time.perf_counter() - before
-        tokens += int(encoded.ids.size)
-        n_read += encoded.n_read
-    share = (plan.size or 0) / n_read if n_read else 0.0
-    return round(tokens * share), seconds * share / workers
+    sample = run_sample(worker, plan.mine, plan.chunker)
+    share, seconds = sample.expect(plan.size or 0, workers)
+    return round(sum(int(encoded.ids.size) for encoded in sample.results) * share), seconds

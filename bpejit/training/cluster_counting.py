@@ -165,11 +165,11 @@ def count_on_cluster(
     ------
     CorpusError, OptionError, OutputError, EngineError
     """
-    _check_sources(sources)
+    check_shared_sources(sources)
     home = absolute_path(folder)
     spill = SpillSettings(home, UNBOUNDED) if max_memory is None else spill_settings(Path(home), max_memory, cluster.slots)
     shared = SharedCounting(replace(job, spill=spill), home, min(cluster.slots, MOST_RUNS), chunk_bytes)
-    parts = _plan_parts(job, sources, contents, chunk_bytes, _part_bytes(total, cluster.slots))
+    parts = plan_count_parts(job, sources, contents, chunk_bytes, total=total, slots=cluster.slots)
     seen = [home, *(absolute_path(source.path) for source in (*sources[:1], *sources[-1:]))]
     cluster.prepare_nodes(STAGE, ("training",), [path for path in seen if not is_remote(path)])
     counted = _count_parts(parts, shared, cluster, total, report)
@@ -183,7 +183,8 @@ def count_on_cluster(
     return ClusterCounts(_merge_trees(trees, shared, cluster, report), sum(one.n_bytes for one in counted), skipped)
 
 
-def _check_sources(sources: Sequence[Source]) -> None:
+def check_shared_sources(sources: Sequence[Source]) -> None:
+    """Raise an exception if a source is a pipe, which only this process can read."""
     pipes = [source.path for source in sources if source.size is None]
     if pipes:
         name = "standard input" if pipes[0] == "-" else f"`{pipes[0]}`"
@@ -198,9 +199,11 @@ def _part_bytes(total: int | None, slots: int) -> int:
     return min(max(-(-(total or 0) // (PARTS_PER_SLOT * slots)), least), most)
 
 
-def _plan_parts(
-    job: CountJob, sources: Sequence[Source], contents: Contents, chunk_bytes: int, part_bytes: int
+def plan_count_parts(
+    job: CountJob, sources: Sequence[Source], contents: Contents, chunk_bytes: int, *, total: int | None, slots: int
 ) -> list[CountPart]:
+    """Return the parts of the input for a cluster that runs `slots` tasks at the same time."""
+    part_bytes = _part_bytes(total, slots)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     absolute = absolute_sources(sources)
     parts = []

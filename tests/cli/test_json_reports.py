@@ -28,6 +28,7 @@ targets = "corpus.txt"
 RUNS = {
     "train": TRAIN,
     "count": ["count", "corpus.txt", "--out", "new.counts"],
+    "count --dry-run": ["count", "corpus.txt", "--out", "new.counts", "--dry-run"],
     "merge-counts": ["merge-counts", "corpus.counts", "--out", "new.counts"],
     "extend": ["extend", "tokenizer", "corpus.txt", "--vocab-size", "320", "--out", "new"],
     "shrink": ["shrink", "tokenizer", "--vocab-size", "280", "--out", "new"],
@@ -106,7 +107,7 @@ def documented(name):
 
 def command_of(name):
     """Return the command of a key of `RUNS`."""
-    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --documents")
+    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --documents").removesuffix(" --dry-run")
 
 
 @pytest.mark.slow

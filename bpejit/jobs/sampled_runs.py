@@ -1,0 +1,84 @@
+"""Run a job on a sample of its input, to estimate its time for a dry run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bpejit.jit.dispatch import on_compile
+
+SAMPLES = 16
+"""Number of chunks that are processed to estimate the time of a job."""
+
+
+@dataclass(frozen=True)
+class SampledRun:
+    """What a worker did with a sample.
+
+    Parameters
+    ----------
+    results : list
+        Those of the chunks.
+    n_read : int
+        Bytes of input.
+    seconds : float
+        Time of one worker, without compiling.
+    """
+
+    results: list[Any]
+    n_read: int
+    seconds: float
+
+    def expect(self, size: int, workers: int) -> tuple[float, float]:
+        """Return the size of an input relative to the sample, and the expected seconds for it.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of input.
+        workers : int
+            Number of chunks that are processed at the same time.
+        """
+        share = size / self.n_read if self.n_read else 0.0
+        return share, self.seconds * share / workers
+
+
+def run_sample(worker: Any, units: Sequence[Any], chunker: Any) -> SampledRun:
+    """Process the first chunks of a few units in this thread.
+
+    Parameters
+    ----------
+    worker : Worker
+        Of a job for an engine. Its results have the attribute `n_read`.
+    units : sequence of Unit or SampleUnit
+    chunker : Chunker or SampleChunker
+        Divides their sources.
+
+    Returns
+    -------
+    SampledRun
+        Without results if the size of a unit is unknown, since a pipe can be read only once.
+
+    Raises
+    ------
+    CorpusError
+    """
+    results: list[Any] = []
+    if any(unit.size is None for unit in units):
+        return SampledRun(results, 0, 0.0)
+    seconds = 0.0
+    compiled: list[float] = []
+    stop: Callable[[], None] = on_compile(lambda _, spent: compiled.append(spent), reports=False)
+    try:
+        for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
+            chunk = next(iter(chunker.chunks(unit.sources)), None)
+            if chunk is None:
+                continue
+            before = time.perf_counter()
+            results.append(worker.run(chunk))
+            seconds += time.perf_counter() - before
+    finally:
+        stop()
+    return SampledRun(results, sum(result.n_read for result in results), max(seconds - sum(compiled), 0.0))
