@@ -68,7 +68,7 @@ def _record_formats() -> tuple[str, ...]:
 @click.option("--task-id", type=Count(0), metavar="I", help="I of --shard I/N, with --num-tasks.")
 @click.option("--num-tasks", type=Count(1), metavar="N", help="N of --shard I/N, with --task-id.")
 @click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended.")
-@click.option("--dry-run", is_flag=True, help="Show the plan, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and the expected time, and write nothing.")
 @cluster_engine_options
 @report_options
 def datagen(
@@ -140,7 +140,7 @@ def datagen(
         "dry_run": dry_run,
     }
     if dry_run:
-        progress.finish(_describe_dataset_plan(report, out), **fields)
+        progress.finish(_describe_dataset_plan(report, out, max_memory), **fields)
         return
     progress.finish(
         _dataset_summary(report, progress, out, shard), details=describe_dataset(report), notes=dataset_notes(report), **fields
@@ -166,11 +166,20 @@ def _dataset_summary(report: GenerationReport, progress: Progress, out: str, sha
     return f"{text}wrote {len(report.paths):,} files, described by `{report.manifest}`"
 
 
-def _describe_dataset_plan(report: GenerationReport, out: str) -> str:
+def _describe_dataset_plan(report: GenerationReport, out: str, max_memory: int) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
     units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
     if report.cluster:
         units += f", {report.parts:,} part{'' if report.parts == 1 else 's'}, on {report.cluster}"
     built = ", ".join(f"`{path}`" for path in report.new_vocabularies)
     first = f"would build {built}, and " if built else "would "
-    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}"
+    expected = ""
+    if report.examples:
+        expected = (
+            f"; expected: {report.examples:,} examples with {report.ids:,} ids in {format_seconds(report.seconds)}, and then "
+            f"shuffling with at most {format_bytes(max_memory)} of memory"
+        )
+    elif built:
+        expected = "; the time can be estimated when the vocabulary exists"
+    task = f"; memory of a task: {format_bytes(report.worker_memory)}" if report.examples and report.cluster else ""
+    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}{expected}{task}"

@@ -23,7 +23,7 @@ from bpejit.datagen.dataset_files import DatasetNames, check_dataset_outputs
 from bpejit.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
 from bpejit.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation
 from bpejit.datagen.feature_encoders import FeatureVocabulary
-from bpejit.datagen.generation_job import GenerationSettings
+from bpejit.datagen.generation_job import GenerateJob, GenerationSettings
 from bpejit.datagen.problem_files import FileProblem, load_problem
 from bpejit.datagen.problems import Text2TextProblem
 from bpejit.datagen.python_samples import GeneratedSource
@@ -35,15 +35,16 @@ from bpejit.datagen.remote_dataset import (
     store_vocabularies,
 )
 from bpejit.datagen.sample_reading import CHUNK_BYTES, Layout
-from bpejit.datagen.sample_sources import SampleUnit, plan_inputs
+from bpejit.datagen.sample_sources import SampleChunker, SampleUnit, plan_inputs
 from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
-from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address
+from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions, parse_shard
 from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
+from bpejit.jobs.sampled_runs import run_sample
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import creating_folder
 from bpejit.storage.remote import is_remote, local_path
@@ -66,11 +67,12 @@ class GenerationReport:
     vocabularies : tuple of Path or str
         The vocabulary files; empty after `bpejit.combine`.
     examples, ids, bytes : int
-        Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing.
+        Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing. After
+        a dry run they are expected from a sample, and 0 if a vocabulary does not exist or samples are made by a Python class.
     skipped : Skipped
         Samples that were skipped: their number (`count`), and the first few (`first`).
     seconds : float
-        Wall time.
+        Wall time; after a dry run, the expected time until shards are shuffled.
     units, kept_units : int
         Units of the job, or of the part, and those that an earlier run had finished.
     missing_parts : int
@@ -158,7 +160,7 @@ def generate_data(
     resume : bool
         Whether to continue an earlier run of the same job. If the data set is complete, nothing is done.
     dry_run : bool
-        Whether to plan the job only.
+        Whether to plan the job only, and estimate its time from a sample.
     overwrite : bool
         Whether to replace an existing data set. Existing vocabularies are always used.
     progress : callable, optional
@@ -212,14 +214,21 @@ def generate_data(
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
             kept = _find_kept_units(plan) if options.resume else 0
-            parts, cluster = _plan_on_cluster(plan, loaded, workers, ray_address) if engine == RAY else (0, "")
+            parts, cluster = 0, ""
+            if engine == RAY:
+                slots, parts, cluster = _plan_on_cluster(plan, loaded, workers, ray_address)
+            else:
+                slots = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True).workers
+            examples, ids, seconds = (0, 0, 0.0) if vocabularies is None else _estimate_generation(plan, slots)
             return GenerationReport(
-                *((), None, paths, 0, 0, plan.size or 0),
+                *((), None, paths, examples, ids, plan.size or 0),
+                seconds=seconds,
                 units=len(plan.mine),
                 kept_units=kept,
                 new_vocabularies=_report_paths([folder / name for name in missing], remote),
                 cluster=cluster,
                 parts=parts,
+                worker_memory=peak_memory()[0] if cluster else 0,
             )
         if engine == RAY:
             result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
@@ -310,14 +319,23 @@ def _generate_on_cluster(
 
 def _plan_on_cluster(
     plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, ray_address: str | None
-) -> tuple[int, str]:
-    """Return the number of parts on a Ray cluster, and its description."""
+) -> tuple[int, int, str]:
+    """Return how many tasks of a job run on a Ray cluster at the same time, the number of parts, and what the cluster is."""
     from bpejit.datagen.cluster_generation import choose_dataset_parts
-    from bpejit.engines.ray_cluster import connected
+    from bpejit.engines.ray_cluster import describe_cluster
 
     _check_cluster_job(plan, problem)
-    with connected(ray_address, workers=workers) as cluster:
-        return choose_dataset_parts(plan, cluster.slots), cluster.describe()
+    slots, name = describe_cluster(ray_address, workers)
+    parts = choose_dataset_parts(plan, slots)
+    return min(slots, parts), parts, name
+
+
+def _estimate_generation(plan: DatasetPlan, workers: int) -> tuple[int, int, float]:
+    """Return the expected numbers of examples and ids, and the seconds until they are shuffled; zeros if unknown."""
+    sample = run_sample(GenerateJob(plan.vocabularies, plan.settings).start(), plan.mine, SampleChunker())
+    share, seconds = sample.expect(plan.size or 0, workers)
+    examples = sum(int(chunk.counts.sum()) for chunk in sample.results)
+    return round(examples * share), round(sum(chunk.ids for chunk in sample.results) * share), seconds
 
 
 def _check_cluster_job(plan: DatasetPlan, problem: Text2TextProblem) -> None:

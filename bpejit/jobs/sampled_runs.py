@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bpejit.jit.dispatch import on_compile
 
 SAMPLES = 16
-"""Number of chunks that are processed to estimate the time of a job."""
+"""Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,15 @@ def run_sample(worker: Any, units: Sequence[Any], chunker: Any) -> SampledRun:
     if any(unit.size is None for unit in units):
         return SampledRun(results, 0, 0.0)
     seconds = 0.0
+    each = -(-SAMPLES // max(len(units), 1))  # one chunk would not fill the caches of an encoder
     compiled: list[float] = []
     stop: Callable[[], None] = on_compile(lambda _, spent: compiled.append(spent), reports=False)
     try:
         for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
-            chunk = next(iter(chunker.chunks(unit.sources)), None)
-            if chunk is None:
-                continue
-            before = time.perf_counter()
-            results.append(worker.run(chunk))
-            seconds += time.perf_counter() - before
+            for chunk in islice(chunker.chunks(unit.sources), each):
+                before = time.perf_counter()
+                results.append(worker.run(chunk))
+                seconds += time.perf_counter() - before
     finally:
         stop()
     return SampledRun(results, sum(result.n_read for result in results), max(seconds - sum(compiled), 0.0))

@@ -155,6 +155,23 @@ def test_processes_give_the_same_result(work: Path) -> None:
     assert generated("processes") == generated("data")
 
 
+def test_plan(work: Path) -> None:
+    problem = str(problem_of("pairs"))
+    plan = bpejit.generate_data(problem, "data", **UNIT, dry_run=True)
+    assert (plan.examples, plan.ids, plan.seconds) == (0, 0, 0.0)  # the vocabulary does not exist
+    assert plan.new_vocabularies
+    report = bpejit.generate_data(problem, "data", **UNIT)
+    before = generated("data")
+    plan = bpejit.generate_data(problem, "data", **UNIT, dry_run=True)
+    assert (plan.units, plan.new_vocabularies, plan.paths) == (report.units, (), ())
+    assert abs(plan.examples / report.examples - 1) < 0.25
+    assert abs(plan.ids / report.ids - 1) < 0.25
+    assert plan.seconds > 0
+    assert generated("data") == before
+    part = bpejit.generate_data(problem, "data", **UNIT, dry_run=True, shard="0/2")
+    assert 0 < part.examples < plan.examples
+
+
 def test_order_depends_on_the_seed(work: Path) -> None:
     problem = str(problem_of("self"))
     first = bpejit.generate_data(problem, "first", seed=1)
