@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
@@ -28,6 +28,11 @@ from bpejit.extras import import_extra
 
 CONNECT_SECONDS = 5.0
 """How long the driver waits for the address of a cluster. Ray itself waits a minute, and then ends the process."""
+
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""What a gRPC client sends first (RFC 9113, section 3.4), with an empty SETTINGS frame; a server sends such a frame too."""
+
+SETTINGS_FRAME = 4
 
 MOST_DEATHS = 4
 """How often the workers of a task may die without any progress of the task."""
@@ -270,7 +275,8 @@ def _unpack(outcome: Any, task: ClusterTask) -> Any:
             "all nodes"
         )
     if isinstance(value, BpejitError):
-        raise type(value)(f"{value} (in the task `{task.name}` on node {node})") from value
+        where = "" if f"node {node}" in str(value) else f" on node {node}"
+        raise type(value)(f"{value} (in the task `{task.name}`{where})") from value
     raise EngineError(f"the task `{task.name}` failed on node {node}: {value}")
 
 
@@ -416,8 +422,15 @@ def silence(ray: Any, *, prints: bool = False) -> None:
 
 
 def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
+    messages = b""
     try:
-        ray.init(address=address, **quiet)
+        with _short_attempts() as written:
+            try:
+                ray.init(address=address, **quiet)
+            finally:
+                written.seek(0)
+                messages = written.read()
+        os.write(2, messages)
     except RuntimeError as cause:
         if "ersion mismatch" not in str(cause):
             raise
@@ -431,13 +444,39 @@ def _connect(ray: Any, address: str, quiet: Mapping[str, Any]) -> None:
     except ray.exceptions.RayError as cause:
         if type(cause).__name__ != "AuthenticationError":  # older versions have no such error
             raise
-        reason = str(cause).partition("\n")[0]
-        raise EngineError(
-            f"the Ray cluster at {address} requires a token ({shorten(reason, 200)[1:-1]}); expected that of the cluster: set "
-            "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its nodes"
-        ) from cause
+        raise _unauthorized(address, "no token was found here") from cause
     except (ConnectionError, ValueError, OSError) as cause:
+        if b"Unauthenticated" in messages:
+            raise _unauthorized(address, "it refuses the token of this process, or there is none") from cause
         raise _unreachable(address, str(cause).partition("\n")[0]) from cause
+
+
+def _unauthorized(address: str, problem: str) -> EngineError:
+    return EngineError(
+        f"the Ray cluster at {address} requires a token: {problem}; expected that of the cluster: set RAY_AUTH_MODE=token, and "
+        "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as on its nodes"
+    )
+
+
+@contextmanager
+def _short_attempts() -> Iterator[IO[bytes]]:
+    """Have Ray try to connect for some seconds, not for 20, and yield a file with what it writes about each attempt.
+
+    Its C++ part writes to the descriptor of standard error, and says only there that a token is missing or wrong.
+    """
+    name = "RAY_gcs_server_port_wait_time_s"
+    before = os.environ.get(name)
+    os.environ.setdefault(name, str(int(CONNECT_SECONDS)))
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        try:
+            os.dup2(written.fileno(), 2)
+            yield written
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            if before is None:
+                del os.environ[name]
 
 
 def find_address(address: str | None) -> str | None:
@@ -472,10 +511,13 @@ def _probe(address: str) -> str | None:
     if not host or not port.isdecimal():
         return "it is not of the form host:port"
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
-            return None
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS) as connection:
+            connection.sendall(HTTP2_PREFACE)
+            answer = connection.makefile("rb").read(4)
     except (OSError, OverflowError) as error:
         return str(getattr(error, "strerror", None) or error)
+    # Ray tries for two minutes to talk to a server that is not its own.
+    return None if len(answer) == 4 and answer[3] == SETTINGS_FRAME else "the server at this port is not Ray's"
 
 
 def _unreachable(address: str, problem: str) -> EngineError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,23 @@ def test_address_without_a_cluster(address: str, work: Path, monkeypatch: pytest
     monkeypatch.setenv("RAY_TMPDIR", str(work))
     with pytest.raises(EngineError, match=f"no Ray cluster answers at {address}: .+; expected the address of a head node"):
         ray_cluster.find_address(address)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_address_of_another_server(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def reply() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        replying = threading.Thread(target=reply)
+        replying.start()
+        with pytest.raises(EngineError, match=r"no Ray cluster answers at 127.+: the server at this port is not Ray's"):
+            ray_cluster.find_address(f"127.0.0.1:{server.getsockname()[1]}")
+        replying.join()
 
 
 def test_without_ray(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
