@@ -13,6 +13,7 @@ from bpejit.training.tie_rules import tie_rule_names
 from .command_types import command
 from .count_options import DEFAULT_PATTERN, chosen_special_tokens, count_setting_options, memory_options
 from .count_type import Count
+from .counting_plans import dry_run_option, finish_plan
 from .option_names import with_option_names
 from .options import (
     LazyChoice,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted training from the counts kept beside the output.")
 @memory_options
+@dry_run_option
 @cluster_engine_options
 @report_options
 def train(
@@ -123,6 +125,7 @@ def train(
     resume: bool,
     max_memory: int | None,
     temporary_folder: str | None,
+    dry_run: bool,
     workers: int | None,
     engine: str,
     ray_address: str | None,
@@ -159,6 +162,21 @@ def train(
     paths = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, sources, Contents(**reading))]
     for folder in (out, *folders.values()):
         check_folder(folder, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
+    counting: dict[str, Any] = {
+        "special_tokens": special_tokens,
+        "pattern": pattern or DEFAULT_PATTERN,
+        "normalize_newlines": normalize_newlines,
+        "unicode": unicode,
+        **reading,
+        "sources": sources,
+        "max_bytes": max_bytes,
+        "seed": seed,
+        "max_memory": max_memory,
+        "ray_address": ray_address,
+    }
+    if dry_run:
+        _show_plan(inputs, out, vocab_size, counting | {"workers": workers, "engine": engine}, resume=resume)
+        return
     template = None if chat_template is None else _read_template(chat_template)
     counts_file = CountsFile.beside(out, resume=resume)
     measured: list[tuple[int, list[int]]] = []
@@ -189,18 +207,9 @@ def train(
         else:
             model = train_model(
                 inputs,
-                special_tokens=special_tokens,
-                pattern=pattern or DEFAULT_PATTERN,
-                normalize_newlines=normalize_newlines,
-                unicode=unicode,
-                **reading,
-                sources=sources,
-                max_bytes=max_bytes,
-                seed=seed,
-                max_memory=max_memory,
                 temporary_folder=temporary_folder or runs_parent(out, engine),
-                ray_address=ray_address,
                 counts_file=counts_file,
+                **counting,
                 **learned,
             )
         unreadable = save_sizes(model, out, folders, overwrite=overwrite)
@@ -237,6 +246,29 @@ def train(
     if not wants_json():
         for row in sizes:
             progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
+
+
+LEARNING_NOTE = (
+    "learning merges needs memory for all distinct pre-tokens on this machine, and time that depends on their number, which is "
+    "not known from a sample"
+)
+
+RESUME_NOTE = "counts of an earlier run are used if they exist, and then the text is not counted again"
+
+
+def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
+    from bpejit.training.count_plan import plan_count
+
+    with watch() as progress:
+        plan = plan_count(inputs, **counting)
+    finish_plan(
+        progress,
+        plan,
+        out,
+        then=f", and write a tokenizer of {vocab_size:,} tokens",
+        after="and then learning merges",
+        notes=(LEARNING_NOTE, *((RESUME_NOTE,) if resume else ())),
+    )
 
 
 @contextmanager
@@ -293,6 +325,11 @@ def _check_inputs(inputs: tuple[str, ...], counts_paths: tuple[str, ...]) -> Non
     if inputs:
         raise click.UsageError("INPUT and `--counts` cannot be combined: count INPUT with `bpejit count`, and give both counts")
     context = click.get_current_context()
+    if context.params["dry_run"]:
+        raise click.UsageError(
+            "`--dry-run` and `--counts` cannot be combined: a plan is one of counting; `bpejit counts info` shows the number "
+            "of distinct pre-tokens, on which learning merges depends"
+        )
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in _OF_COUNTS and source is click.core.ParameterSource.COMMANDLINE:

@@ -27,6 +27,7 @@ targets = "corpus.txt"
 """
 RUNS = {
     "train": TRAIN,
+    "train --dry-run": [*TRAIN, "--dry-run"],
     "count": ["count", "corpus.txt", "--out", "new.counts"],
     "count --dry-run": ["count", "corpus.txt", "--out", "new.counts", "--dry-run"],
     "merge-counts": ["merge-counts", "corpus.counts", "--out", "new.counts"],

@@ -113,6 +113,22 @@ def test_count_writes_nothing(work: Path) -> None:
     assert snapshot(work) == before
 
 
+def test_train_writes_nothing(work: Path) -> None:
+    before = snapshot(work)
+    result = invoke("train", "in", "--vocab-size", "1k", "--dry-run", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert "counts of an earlier run are used" in result.stderr
+    assert result.stderr.startswith(
+        "would count 300.0 kB with 1 worker, and write a tokenizer of 1,000 tokens to `tokenizer`; expected: "
+    )
+    assert "note: learning merges needs memory for all distinct pre-tokens" in result.stderr
+    assert snapshot(work) == before
+    assert invoke("count", "in", "--out", "c.counts").exit_code == 0
+    result = invoke("train", "--counts", "c.counts", "--vocab-size", "1k", "--dry-run")
+    assert result.exit_code == 2
+    assert "`--dry-run` and `--counts` cannot be combined" in result.stderr
+
+
 @pytest.mark.slow
 def test_standard_input(work: Path) -> None:
     result = run("count", "-", "--out", "c.counts", "--dry-run", input=b"text")
