@@ -208,6 +208,10 @@ def test_command_with_a_local_ray(work: Path) -> None:
     _, errors = plan.communicate(timeout=120)
     assert "in 1 unit, 1 part, on a local Ray, not started yet to `t.bin`" in errors
     assert "memory of a task" in errors
+    plan = command("count", "in", "--out", "c.counts", "--engine", "ray", "--ray-address", "local", "--dry-run")
+    _, errors = plan.communicate(timeout=120)
+    assert "on a local Ray, not started yet to `c.counts`; expected: " in errors
+    assert not Path("c.counts").exists()
 
 
 def test_tasks_that_fail(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
