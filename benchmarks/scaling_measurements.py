@@ -12,7 +12,7 @@ rates
     Seconds to count and to encode files of several sizes with one worker, and the largest with 1, 2 and 4 workers, to merge
     counts, and to join parts.
 tables
-    Seconds to collect and merge the tables of two workers, and to sort and write a table.
+    Seconds to sort and write a table, and to count and encode English text.
 ray
     Seconds to count and to encode on a local cluster.
 training
@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import platform
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,7 +39,6 @@ from typing import Any
 import numpy as np
 
 import bpejit
-from bpejit.training.counting import merge_tables
 
 RESULTS = Path(__file__).parent / "results" / "scaling.json"
 
@@ -53,6 +52,8 @@ ORDERS = 40
 
 SMALL, LARGE = (8 << 20, 24 << 20, 64 << 20), 128 << 20
 """Sizes of the files from which unit times are computed, and of the file whose times are predicted."""
+
+WORKERS = {SMALL[0]: (1,), SMALL[1]: (1,), SMALL[2]: (1, 2), LARGE: (1, 2, 4)}
 
 ENGLISH = (8 << 20, 24 << 20)
 """Sizes of English text, most of whose pre-tokens repeat: so the times of a byte and of a new pre-token can be told apart."""
@@ -104,13 +105,14 @@ def measure_growth(text: bytes) -> dict[str, Any]:
 
 
 def timed(run: Callable[[], Any], repeats: int = 3, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
-    """Return the seconds of several runs."""
+    """Return the seconds of several runs, after one whose memory the system may still have to provide."""
+    run()
     seconds = []
     for _ in range(repeats):
         begun = clock()
         run()
         seconds.append(round(clock() - begun, 4))
-    return {"seconds": seconds, "best": min(seconds), "median": sorted(seconds)[len(seconds) // 2]}
+    return {"seconds": seconds, "median": statistics.median(seconds)}
 
 
 def mixed_text(folder: Path, size: int) -> bytes:
@@ -140,15 +142,13 @@ def measure_rates(folder: Path) -> dict[str, Any]:
         bpejit.count(files[SMALL[1]], pattern=PATTERN)
         found["distinct"] = {str(size): len(bpejit.count(path, pattern=PATTERN)) for size, path in files.items()}
         for size, path in files.items():
-            for workers in (1, 2, 4) if size == LARGE else (1,):
+            for workers in WORKERS[size]:
                 out = work / "tokens.bin"
                 found["count"][f"{size} {workers}"] = timed(
-                    partial(bpejit.count, path, pattern=PATTERN, workers=workers, engine="processes"),
-                    2 if size == LARGE else 3,
+                    partial(bpejit.count, path, pattern=PATTERN, workers=workers, engine="processes")
                 )
                 found["encode"][f"{size} {workers}"] = timed(
-                    partial(tokenizer.encode_files, path, out, workers=workers, engine="threads", overwrite=True),
-                    2 if size == LARGE else 3,
+                    partial(tokenizer.encode_files, path, out, workers=workers, engine="threads", overwrite=True)
                 )
         found["ids_per_byte"] = (work / "tokens.bin").stat().st_size / 2 / LARGE
         found["id_bytes"] = 2
@@ -162,11 +162,15 @@ def measure_rates(folder: Path) -> dict[str, Any]:
         found["merge"]["entries"] = sum(len(bpejit.Counts.load(path)) for path in paths)
         found["merge"]["bytes"] = sum(path.stat().st_size for path in paths)
         seconds = []
-        for turn in range(2):
+        for turn in range(3):
             for part in range(2):
                 report = tokenizer.encode_files(files[LARGE], work / f"parts{turn}.bin", shard=f"{part}/2")
             seconds.append(round(report.stages["finish"], 4))
-        found["join"] = {"seconds": seconds, "median": min(seconds), "bytes": (work / "parts0.bin").stat().st_size}
+        found["join"] = {
+            "seconds": seconds,
+            "median": statistics.median(seconds),
+            "bytes": (work / "parts0.bin").stat().st_size,
+        }
     return found
 
 
@@ -186,33 +190,22 @@ def measure_ray(folder: Path) -> dict[str, Any]:
             ray.init(num_cpus=slots, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             for size, path in paths.items():
                 found[f"encode {size} {slots}"] = timed(
-                    partial(tokenizer.encode_files, path, work / "out.bin", engine="ray", overwrite=True),
-                    2,
+                    partial(tokenizer.encode_files, path, work / "out.bin", engine="ray", overwrite=True)
                 )
                 found[f"count {size} {slots}"] = timed(
-                    partial(bpejit.count, path, pattern=PATTERN, engine="ray", out=work / "c", overwrite=True),
-                    2,
+                    partial(bpejit.count, path, pattern=PATTERN, engine="ray", out=work / "c", overwrite=True)
                 )
             ray.shutdown()
     return found
 
 
 def measure_tables(folder: Path) -> dict[str, Any]:
-    """Return processor times of what follows counting: tables are collected from workers, or sorted and written."""
+    """Return processor times of sorting and writing a table, and of counting and encoding English text."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         data = mixed_text(folder, LARGE)
-        half = SMALL[-1] // 2
-        tables = []
-        for piece in (data[:half], data[half : 2 * half]):
-            (work / "part.txt").write_bytes(piece)
-            tables.append(bpejit.count(work / "part.txt", pattern=PATTERN).any_order)
+        (work / "part.txt").write_bytes(data[: SMALL[-1] // 2])
         counts = bpejit.count(work / "part.txt", pattern=PATTERN)
-
-        sent = [pickle.dumps(table) for table in tables]
-
-        def collect() -> None:
-            merge_tables(list(map(pickle.loads, sent)), in_order=False)
 
         def write() -> None:
             bpejit.Counts(counts.header, counts.any_order, in_order=False).save(work / "c", overwrite=True)
@@ -239,9 +232,7 @@ def measure_tables(folder: Path) -> dict[str, Any]:
                     time.process_time,
                 ),
             }
-        entries = sum(map(len, tables))
         return {
-            "collect": timed(collect, 5, time.process_time) | {"entries": entries},
             "write": timed(write, 5, time.process_time) | {"entries": len(counts)},
             "english": english,
         }

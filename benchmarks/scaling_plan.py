@@ -97,8 +97,8 @@ def fit_times(stored: dict[str, Any], stage: str) -> UnitTimes:
     """Return the unit times of a stage: least squares of relative errors, none of them negative."""
     rates = stored["rates"]
     english = stored["tables"]["english"]
-    measured = [(size, rates["distinct"][str(size)], rates[stage][f"{size} 1"]["best"]) for size in SMALL]
-    measured += [(int(size), found["distinct"], found[stage]["best"]) for size, found in english.items()]
+    measured = [(size, rates["distinct"][str(size)], rates[stage][f"{size} 1"]["median"]) for size in SMALL]
+    measured += [(int(size), found["distinct"], found[stage]["median"]) for size, found in english.items()]
     rows = np.array([[1.0, size, distinct] for size, distinct, _ in measured])
     seconds = np.array([time for _, _, time in measured])
     best: tuple[float, Any] = (math.inf, None)
@@ -122,9 +122,17 @@ def mixed_distinct(stored: dict[str, Any], size: float) -> float:
 
 
 def entry_seconds(stored: dict[str, Any], step: str) -> float:
-    """Return the seconds to merge, collect or write an entry of a table."""
+    """Return the seconds to merge or write an entry of a table."""
     found = stored["rates"]["merge"] if step == "merge" else stored["tables"][step]
-    return float(found["best"] / found["entries"])
+    return float(found["median"] / found["entries"])
+
+
+def collecting_seconds(stored: dict[str, Any]) -> float:
+    """Return the seconds for an entry of a worker's table, which takes memory of a new process, and is sent and added up."""
+    size, times = SMALL[-1], fit_times(stored, "count")
+    entries = 2 * mixed_distinct(stored, size / 2)
+    counting = times.fixed + (times.byte * size + times.distinct * entries) / min(2, stored["cores"])
+    return max(float(stored["rates"]["count"][f"{size} 2"]["median"]) - counting, 0.0) / entries
 
 
 def predictions(stored: dict[str, Any]) -> list[tuple[str, int, float, float]]:
@@ -137,18 +145,18 @@ def predictions(stored: dict[str, Any]) -> list[tuple[str, int, float, float]]:
             entries = workers * mixed_distinct(stored, LARGE / workers)
             seconds = times.fixed + (times.byte * LARGE + times.distinct * entries) / used
             if stage == "count" and workers > 1:
-                seconds += entry_seconds(stored, "collect") * entries
-            rows.append((stage, workers, seconds, stored["rates"][stage][f"{LARGE} {workers}"]["best"]))
+                seconds += collecting_seconds(stored) * entries
+            rows.append((stage, workers, seconds, stored["rates"][stage][f"{LARGE} {workers}"]["median"]))
     for stage in ("count", "encode") if "ray" in stored else ():
         times = fit_times(stored, stage)
         for workers in (1, 2):
-            small = stored["ray"][f"{stage} {SMALL[0]} {workers}"]["best"]
+            small = stored["ray"][f"{stage} {SMALL[0]} {workers}"]["median"]
             distinct = [mixed_distinct(stored, size / workers) * workers for size in (SMALL[0], LARGE)]
             work = times.byte * (LARGE - SMALL[0]) + times.distinct * (distinct[1] - distinct[0])
             if stage == "count":  # each task sorts and writes its table, tasks merge them, and one writes the file
                 work += (entry_seconds(stored, "write") + entry_seconds(stored, "merge")) * (distinct[1] - distinct[0])
                 small += entry_seconds(stored, "merge") * (mixed_distinct(stored, LARGE) - mixed_distinct(stored, SMALL[0]))
-            measured = stored["ray"][f"{stage} {LARGE} {workers}"]["best"]
+            measured = stored["ray"][f"{stage} {LARGE} {workers}"]["median"]
             rows.append((f"{stage}, Ray", workers, small + work / min(workers, stored["cores"]), measured))
     return rows
 
@@ -194,8 +202,8 @@ def byte_seconds(stored: dict[str, Any], text: str, stage: str) -> float:
     """Return the seconds for a byte of a text, from the largest run with one worker: more of a larger text repeats."""
     if text in ("english", "code"):
         size, found = list(stored["tables"]["english"].items())[-1]
-        return float(found[stage]["best"]) / int(size)
-    return float(stored["rates"][stage][f"{LARGE} 1"]["best"]) / LARGE
+        return float(found[stage]["median"]) / int(size)
+    return float(stored["rates"][stage][f"{LARGE} 1"]["median"]) / LARGE
 
 
 def plan_job(stored: dict[str, Any], text: str, size: float, nodes: int, quantile: int = 1) -> Plan:
@@ -270,11 +278,11 @@ def make_tables(stored: dict[str, Any]) -> dict[str, str]:
             for what, stage in (("counting", "count"), ("encoding", "encode"))
         ),
         *(
-            [f"{what}, an entry of a table", f"{1e9 * entry_seconds(stored, step):.0f} ns", ""]
-            for what, step in (
-                ("collecting tables of worker processes", "collect"),
-                ("sorting and writing counts", "write"),
-                ("merging counts files", "merge"),
+            [f"{what}, an entry of a table", f"{1e9 * seconds:.0f} ns", ""]
+            for what, seconds in (
+                ("collecting tables of worker processes", collecting_seconds(stored)),
+                ("sorting and writing counts", entry_seconds(stored, "write")),
+                ("merging counts files", entry_seconds(stored, "merge")),
             )
         ),
         [
