@@ -10,7 +10,7 @@ TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 # Each of two processes compiles its own kernels before the tests; the processes of the tests would compile the same ones twice.
 COMPILE = @for parts in training "encoding others"; do $(BIN)/python -c \
   "import sys; from bpejit.warmup import warmup; [warmup(part) for part in sys.argv[1:]]" $$parts & done; wait
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers faults demo pictures bench wheel clean
+.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -70,6 +70,9 @@ readers: $(READY) ## install the readers of other tools into .readers and test t
 			$$(sed -n '1s/^# no dependencies:.*/--no-deps/p' $$list) && touch $$name/ready; } || exit 1; \
 	done
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/readers
+
+parity: $(READY) ## compare with other tools on large corpora (optional data); some ten minutes
+	BPEJIT_PARITY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m parity
 
 faults: $(READY) ## damage files, kill processes and exhaust resources, generated from a seed; print the figures
 	$(BIN)/python -m tests.faults

@@ -5,6 +5,7 @@ Test files import the helpers by name (`from conftest import JIT, data_text, rea
 Environment:
 
 - `NUMBA_DISABLE_JIT=1` runs the kernels as plain Python: tests marked `compiled` are skipped, `small` picks its second size;
+- `BPEJIT_PARITY=1` selects the tests marked `parity`, and larger texts in some others;
 - `BPEJIT_EXAMPLES` is the number of hypothesis examples per test;
 - `BPEJIT_SHARED_DATA` is a folder of larger corpora and published vocabularies, by default `../shared/data` beside the
   checkout. It is optional: the tests that need it are skipped if it is absent, or if the variable is empty.
@@ -12,6 +13,7 @@ Environment:
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import re
@@ -36,6 +38,9 @@ DATA = ROOT / "tests" / "data"
 
 NEEDS_DATA = "needs the larger corpora and published vocabularies"
 """The prefix of the skip reason of tests that lack optional data."""
+
+PARITY = os.environ.get("BPEJIT_PARITY") == "1"
+"""Whether to run the long comparisons with other tools."""
 
 settings.register_profile(
     "bpejit",
@@ -97,13 +102,23 @@ def read_shared(name: str) -> bytes:
     pytest.skip(f"{NEEDS_DATA}: there is no {name} in {folder}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that need compiled kernels if these are disabled."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long comparisons, and skip the tests that need compiled kernels if these are disabled."""
+    if not PARITY:
+        left_out = [item for item in items if item.get_closest_marker("parity")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("parity")]
     if JIT:
         return
     for item in items:
         if item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set"))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the thousands of collected tests from garbage collection, which would traverse them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def summarize_skips(reasons: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpejit
@@ -140,6 +140,7 @@ def test_with_special_tokens(model: Model) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=30)
 @given(
     texts=st.lists(st.text(st.sampled_from("abc <é"), min_size=1, max_size=3), max_size=4),
     sample=st.text("abc <é", max_size=20),

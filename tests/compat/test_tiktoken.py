@@ -86,6 +86,7 @@ def test_real_text(name: str, both: tuple[Encoding, Any]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parity
 @pytest.mark.parametrize("corpus", ["english", "code", "multilingual", "hard"])
 def test_corpora(corpus: str, both: tuple[Encoding, Any]) -> None:
     ours, theirs = both

@@ -160,10 +160,10 @@ def interrupt(stage, done, total, unit):
     if find_kept(Path("tokens.bin"), per_input=False):
         os.kill(os.getpid(), signal.SIGINT)
 
-options = eval(sys.argv[2])
-bpejit.load("tok").encode_files("in", "tokens.bin", engine="ray", ray_address=sys.argv[1], progress=interrupt, **options)
+options = dict(eval(sys.argv[2]), engine="ray", ray_address=sys.argv[1], workers=1)
+bpejit.load("tok").encode_files("in", "tokens.bin", progress=interrupt, **options)
 """
-"""A driver that is interrupted as soon as a unit is complete."""
+"""A driver that is interrupted as soon as a unit is complete; with one task at a time, others are not."""
 
 
 def test_interrupted_and_resumed_without_a_cluster(cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer) -> None:

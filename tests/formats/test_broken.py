@@ -294,7 +294,7 @@ def save_all(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=small(300, 60))
+@settings(max_examples=small(100, 60))
 @given(data=st.data())
 def test_random_damage_is_an_error_or_a_valid_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("damage")

@@ -251,6 +251,7 @@ def test_equal_ids_on_real_text(tmp_path: Path, pattern: str) -> None:
 
 @pytest.mark.compiled
 @pytest.mark.slow
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("name", "pattern"),
     [

@@ -81,6 +81,7 @@ def test_published_tokenizers_give_equal_ids(published, name):
 
 
 @pytest.mark.slow
+@pytest.mark.parity
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("corpus", CORPORA)

@@ -50,7 +50,7 @@ def bpeasy(documents: Iterator[str]) -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", CORPORA)
+@pytest.mark.parametrize("name", [CORPORA[0], *(pytest.param(name, marks=pytest.mark.parity) for name in CORPORA[1:])])
 @pytest.mark.parametrize(
     ("learn", "rule"), [(hugging_face, "hf"), (rustbpe, "smallest-ids"), (bpeasy, "smallest-ids")],
     ids=["tokenizers", "rustbpe", "bpeasy"],
