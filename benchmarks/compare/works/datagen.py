@@ -79,6 +79,9 @@ class Datagen(Work):
         workers = "one worker" if key["workers"] == 1 else f"{key['workers']} workers"
         return f"{key['corpus']['name']}, {size_label(key['bytes'])}, {key['vocab_size']:,} subtokens, {workers}"
 
+    def in_readme(self, key: Record) -> bool:
+        return False
+
 
 def vocabulary_name(size: int) -> str:
     return f"vocab.{NAME}.{size}.subwords"
