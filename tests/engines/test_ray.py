@@ -156,6 +156,8 @@ from pathlib import Path
 import bpejit
 from bpejit.jobs.job_folder import find_kept
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in the background of a shell
+
 def interrupt(stage, done, total, unit):
     if find_kept(Path("tokens.bin"), per_input=False):
         os.kill(os.getpid(), signal.SIGINT)
