@@ -13,7 +13,6 @@ Environment:
 
 from __future__ import annotations
 
-import gc
 import gzip
 import os
 import re
@@ -113,12 +112,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set"))
-
-
-def pytest_collection_finish() -> None:
-    """Exempt the thousands of collected tests from garbage collection, which would traverse them again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 def summarize_skips(reasons: list[str]) -> list[str]:
