@@ -229,6 +229,12 @@ class Contents:
         if max_bytes is not None:
             self.sample = arguments.whole_number("max_bytes", max_bytes, least=1), seed
 
+    def sampled_bytes(self, total: int | None) -> int | None:
+        """Return the bytes of a corpus of `total` bytes that are used: those of the sample, if one is taken."""
+        if self.sample is None:
+            return total
+        return self.sample[0] if total is None else min(total, self.sample[0])
+
     @property
     def head_bytes(self) -> int:
         """Number of bytes of a file to read when it is examined."""

@@ -26,13 +26,11 @@ from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings, CountsHeader
 from bpejit.counts.shared_runs import shared_runs_folder
 from bpejit.counts.spilling import SpilledRuns, spill_settings
-from bpejit.engines import RAY, check_engine_options, check_ray_address, make_engine
+from bpejit.engines import RAY, check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
-from bpejit.model import special_bytes
 from bpejit.process_memory import trim_heap
-from bpejit.splitting import Pattern, compile_pattern
-from bpejit.splitting.presets import pattern_source
+from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
@@ -107,12 +105,7 @@ def count(
     ------
     ArgumentTypeError, CorpusError, CountsError, OptionError, OutputError, PatternError, EngineError
     """
-    settings = CountSettings(
-        pattern=arguments.pattern("pattern", pattern),
-        unicode=arguments.optional_string("unicode", unicode) or installed_unicode(),
-        special_tokens=tuple(arguments.special_tokens("special_tokens", special_tokens)),
-        normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
-    )
+    settings = check_count_settings(pattern, unicode, special_tokens, normalize_newlines)
     report = arguments.function("progress", progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
@@ -157,6 +150,23 @@ def count(
         if engine != RAY:
             write_counts(out, counts.header, counts.blocks(), report)
     return Counts.load(out)
+
+
+def check_count_settings(
+    pattern: Pattern, unicode: str | None, special_tokens: Sequence[str], normalize_newlines: bool
+) -> CountSettings:
+    """Return the settings that arguments of `count` give.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, PatternError
+    """
+    return CountSettings(
+        pattern=arguments.pattern("pattern", pattern),
+        unicode=arguments.optional_string("unicode", unicode) or installed_unicode(),
+        special_tokens=tuple(arguments.special_tokens("special_tokens", special_tokens)),
+        normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
+    )
 
 
 def _folder_of(out: str | None) -> str | None:
@@ -228,15 +238,8 @@ def count_corpus(
     out : str, optional
         With the engine `ray`, a counts file that the cluster writes.
     """
-    job = CountJob(
-        pattern_source(settings.pattern),
-        tuple(special_bytes(text) for text in settings.special_tokens),
-        settings.normalize_newlines,
-        settings.unicode,
-    )
-    total = total_bytes(sources)
-    if contents.sample is not None:
-        total = contents.sample[0] if total is None else min(total, contents.sample[0])
+    job = CountJob.of_settings(settings)
+    total = contents.sampled_bytes(total_bytes(sources))
     max_memory = arguments.optional_whole_number("max_memory", max_memory, least=1)
     if engine == RAY:
         with shared_runs_folder(_checked_folder(temporary_folder, urls=True)) as shared:
@@ -250,8 +253,7 @@ def count_corpus(
                 out=out,
             )
         return
-    compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
-    spread = make_engine(engine, workers, input_bytes=total, releases_gil=compiled, returns_arrays=False)
+    spread = job.engine(engine, workers, total)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     done = n_bytes = 0
     skipped: dict[str, Skipped] = {}

@@ -8,8 +8,13 @@ from bpejit.arrays import PretokenTable
 from bpejit.corpus.blocks import Skipped
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import ChunkReader
+from bpejit.counts.header import CountSettings
 from bpejit.counts.spilling import Run, SpillingCounter, SpillSettings
-from bpejit.splitting import Pattern, Splitter
+from bpejit.engines import make_engine
+from bpejit.engines.base import Engine
+from bpejit.model import special_bytes
+from bpejit.splitting import Pattern, Splitter, compile_pattern
+from bpejit.splitting.presets import pattern_source
 from bpejit.training.counting import PretokenCounter
 
 
@@ -39,6 +44,21 @@ class CountJob:
     unicode: str | None = None
     spill: SpillSettings | None = None
     weight: int = 1
+
+    @classmethod
+    def of_settings(cls, settings: CountSettings) -> CountJob:
+        """Return the job that counts with the given settings."""
+        return cls(
+            pattern_source(settings.pattern),
+            tuple(special_bytes(text) for text in settings.special_tokens),
+            settings.normalize_newlines,
+            settings.unicode,
+        )
+
+    def engine(self, name: str, workers: int | None, input_bytes: int | None) -> Engine:
+        """Return an engine for the job (see `make_engine`); a pattern without an automaton holds the GIL."""
+        compiled = compile_pattern(self.pattern, unicode=self.unicode).kind != "regex"
+        return make_engine(name, workers, input_bytes=input_bytes, releases_gil=compiled, returns_arrays=False)
 
     def splitter(self) -> Splitter:
         """Return a splitter with the settings of the job."""

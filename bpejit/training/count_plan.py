@@ -12,13 +12,10 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import Inputs, find_weighted_sources, total_bytes
 from bpejit.corpus.units import plan_units
 from bpejit.counts.spilling import spill_settings
-from bpejit.engines import RAY, check_engine_options, check_ray_address, make_engine
+from bpejit.engines import RAY, check_engine_options, check_ray_address
 from bpejit.jobs.sampled_runs import SAMPLES, run_sample
-from bpejit.model import special_bytes
-from bpejit.splitting import Pattern, compile_pattern
-from bpejit.splitting.presets import pattern_source
-from bpejit.splitting.unicode_versions import installed_unicode
-from bpejit.training.count_corpus import END_OF_TEXT
+from bpejit.splitting import Pattern
+from bpejit.training.count_corpus import END_OF_TEXT, check_count_settings
 from bpejit.training.count_job import CountJob, CountWorker
 
 
@@ -115,17 +112,11 @@ def plan_count(
         strict=strict,
     )
     contents.choose_sample(max_bytes, seed)
-    job = CountJob(
-        pattern_source(arguments.pattern("pattern", pattern)),
-        tuple(special_bytes(text) for text in arguments.special_tokens("special_tokens", special_tokens)),
-        arguments.flag("normalize_newlines", normalize_newlines),
-        arguments.optional_string("unicode", unicode) or installed_unicode(),
-    )
+    job = CountJob.of_settings(check_count_settings(pattern, unicode, special_tokens, normalize_newlines))
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     found = find_weighted_sources(inputs, sources, contents)
-    size = total = total_bytes(found)
-    if contents.sample is not None:
-        size = contents.sample[0] if total is None else min(total, contents.sample[0])
+    total = total_bytes(found)
+    size = contents.sampled_bytes(total)
     parts, cluster = 0, ""
     if engine == RAY:
         from bpejit.engines.ray_cluster import describe_cluster
@@ -135,8 +126,7 @@ def plan_count(
         slots, cluster = describe_cluster(ray_address, workers)
         parts = len(plan_count_parts(job, found, contents, chunk_bytes, total=size, slots=slots))
     else:
-        compiled = compile_pattern(job.pattern, unicode=job.unicode).kind != "regex"
-        slots = make_engine(engine, workers, input_bytes=size, releases_gil=compiled, returns_arrays=False).workers
+        slots = job.engine(engine, workers, size).workers
     if max_memory is not None:
         spill_settings(Path(), max_memory, slots)
     if total is None or size is None:
