@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from cli_helpers import snapshot
-from conftest import data_text
+from token_file_helpers import END, byte_tokenizer, write_sentences
 
 import bpejit
 from bpejit.errors import OutputError
@@ -20,7 +19,6 @@ from bpejit.jobs import early_files
 from bpejit.jobs.final_files import FinalFiles
 from bpejit.storage.files import OutputFile
 
-END = "<|endoftext|>"
 OPTIONS: dict[str, dict[str, Any]] = {
     "parquet": {"format": "parquet"},
     "arrow": {"format": "arrow"},
@@ -31,14 +29,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def tokenizer() -> bpejit.Tokenizer:
-    return bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [END])
+    return byte_tokenizer()
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    words = data_text("prose.txt")[:4000].decode("utf-8", "ignore").split(". ")
     path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*words, "", "é"]))
+    write_sentences(path)
     return path
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from cli_helpers import invoke
-from conftest import data_text
+from token_file_helpers import END, byte_tokenizer, write_sentences
 
 import bpejit
 
-END = "<|endoftext|>"
 PACK = 64
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -27,14 +26,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def tokenizer() -> bpejit.Tokenizer:
-    return bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [END])
+    return byte_tokenizer()
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    words = data_text("prose.txt")[:4000].decode("utf-8", "ignore").split(". ")
     path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*words, "", "é"]))
+    write_sentences(path)
     return path
 
 
