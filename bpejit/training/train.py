@@ -16,17 +16,15 @@ from bpejit.corpus.contents import Contents, named_inputs
 from bpejit.corpus.sources import Inputs, find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
-from bpejit.counts.header import CountSettings
 from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, count_cpus
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
 from bpejit.formats.folder_writing import check_folder
 from bpejit.model import Model
 from bpejit.splitting import Pattern
-from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
-from bpejit.training.count_corpus import END_OF_TEXT, count_corpus
+from bpejit.training.count_corpus import END_OF_TEXT, check_count_settings, count_corpus
 from bpejit.training.counts_resume import CountsFile
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
@@ -350,12 +348,7 @@ def train_model(
     specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
     merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
     settings = VocabularySettings.checked(vocab_size, specials, special_tokens_first, merges, config)
-    count_settings = CountSettings(
-        pattern=arguments.pattern("pattern", pattern),
-        unicode=arguments.optional_string("unicode", unicode) or installed_unicode(),
-        special_tokens=tuple(specials),
-        normalize_newlines=arguments.flag("normalize_newlines", normalize_newlines),
-    )
+    count_settings = check_count_settings(pattern, unicode, specials, normalize_newlines)
     report = arguments.function("progress", progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
