@@ -10,6 +10,7 @@ TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 # Each of two processes compiles its own kernels before the tests; the processes of the tests would compile the same ones twice.
 COMPILE = @for parts in training "encoding others"; do $(BIN)/python -c \
   "import sys; from bpejit.warmup import warmup; [warmup(part) for part in sys.argv[1:]]" $$parts & done; wait
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
 .PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
 
 help: ## list the targets
