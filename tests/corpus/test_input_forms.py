@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ def make_documents() -> list[str]:
 
 DOCUMENTS = make_documents()
 
+# Each form with threads and with processes; the numbers of workers alternate, and each form has two of them.
+IN_PARALLEL = [
+    case
+    for name, (threads, processes) in zip(FORMS, cycle([(1, 2), (2, 3), (3, 1)]), strict=False)
+    for case in ((name, "threads", threads), (name, "processes", processes))
+]
+
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, Any]]]:
@@ -43,6 +51,18 @@ def tokenizers(corpora: dict[str, tuple[Path, dict[str, Any]]]) -> dict[str, bpe
     path = corpora["text.txt"][0]
     patterns = {"automaton": "gpt2", "regex": FALLBACK}
     return {name: bpejit.train(path, vocab_size=small(800, 280), pattern=pattern) for name, pattern in patterns.items()}
+
+
+@pytest.fixture(scope="module")
+def expected(tokenizers: dict[str, bpejit.Tokenizer]) -> dict[str, list[list[int]]]:
+    """Return the ids of each document with each tokenizer."""
+    return {name: [tokenizer.encode(text) for text in DOCUMENTS] for name, tokenizer in tokenizers.items()}
+
+
+@pytest.fixture(scope="module")
+def counted(corpora: dict[str, tuple[Path, dict[str, Any]]]) -> bpejit.Counts:
+    """Return the counts of plain text."""
+    return bpejit.count(corpora["text.txt"][0], engine="serial")
 
 
 def encode(
@@ -73,48 +93,51 @@ def encode(
 @pytest.mark.parametrize("kind", ["automaton", "regex"])
 @pytest.mark.parametrize("name", FORMS)
 def test_encoding_of_forms_agrees(
-    name: str, kind: str, corpora: dict[str, tuple[Path, dict[str, Any]]], tokenizers: dict[str, bpejit.Tokenizer]
+    name: str,
+    kind: str,
+    corpora: dict[str, tuple[Path, dict[str, Any]]],
+    tokenizers: dict[str, bpejit.Tokenizer],
+    expected: dict[str, list[list[int]]],
 ) -> None:
-    tokenizer = tokenizers[kind]
     path, options = corpora[name]
-    expected = [tokenizer.encode(text) for text in DOCUMENTS]
     for chunk_bytes in (997, 1 << 20):
-        found, n_bytes = encode(tokenizer, path, options, "serial", 1, chunk_bytes)
-        assert found == expected
+        found, n_bytes = encode(tokenizers[kind], path, options, "serial", 1, chunk_bytes)
+        assert found == expected[kind]
     plain = name in ("text.txt", "text.txt.gz", "text.txt.zst", "members.gz", "frames")
     assert n_bytes - plain * (len(DOCUMENTS) - 1) * len(SEPARATOR) == sum(len(text.encode()) for text in DOCUMENTS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "workers"), [(engine, n) for engine in ("threads", "processes") for n in (1, 2, 3)])
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("name", "engine", "workers"), IN_PARALLEL)
 def test_encoding_of_forms_agrees_for_all_engines(
     name: str,
     engine: str,
     workers: int,
     corpora: dict[str, tuple[Path, dict[str, Any]]],
     tokenizers: dict[str, bpejit.Tokenizer],
+    expected: dict[str, list[list[int]]],
 ) -> None:
     path, options = corpora[name]
     found, _ = encode(tokenizers["automaton"], path, options, engine, workers, 3_000)
-    assert found == [tokenizers["automaton"].encode(text) for text in DOCUMENTS]
+    assert found == expected["automaton"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "workers"), [("serial", 1), ("threads", 2), ("threads", 3), ("processes", 2)])
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("name", "engine", "workers"), [*((name, "serial", 1) for name in FORMS), *IN_PARALLEL])
 def test_counting_of_forms_agrees(
-    name: str, engine: str, workers: int, corpora: dict[str, tuple[Path, dict[str, Any]]]
+    name: str, engine: str, workers: int, corpora: dict[str, tuple[Path, dict[str, Any]]], counted: bpejit.Counts
 ) -> None:
     path, options = corpora[name]
-    expected = bpejit.count(corpora["text.txt"][0], engine="serial")
     found = bpejit.count(path, engine=engine, workers=workers, chunk_bytes=3_000, **options)
-    assert found.table == expected.table
+    assert found.table == counted.table
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_units_contain_complete_documents(
-    name: str, corpora: dict[str, tuple[Path, dict[str, Any]]], tokenizers: dict[str, bpejit.Tokenizer]
+    name: str,
+    corpora: dict[str, tuple[Path, dict[str, Any]]],
+    tokenizers: dict[str, bpejit.Tokenizer],
+    expected: dict[str, list[list[int]]],
 ) -> None:
     tokenizer = tokenizers["automaton"]
     path, options = corpora[name]
@@ -139,7 +162,7 @@ def test_units_contain_complete_documents(
         assert ids == []
     assert n_read == total_bytes(sources)
     found = [document[:-1] if document[-1:] == [separator] else document for document in found]
-    assert found == [tokenizer.encode(text) for text in DOCUMENTS]
+    assert found == expected["automaton"]
 
 
 def batches(documents: list[str]) -> list[Any]:
@@ -164,13 +187,13 @@ def test_iterators_agree(
     name: str,
     engine: str,
     workers: int,
-    corpora: dict[str, tuple[Path, dict[str, Any]]],
     tokenizers: dict[str, bpejit.Tokenizer],
+    expected: dict[str, list[list[int]]],
+    counted: bpejit.Counts,
 ) -> None:
-    expected = bpejit.count(corpora["text.txt"][0], engine="serial")
-    assert bpejit.count(ITERATORS[name](), engine=engine, workers=workers, chunk_bytes=3_000).table == expected.table
+    assert bpejit.count(ITERATORS[name](), engine=engine, workers=workers, chunk_bytes=3_000).table == counted.table
     found, _ = encode(tokenizers["automaton"], ITERATORS[name](), {}, engine, workers, 3_000)
-    assert found == [tokenizers["automaton"].encode(text) for text in DOCUMENTS]
+    assert found == expected["automaton"]
 
 
 def test_train_from_iterator(corpora: dict[str, tuple[Path, dict[str, Any]]]) -> None:
