@@ -75,7 +75,7 @@ def _train() -> None:
     from bpejit.arrays import padded_text
     from bpejit.counts.table_streams import merge_streams
     from bpejit.splitting import Splitter
-    from bpejit.training.counting import PretokenCounter, merge_tables
+    from bpejit.training.counting import PretokenCounter, add_up, merge_tables
     from bpejit.training.merge_learner import MergeLearner
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
@@ -89,6 +89,7 @@ def _train() -> None:
         counter.add_text(splitter, word, length, length, True)
     table = merge_tables([counter.table(), counter.table()])
     list(merge_streams([[counter.table()], [table]]))
+    add_up([counter, counter], 1)
     # More merges than there are, so that there are several phases, and two threads, so that their results are combined.
     MergeLearner(table, 10_000, workers=2, least_cells=1).run()
 

@@ -259,6 +259,12 @@ def rehash(slots: list[bytes | None], larger: int) -> list[bytes | None]:
     return found
 
 
+def move_common(counts: dict[bytes, int], other: dict[bytes, int]) -> None:
+    """Move the counts of common pre-tokens from one dict of counts to another."""
+    for pretoken in counts.keys() & other.keys():
+        other[pretoken] += counts.pop(pretoken)
+
+
 def measure_table(counts: dict[bytes, int]) -> tuple[int, int]:
     """Return the number of distinct pre-tokens, and of their bytes."""
     return len(counts), sum(len(pretoken) for pretoken in counts)

@@ -88,8 +88,7 @@ def choose_engine(workers: int, *, input_bytes: int | None, releases_gil: bool, 
     releases_gil : bool
         True if the work runs in kernels, and False if it runs in Python or the `regex` package.
     returns_arrays : bool
-        True if each chunk returns an array, which processes have to copy through a pipe, and False if only the worker as a
-        whole returns a result.
+        True if the result of each chunk, or of a worker, is large arrays, which processes have to copy through a pipe.
     """
     if workers == 1 or (input_bytes is not None and input_bytes < SERIAL_BYTES):
         return "serial"

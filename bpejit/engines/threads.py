@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import Any
 
@@ -25,12 +25,12 @@ class ThreadEngine:
 
     def map_chunks(self, job: Job, chunks: Iterable[AnyChunk]) -> Iterator[Any]:
         """Yield the result of each chunk, in order, with at most `IN_FLIGHT` chunks per worker in memory."""
-        yield from self._run(chunks, self._start_workers(job))
+        yield from self._run(chunks, self._start_workers(job), in_order=True)
 
     def fold_chunks(self, job: Job, chunks: Iterable[AnyChunk], done: Callable[[Any], None]) -> list[Any]:
         """Run all chunks, and collect the results of the workers at the end."""
         idle = self._start_workers(job)
-        for result in self._run(chunks, idle):
+        for result in self._run(chunks, idle, in_order=False):
             done(result)
         return [idle.get_nowait().finish() for _ in range(self.workers)]
 
@@ -41,7 +41,7 @@ class ThreadEngine:
             idle.put(job.start())
         return idle
 
-    def _run(self, chunks: Iterable[AnyChunk], idle: queue.SimpleQueue[Worker]) -> Iterator[Any]:
+    def _run(self, chunks: Iterable[AnyChunk], idle: queue.SimpleQueue[Worker], *, in_order: bool) -> Iterator[Any]:
         def run(chunk: AnyChunk) -> Any:
             worker = idle.get()
             try:
@@ -55,6 +55,10 @@ class ThreadEngine:
             try:
                 pending.extend(self._submit(pool, run, chunk) for chunk in islice(rest, IN_FLIGHT * self.workers))
                 while pending:
+                    if not in_order:
+                        # Workers would idle if one chunk took longer than several others, as when a table is enlarged.
+                        wait(pending, return_when=FIRST_COMPLETED)
+                        pending = deque(sorted(pending, key=Future.done, reverse=True))
                     result = pending.popleft().result()
                     pending.extend(self._submit(pool, run, chunk) for chunk in islice(rest, 1))
                     yield result

@@ -7,15 +7,14 @@ kernels that read cells process it without a change. Kernels release the GIL.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
-from bpejit.errors import EngineError
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import cells, combining, pairs
+from bpejit.training.task_threads import TaskThreads
 
 LEAST_CELLS = 1 << 20
 """Default minimum number of cells in a range: each has a pair table, and for fewer cells threads save too little time. English
@@ -104,7 +103,7 @@ class CellRanges:
         self.boundary = boundary
         self.weights = distinct_weights(table.counts[eligible])
         self.cells: Array = np.empty(n_cells, cell_type(boundary, self.weights))
-        self._pool = ThreadPoolExecutor(n_ranges - 1) if n_ranges > 1 else None
+        self._threads = TaskThreads(n_ranges)
 
         ends = np.cumsum(sizes)
         cuts = [0, *np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)]).tolist(), len(table)]
@@ -147,13 +146,12 @@ class CellRanges:
         n_ranges = max(1, min(workers, self.cells.size // least_cells))
         cuts = np.searchsorted(ends, [number * self.cells.size // n_ranges for number in range(1, n_ranges)])
         self.stops = [1, *ends[cuts].tolist(), self.cells.size]
-        self._pool = ThreadPoolExecutor(n_ranges - 1) if n_ranges > 1 else None
+        self._threads = TaskThreads(n_ranges)
         return self
 
     def close(self) -> None:
         """Stop the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._threads.close()
 
     def __len__(self) -> int:
         return len(self.stops) - 1
@@ -162,19 +160,9 @@ class CellRanges:
         """Return a range with the boundary before it."""
         return self.cells[self.stops[number] - 1 : self.stops[number + 1]]
 
-    def run(self, task: Callable[[int], Any], n_tasks: int | None = None) -> list[Any]:
-        """Return the results of `task(number)` for each range, or for `n_tasks` numbers, which threads compute."""
-        numbers = range(len(self) if n_tasks is None else n_tasks)
-        if self._pool is None or len(numbers) == 1:
-            return [task(number) for number in numbers]
-        try:
-            futures = [self._pool.submit(task, number) for number in numbers[1:]]
-        except RuntimeError as error:
-            raise EngineError(
-                f"cannot start {len(self) - 1} threads that learn merges: {error}; expected all of them to start: use fewer "
-                "workers (`workers=`), or raise the limit on processes (`ulimit -u`, or the container limit)"
-            ) from error
-        return [task(0), *(future.result() for future in futures)]
+    def run(self, task: Callable[[int], Any]) -> list[Any]:
+        """Return the results of `task(number)` for each range, which threads compute."""
+        return self._threads.run(task)
 
     def bound_counts(self, n_sums: int, before: int) -> Array:
         """Return upper bounds of the counts of pairs, by hash (see the kernel of this name).

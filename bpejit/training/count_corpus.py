@@ -35,7 +35,7 @@ from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
 from bpejit.training.count_job import CountedChunk, CountJob
-from bpejit.training.counting import merge_tables
+from bpejit.training.counting import add_up
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -253,7 +253,7 @@ def count_corpus(
                 out=out,
             )
         return
-    spread = job.engine(engine, workers, total)
+    spread = job.engine(engine, workers, total, sources, max_memory is not None)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     done = n_bytes = 0
     skipped: dict[str, Skipped] = {}
@@ -283,7 +283,7 @@ def count_corpus(
             results += spread.fold_chunks(replace(job, weight=weight), chunks, advance)
         if folder is None:
             # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
-            table = merge_tables(results, in_order=False)
+            table = add_up(results, spread.workers)
             del results
             _check_texts(len(table), skipped)
             yield Counts(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bpejit.arrays import PretokenTable
 from bpejit.corpus.blocks import Skipped
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import ChunkReader
+from bpejit.corpus.registry import TEXT
+from bpejit.corpus.sources import Source
 from bpejit.counts.header import CountSettings
 from bpejit.counts.spilling import Run, SpillingCounter, SpillSettings
 from bpejit.engines import make_engine
@@ -20,7 +22,9 @@ from bpejit.training.counting import PretokenCounter
 
 @dataclass(frozen=True)
 class CountJob:
-    """Job that counts pre-tokens. The result of a worker is a `PretokenTable`, in no order, or a list of `Run`.
+    """Job that counts pre-tokens. The result of a worker is a `PretokenCounter`, or a list of `Run`.
+
+    A counter from another process arrives as a `PretokenTable` (see `bpejit.training.counting.add_up`).
 
     Parameters
     ----------
@@ -55,10 +59,17 @@ class CountJob:
             settings.unicode,
         )
 
-    def engine(self, name: str, workers: int | None, input_bytes: int | None) -> Engine:
-        """Return an engine for the job (see `make_engine`); a pattern without an automaton holds the GIL."""
+    def engine(
+        self, name: str, workers: int | None, input_bytes: int | None, sources: Sequence[Source], spills: bool
+    ) -> Engine:
+        """Return an engine for the job (see `make_engine`), which prefers threads if all sources are plain text.
+
+        A pattern without an automaton holds the GIL, and reading records holds it for a part of the time. A table that is not
+        spilled to disk would be copied between processes.
+        """
         compiled = compile_pattern(self.pattern, unicode=self.unicode).kind != "regex"
-        return make_engine(name, workers, input_bytes=input_bytes, releases_gil=compiled, returns_arrays=False)
+        copied = not spills and all(source.input_format == TEXT for source in sources)
+        return make_engine(name, workers, input_bytes=input_bytes, releases_gil=compiled, returns_arrays=copied)
 
     def splitter(self) -> Splitter:
         """Return a splitter with the settings of the job."""
@@ -110,11 +121,9 @@ class CountWorker:
             self._counter.add_documents(splitter, block.text, block.ends)
         return CountedChunk(block.n_bytes, block.n_read, block.skipped)
 
-    def finish(self) -> PretokenTable | list[Run]:
-        """Return the table of all chunks, in no order, or the runs that it was written to, and free the other memory."""
+    def finish(self) -> PretokenCounter | list[Run]:
+        """Return the counter of all chunks, or the runs that it was written to."""
         if isinstance(self._counter, SpillingCounter):
             self._counter.spill()
             return self._counter.runs
-        table = self._counter.table(in_order=False)
-        del self._counter, self._reader
-        return table
+        return self._counter

@@ -126,7 +126,7 @@ def plan_count(
         slots, cluster = describe_cluster(ray_address, workers)
         parts = len(plan_count_parts(job, found, contents, chunk_bytes, total=size, slots=slots))
     else:
-        slots = job.engine(engine, workers, size).workers
+        slots = job.engine(engine, workers, size, found, max_memory is not None).workers
     if max_memory is not None:
         spill_settings(Path(), max_memory, slots)
     if total is None or size is None:
@@ -135,7 +135,8 @@ def plan_count(
     sample = run_sample(worker, plan_units(found, max(total // SAMPLES, chunk_bytes), chunker, None), chunker)
     if contents.sample is not None:
         sample = replace(sample, n_read=sum(chunk.n_bytes for chunk in sample.results))
-    table = worker.finish()
-    assert not isinstance(table, list)
+    counter = worker.finish()
+    assert not isinstance(counter, list)
+    table = counter.table(in_order=False)
     share, seconds = sample.expect(size, min(slots, parts) if parts else slots)
     return CountPlan(size, round(int(table.counts.sum()) * share), seconds, slots, max_memory, parts, cluster)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +13,13 @@ from bpejit.arrays import Array, PretokenTable
 from bpejit.kernels.common import interning, keys
 from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING
 from bpejit.splitting import Splitter, check_chunk
+from bpejit.training.task_threads import TaskThreads
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18
+
+LEAST_WORDS = 1 << 18
+"""Minimum number of words of the largest hash table for each thread that adds up tables: 2 MB, which takes about 1 ms."""
 
 _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -128,14 +134,30 @@ class PretokenCounter:
         """
         pool, starts, counts = self._unpacked()
         self._table, self._arena = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.uint8)
-        slots, arena_bytes = self._initial
         try:
             order = _sorted_order(pool, starts)
             for begin in range(0, counts.size, block_words):
                 yield gather_rows(pool, starts, counts, order[begin : begin + block_words])
         finally:
-            self._table, self._arena = np.zeros(4 * slots, dtype=np.uint64), np.zeros(arena_bytes, dtype=np.uint8)
-            self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
+            self._clear()
+
+    def take_slots(self) -> tuple[Array, Array]:
+        """Empty the table, and return its slots, with weighted counts, and the arena (see `kernels.common.interning`)."""
+        taken = self._table, self._arena
+        if self.weight != 1:
+            taken[0][2::4] *= np.uint64(self.weight)
+        self._clear()
+        return taken
+
+    def _clear(self) -> None:
+        slots, arena_bytes = self._initial
+        self._table, self._arena = np.zeros(4 * slots, dtype=np.uint64), np.zeros(arena_bytes, dtype=np.uint8)
+        self._state[interning.USED] = self._state[interning.ARENA_USED] = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrive in another process as a packed table in no order, which takes less memory than the hash table."""
+        table = self.table(in_order=False)
+        return PretokenTable, (table.pool, table.starts, table.counts)
 
     def _unpacked(self) -> tuple[Array, Array, Array]:
         """Return a padded pool, starts and counts, in the order of the slots."""
@@ -143,7 +165,7 @@ class PretokenCounter:
         pool = np.zeros(n_bytes + TEXT_PADDING, dtype=np.uint8)
         starts = np.zeros(n + 1, dtype=np.int64)
         counts = np.zeros(n, dtype=np.int64)
-        interning.unpack_table(self._table, self._arena, pool, starts, counts)
+        interning.unpack_table(self._table, self._arena, 0, pool, starts, counts)
         if self.weight != 1:
             counts *= self.weight
         return pool, starts, counts
@@ -178,6 +200,58 @@ def _stride(n: int) -> int:
     while math.gcd(stride, n) > 1:
         stride += 1
     return stride
+
+
+def add_up(counted: Sequence[PretokenCounter | PretokenTable], threads: int) -> PretokenTable:
+    """Return the sum of what workers have counted, in no order.
+
+    Parameters
+    ----------
+    counted : sequence of PretokenCounter or PretokenTable
+        All of the same type: tables if they come from other processes. Counters are empty afterwards.
+    threads : int
+        Maximum number of threads that add up counters.
+    """
+    counters = [one for one in counted if isinstance(one, PretokenCounter)]
+    tables = [one for one in counted if isinstance(one, PretokenTable)]
+    return _add_up_counters(counters, threads) if counters else merge_tables(tables, in_order=False)
+
+
+def _add_up_counters(counters: Sequence[PretokenCounter], threads: int) -> PretokenTable:
+    """Move the counts of common pre-tokens to the first table that has them, and copy all other slots.
+
+    Threads process ranges of the slots of each table. Inserting one table into another takes one thread, and enlarges that
+    table: two workers on 56 MB of Chinese, which have 900,000 and 1,200,000 pre-tokens, 4% of them in common, took 0.5 s.
+    """
+    tables = [counter.take_slots() for counter in counters]
+    threads = max(1, min(threads, max(slots.size for slots, _ in tables) // LEAST_WORDS))
+
+    def ranges(part: int) -> list[Array]:
+        bounds = [(slots.size // 4 * part // threads * 4, slots.size // 4 * (part + 1) // threads * 4) for slots, _ in tables]
+        return [slots[begin:end] for (slots, _), (begin, end) in zip(tables, bounds, strict=True)]
+
+    def move(part: int) -> None:
+        for number, slots in enumerate(ranges(part)):
+            for other, other_arena in tables[:number]:
+                interning.move_common(slots, tables[number][1], other, other_arena)
+
+    def measure(part: int) -> list[tuple[int, int]]:
+        return [interning.measure_table(slots) for slots in ranges(part)]
+
+    with closing(TaskThreads(threads)) as pool:
+        pool.run(move)
+        sizes = np.array(pool.run(measure), np.int64).reshape(-1, 2)
+        rows, ends = (np.concatenate([[0], np.cumsum(column)]).tolist() for column in sizes.T)
+        text, starts, counts = np.empty(ends[-1], np.uint8), np.zeros(rows[-1] + 1, np.int64), np.empty(rows[-1], np.int64)
+
+        def unpack(part: int) -> None:
+            for number, slots in enumerate(ranges(part), part * len(tables)):
+                begin, end = rows[number], rows[number + 1]
+                found = text[ends[number] : ends[number + 1]], starts[begin : end + 1], counts[begin:end]
+                interning.unpack_table(slots, tables[number % len(tables)][1], ends[number], *found)
+
+        pool.run(unpack)
+    return PretokenTable(text, starts, counts)
 
 
 def merge_tables(tables: list[PretokenTable], *, in_order: bool = True) -> PretokenTable:

@@ -24,7 +24,7 @@ from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
 from bpejit.splitting import Splitter
 from bpejit.training.count_job import CountedChunk, CountJob
-from bpejit.training.counting import merge_tables
+from bpejit.training.counting import add_up, sort_table
 
 SPECIAL = b"<|endoftext|>"
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
@@ -51,7 +51,7 @@ def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: in
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[CountedChunk] = []
     spread = make_engine(engine, workers)
-    table = merge_tables(spread.fold_chunks(job, chunks, seen.append))
+    table = sort_table(add_up(spread.fold_chunks(job, chunks, seen.append), workers))
     assert sum(chunk.n_bytes for chunk in seen) == sum(chunk.n_read for chunk in seen) == corpus.stat().st_size
     return table
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from split_helpers import cached_splitter
 from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import PretokenTable, padded_text
-from bpejit.training.counting import PretokenCounter, _stride, merge_tables
+from bpejit.training import counting
+from bpejit.training.counting import PretokenCounter, _stride, add_up, merge_tables
 
 words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
 
@@ -52,6 +55,33 @@ def test_merged_tables_equal_one_table(parts: list[list[bytes]]) -> None:
     whole = count([word for part in parts for word in part])
     assert merge_tables([count(part) for part in parts]) == whole
     assert merge_tables([count(part) for part in reversed(parts)]) == whole
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@given(parts=st.lists(st.tuples(words, st.integers(1, 3)), min_size=1, max_size=4))
+def test_added_counters_equal_one_table(threads: int, parts: list[tuple[list[bytes], int]]) -> None:
+    expected: Counter[bytes] = Counter()
+    counters = []
+    for pretokens, weight in parts:
+        counter = PretokenCounter(slots=512, arena_bytes=64)
+        count(pretokens, counter)
+        counter.weight = weight
+        counters.append(counter)
+        expected.update({word: weight * number for word, number in Counter(pretokens).items()})
+    with mock.patch.object(counting, "LEAST_WORDS", 64):
+        table = add_up(counters, threads)
+    assert len(table) == len(expected)
+    assert table.to_counts() == expected
+    assert all(len(counter.table()) == 0 for counter in counters)
+
+
+def test_counters_of_other_processes_are_added_up_as_tables() -> None:
+    counters = [PretokenCounter(), PretokenCounter()]
+    count([b"a", b"b"], counters[0])
+    count([b"b", b"c"], counters[1])
+    sent = [pickle.loads(pickle.dumps(counter)) for counter in counters]
+    assert all(isinstance(one, PretokenTable) for one in sent)
+    assert add_up(sent, 2).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
 
 
 def test_counts_beyond_32_bits_add_up() -> None:

@@ -6,6 +6,7 @@ The table uses open addressing with linear probing. A slot has four 64-bit words
     word 0  first 8 bytes of the pre-token               hash
     word 1  next 7 bytes, and the length in the top byte length, and 0xFF in the top byte
     word 2  count; 0 in a free slot                      count; 0 in a free slot
+            `MOVED` after `move_common`                  the same
     word 3  unused                                       index of the bytes in the arena
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.common.keys import (
     BATCH,
     LENGTH_SHIFT,
@@ -32,6 +34,12 @@ USED, ARENA_USED, NEXT = 0, 1, 2
 
 ADDED_TOGETHER = 16
 """Adjacent pre-tokens that `add_pretokens` adds in a row, because they are in the same cache lines."""
+
+MOVED = np.uint64(1 << 63)
+"""The count in the slot of a pre-token that another table counts."""
+
+PREFETCH_SLOTS = 16
+"""Prefetch distance in `move_common`, in slots."""
 
 _POSITION = np.uint32(POSITION_MASK)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
@@ -223,13 +231,52 @@ def rehash(table, larger):
             larger[slot * FOUR + np.uint64(i)] = table[word + np.uint64(i)]
 
 
+@inline
+def _slot_hash(table, word):
+    """Return the hash of the key in a slot; any number for a free slot."""
+    return table[word] if table[word + ONE] >= LONG_TAG else hash_key(table[word], table[word + ONE])
+
+
+@kernel
+def move_common(table, arena, other, other_arena):
+    """Move the counts of the pre-tokens that another table has as well to that table.
+
+    Parameters
+    ----------
+    table : uint64[4 * slots], in-out
+        A hash table, or a range of its slots. The counts of the pre-tokens of `other` become `MOVED`.
+    arena : uint8[:], in
+    other : uint64[4 * other slots], in-out
+        Another hash table; only counts change. No pre-token of `table` is `MOVED` in it.
+    other_arena : uint8[:], in
+
+    Notes
+    -----
+    One probe for each pre-token of `table`. Threads may process ranges of one table at the same time: each pre-token is in one
+    slot of `table`, so no two threads change the same count.
+    """
+    mask = np.uint64(other.size // 4 - 1)
+    for old in range(0, table.size, 4):
+        ahead = min(old + 4 * PREFETCH_SLOTS, table.size - 4)
+        prefetch(other, (_slot_hash(table, np.uint64(ahead)) & mask) * FOUR)
+        word = np.uint64(old)
+        count = table[word + TWO]
+        if count == ZERO or count == MOVED:
+            continue
+        first = (_slot_hash(table, word) & mask) * FOUR
+        found = _find(other, table[word], table[word + ONE], first, arena, table[word + THREE], other_arena)
+        if other[found + TWO] != ZERO:
+            other[found + TWO] += count
+            table[word + TWO] = MOVED
+
+
 @kernel
 def measure_table(table):
-    """Return the number of pre-tokens in a table, and their total number of bytes. O(slots)."""
+    """Return the number of pre-tokens in a table or a range of slots, without `MOVED` ones, and of their bytes. O(slots)."""
     used = 0
     total = np.int64(0)
     for old in range(0, table.size, 4):
-        if table[old + 2] != ZERO:
+        if table[old + 2] != ZERO and table[old + 2] != MOVED:
             used += 1
             high = table[old + 1]
             total += np.int64(high & _LENGTH if high >= LONG_TAG else high >> LENGTH_SHIFT)
@@ -237,13 +284,15 @@ def measure_table(table):
 
 
 @kernel
-def unpack_table(table, arena, pool, starts, counts):
-    """Write the pre-tokens of a table, in the order of its slots, as packed arrays.
+def unpack_table(table, arena, first, pool, starts, counts):
+    """Write the pre-tokens of a table or a range of slots, in their order and without `MOVED` ones, as packed arrays.
 
     Parameters
     ----------
     table, arena : in
         As in `count_spans`.
+    first : int
+        Added to all starts.
     pool : uint8[total bytes], out
     starts : int64[n + 1], out
     counts : int64[n], out
@@ -251,32 +300,45 @@ def unpack_table(table, arena, pool, starts, counts):
 
     Notes
     -----
-    O(slots + bytes).
+    O(slots + bytes). Bytes are copied by words of eight, of which the last may write up to 15 bytes too many within `pool`.
     """
-    n = 0
-    position = 0
-    starts[0] = 0
+    n = ZERO
+    position = ZERO
+    size = np.uint64(pool.size)
+    starts[0] = first
     for old in range(0, table.size, 4):
-        if table[old + 2] == ZERO:
+        word = np.uint64(old)
+        count = table[word + TWO]
+        if count == ZERO or count == MOVED:
             continue
-        high = table[old + 1]
+        high = table[word + ONE]
         if high >= LONG_TAG:
-            length = np.int64(high & _LENGTH)
-            begin = np.int64(table[old + 3])
-            for i in range(length):
+            length = high & _LENGTH
+            begin = table[word + THREE]
+            i = ZERO
+            # The arena is readable eight bytes past its last pre-token.
+            while i < length and position + i + EIGHT <= size:
+                store_u64(pool, position + i, load_u64(arena, begin + i))
+                i += EIGHT
+            while i < length:
                 pool[position + i] = arena[begin + i]
+                i += ONE
         else:
-            length = np.int64(high >> LENGTH_SHIFT)
-            word = table[old]
-            for i in range(length):
-                if i == 8:
-                    word = high
-                pool[position + i] = np.uint8(word & np.uint64(0xFF))
-                word >>= EIGHT
-        counts[n] = np.int64(table[old + 2])
+            length = high >> LENGTH_SHIFT
+            if position + EIGHT + EIGHT <= size:
+                store_u64(pool, position, table[word])
+                store_u64(pool, position + EIGHT, high)
+            else:
+                bits = table[word]
+                for i in range(length):
+                    if i == 8:
+                        bits = high
+                    pool[position + np.uint64(i)] = np.uint8(bits & np.uint64(0xFF))
+                    bits >>= EIGHT
+        counts[n] = np.int64(count)
         position += length
-        n += 1
-        starts[n] = position
+        n += ONE
+        starts[n] = first + np.int64(position)
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import naive
 import numpy as np
 import pytest
@@ -52,7 +54,7 @@ def scratch() -> np.ndarray:
 def contents(table: np.ndarray, arena: np.ndarray) -> dict[bytes, int]:
     n, n_bytes = interning.measure_table(table)
     pool, starts, counts = np.zeros(n_bytes, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
-    interning.unpack_table(table, arena, pool, starts, counts)
+    interning.unpack_table(table, arena, 0, pool, starts, counts)
     return dict(zip(ByteStrings(pool, starts), counts.tolist(), strict=True))
 
 
@@ -137,6 +139,40 @@ def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int], stride
         added = np.array(list(counts.values()), np.int64)
         assert interning.add_pretokens(pool, packed.starts, added, stride, table, arena, state) == DONE
     assert contents(table, arena) == expected
+
+
+@given(
+    st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=60),
+    st.dictionaries(pretokens, st.integers(1, 9), max_size=60),
+    st.integers(0, 60),
+    st.integers(1, 5),
+)
+def test_move_common(first: dict[bytes, int], second: dict[bytes, int], common: int, n_ranges: int) -> None:
+    second |= dict(list(first.items())[:common])
+    tables = []
+    for counts in (first, second):
+        packed = ByteStrings.from_list(list(counts))
+        pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
+        table, arena, state = make_table()
+        interning.add_pretokens(pool, packed.starts, np.array(list(counts.values()), np.int64), 1, table, arena, state)
+        tables.append((table, arena))
+    (target, target_arena), (source, source_arena) = tables
+    bounds = [source.size // 4 * part // n_ranges * 4 for part in range(n_ranges + 1)]
+    for begin, end in pairwise(bounds):
+        interning.move_common(source[begin:end], source_arena, target, target_arena)
+    naive.move_common(second, first)
+    assert contents(target, target_arena) == first
+    assert contents(source, source_arena) == second
+    assert interning.measure_table(source) == naive.measure_table(second)
+
+    unpacked: dict[bytes, int] = {}
+    for begin, end in pairwise(bounds):
+        n, n_bytes = interning.measure_table(source[begin:end])
+        pool, starts, numbers = np.zeros(n_bytes, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+        interning.unpack_table(source[begin:end], source_arena, 1000, pool, starts, numbers)
+        assert starts[0] == 1000
+        unpacked |= zip(ByteStrings(pool, starts - 1000), numbers.tolist(), strict=True)
+    assert unpacked == second
 
 
 @given(st.dictionaries(pretokens, st.integers(1, 9), max_size=small(300, 60)))
