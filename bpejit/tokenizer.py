@@ -804,7 +804,7 @@ class Tokenizer:
         TokenIdError
             If the file contains an id that is not in the vocabulary.
         """
-        from bpejit.encoding.file_encoding import decode_file
+        from bpejit.encoding.file_decoding import decode_file
         from bpejit.tokenfiles.opening import format_of
 
         path = arguments.path("path", path, error=TokenFileError)

@@ -1,23 +1,20 @@
-"""Encode text files into token files, and decode token files: `Tokenizer.encode_files` and `decode_file`."""
+"""Encode text files into token files: `Tokenizer.encode_files`."""
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
-from bpejit.encoding.decoder import BLOCK_IDS
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
@@ -30,11 +27,10 @@ from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.remote_output import RemoteOutput, combine_remote, find_remote_kept, find_remote_output
 from bpejit.process_memory import peak_memory
-from bpejit.storage.files import replacing
-from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
+from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.base import choose_dtype
-from bpejit.tokenfiles.opening import check_columns, check_token_outputs, read_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.opening import check_columns, check_token_outputs, token_writer
 from bpejit.tokenfiles.registry import load_format
 
 _logger = logging.getLogger("bpejit")
@@ -376,43 +372,3 @@ def _encode_to_stream(
         peak_memory=peak_memory()[0],
         worker_memory=peak_memory()[1],
     )
-
-
-def decode_file(
-    encoder: Encoder,
-    path: str | os.PathLike[str],
-    out: str | os.PathLike[str] | BinaryIO,
-    *,
-    dtype: str | None,
-    format: str,  # noqa: A002
-    overwrite: bool,
-    report: Progress,
-) -> int:
-    """Decode a token file; the parameters are the same as for `Tokenizer.decode_file`."""
-    if isinstance(out, (str, os.PathLike)):
-        check_outputs([out], inputs=token_inputs(path, format=format), overwrite=overwrite)
-        if is_standard_output(out):
-            out = sys.stdout.buffer
-    model = encoder.model
-    tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size, format=format)
-
-    done = 0
-
-    def blocks() -> Iterator[Array]:
-        nonlocal done
-        for block in tokens.blocks(BLOCK_IDS):
-            yield block
-            done += block.size
-            report("decode", done, tokens.n_tokens, "tokens")
-
-    report("decode", 0, tokens.n_tokens, "tokens")
-    pieces = encoder.decode_blocks(blocks())
-    if isinstance(out, (str, os.PathLike)):
-        with replacing(out) as file:
-            return sum(file.write(piece.data) for piece in pieces)
-    written = 0
-    for piece in pieces:
-        data = piece.tobytes()  # a stream may hold on to it
-        out.write(data)
-        written += len(data)
-    return written

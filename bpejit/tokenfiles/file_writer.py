@@ -6,11 +6,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,9 @@ from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.description import Description, description_path, write_description
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _HASH_ALONGSIDE_BYTES = 1 << 16
 """Blocks of at least this size are hashed by a second thread while they are written; for smaller ones it takes longer."""
@@ -187,6 +189,8 @@ class TokenFileWriter:
         """Hash ids. Return None, or a future if a second thread does it."""
         if data.nbytes >= _HASH_ALONGSIDE_BYTES:
             if self._second_thread is None:  # not earlier: the engine forks its workers before they send ids
+                from concurrent.futures import ThreadPoolExecutor  # not at the top: readers import this module as well
+
                 self._second_thread = ThreadPoolExecutor(1)
             try:
                 return self._second_thread.submit(self._hash.update, data)

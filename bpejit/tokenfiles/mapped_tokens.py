@@ -118,8 +118,13 @@ class MappedTokens(DescribedTokens):
         TokenFileError
             If the file cannot be read, or became shorter after it was opened.
         """
+        for ids in self.stored_blocks(size):
+            yield as_uint32(ids, self.path)
+
+    def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
+        """Yield all ids like `blocks`, but as read-only arrays of the dtype of the file, without a conversion."""
         for data in self._raw_blocks(size):
-            yield as_uint32(np.frombuffer(data, dtype=self.ids.dtype), self.path)
+            yield np.frombuffer(data, dtype=self.ids.dtype)
 
     def document_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
         """Yield all ids in order, in blocks of `size`, each with the ends of the documents that end in it.
@@ -132,8 +137,7 @@ class MappedTokens(DescribedTokens):
         """
         done = 0
         ends = None if self.borders is None else EndReader(self.borders)
-        for data in self._raw_blocks(size):
-            ids = np.frombuffer(data, dtype=self.ids.dtype)
+        for ids in self.stored_blocks(size):
             # A document that ends where a block ends belongs to that block.
             yield ids, None if ends is None else ends.up_to(done + ids.size) - done
             done += ids.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bpejit.encoding.decoder import BLOCK_IDS, SHORT_IDS, Decoder
+from bpejit.encoding.decoder import BLOCK_BYTES, BLOCK_IDS, SHORT_IDS, Decoder
 from bpejit.errors import TokenIdError
 from bpejit.model import Model
 
@@ -58,3 +58,10 @@ def test_decode_blocks__reuses_one_buffer(decoder):
         assert np.shares_memory(first[:1], piece) or not piece.size
         data += piece.tobytes()
     assert data == b"".join(WORDS[number] for block in blocks for number in block.tolist())
+
+
+def test_decode_blocks__yields_pieces_of_one_size(decoder):
+    blocks = [some_ids(n, dtype) for n, dtype in ((BLOCK_IDS, np.uint16), (7, np.int64), (BLOCK_IDS, np.uint32))]
+    sizes = [piece.size for piece in decoder.decode_blocks(blocks)]
+    assert set(sizes[:-1]) == {BLOCK_BYTES}
+    assert len(sizes) > 2

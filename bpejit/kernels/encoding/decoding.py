@@ -33,6 +33,9 @@ LENGTH_SHIFT = np.uint64(56)
 LENGTH_MASK = np.uint64((1 << 56) - 1)
 """Mask of the length of a token that is not in its slot, in the second word of the slot."""
 
+WORD_BITS = np.uint64(64)
+"""Bits of the words that are loaded."""
+
 UNKNOWN_ID = 4
 """Status: the next id is not in the vocabulary."""
 
@@ -40,7 +43,7 @@ N_IDS = 0
 """Field of the state: ids decoded so far."""
 
 N_BYTES = 1
-"""Field of the state: bytes written by the last call."""
+"""Field of the state: bytes in the output."""
 
 
 @kernel
@@ -78,23 +81,27 @@ def fill_slots(pool, starts, numbers, slots, lengths):
 
 
 @kernel
-def decode_ids(ids, slots, pool, out, state):
-    """Write the concatenated bytes of tokens, until all ids are decoded, the output is full, or an id is unknown.
+def decode_ids(ids, size, width, slots, pool, out, state):
+    """Append the bytes of tokens to the output, until all ids are decoded, the output is full, or an id is unknown.
 
     Parameters
     ----------
-    ids : int64[n], in
-        Any values.
-    slots : uint64[2 * vocabulary size], in
+    ids : uint8[:], in
+        Little-endian numbers with any values; readable 8 bytes from the start of each.
+    size : int
+        Number of ids.
+    width : int
+        Bytes of an id: 1, 2, 4 or 8.
+    slots : uint8[16 * vocabulary size], in
         The table of the module docstring.
     pool : uint8[:], in
         Concatenated bytes of all tokens; readable 8 bytes past the end.
-    out : uint8[m], out
-        At least SLOT_BYTES more than the longest token, so that each call decodes an id. Bytes after the last token may be
-        overwritten.
+    out : uint8[m], in-out
+        At least SLOT_BYTES more than the longest token, so that a call with an empty output decodes an id. Bytes after the
+        last token may be overwritten.
     state : int64[2], in-out
-        N_IDS is the index of the first id to decode, then of the first one that was not decoded; N_BYTES is set to the number
-        of bytes written.
+        N_IDS is the index of the first id to decode, then of the first one that was not decoded; N_BYTES is the number of
+        bytes in `out`, before and after the call.
 
     Returns
     -------
@@ -103,42 +110,57 @@ def decode_ids(ids, slots, pool, out, state):
 
     Notes
     -----
-    All 16 bytes of a slot are copied, whatever the length; the next token overwrites the excess. With start and length of each
-    token in a table, and its bytes elsewhere, decoding takes one and a half to two times as long.
+    All 16 bytes of a slot are copied, whatever the length; the next token overwrites the excess. The length is read as a byte,
+    so that the two halves of the slot become one load and one store of 16 bytes, a fifth faster. With start and length of each
+    token in a table, and its bytes elsewhere, decoding takes one and a half to two times as long. Prefetching the slots of
+    later ids is not faster.
     """
-    i = np.uint64(state[N_IDS])
-    n = ZERO
-    size = np.uint64(ids.size)
-    n_slots = np.uint64(slots.size) >> ONE
+    step = np.uint64(width)
+    mask = ~ZERO >> (WORD_BITS - (step << THREE))
+    position = np.uint64(state[N_IDS]) * step
+    end = np.uint64(size) * step
+    n = np.uint64(state[N_BYTES])
+    n_slots = np.uint64(slots.size) // SIXTEEN
     last = np.uint64(out.size) - SIXTEEN
     status = DONE
-    while i < size:
-        number = np.uint64(ids[i])
-        if number >= n_slots:
-            status = UNKNOWN_ID
-            break
+    while position < end:
         if n > last:
             status = NEED_SPACE
             break
-        low = slots[number * TWO]
-        high = slots[number * TWO + ONE]
-        store_u64(out, n, low)
-        store_u64(out, n + EIGHT, high)
-        length = high >> LENGTH_SHIFT
-        if length == UNUSED or length > SHORT:
-            if length == UNUSED:
-                status = UNKNOWN_ID
+        # The tokens for which there is room, whatever their lengths, so that the loop has one test for all that is unusual.
+        stop = min(end, position + ((last - n) // SIXTEEN + ONE) * step)
+        number = ZERO
+        length = ZERO
+        while position < stop:
+            number = load_u64(ids, position) & mask
+            if number >= n_slots:
                 break
-            length = high & LENGTH_MASK
-            if n + length > last:
-                status = NEED_SPACE
+            slot = number * SIXTEEN
+            length = np.uint64(slots[slot + SHORT])
+            low = load_u64(slots, slot)
+            high = load_u64(slots, slot + EIGHT)
+            store_u64(out, n, low)
+            store_u64(out, n + EIGHT, high)
+            if length == UNUSED or length > SHORT:
                 break
-            offset = ZERO
-            while offset < length:
-                store_u64(out, n + offset, load_u64(pool, low + offset))
-                offset += EIGHT
+            n += length
+            position += step
+        if position == stop:
+            continue
+        if number >= n_slots or length == UNUSED:
+            status = UNKNOWN_ID
+            break
+        start = load_u64(slots, number * SIXTEEN)
+        length = load_u64(slots, number * SIXTEEN + EIGHT) & LENGTH_MASK
+        if n + length > last:
+            status = NEED_SPACE
+            break
+        offset = ZERO
+        while offset < length:
+            store_u64(out, n + offset, load_u64(pool, start + offset))
+            offset += EIGHT
         n += length
-        i += ONE
-    state[N_IDS] = np.int64(i)
+        position += step
+    state[N_IDS] = np.int64(position // step)
     state[N_BYTES] = np.int64(n)
     return status

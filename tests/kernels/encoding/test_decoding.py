@@ -28,8 +28,16 @@ def tables(vocab: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
     return slots, pool
 
 
-@given(tokens, st.data(), st.integers(0, 100))
-def test_decode_ids(vocab, data, space):
+def decode(ids: list[int], width: int, slots: np.ndarray, pool: np.ndarray, out: np.ndarray, state: np.ndarray) -> int:
+    """Call the kernel with ids of `width` bytes; a negative one is the largest number of that width."""
+    data = b"".join((number % 256**width).to_bytes(width, "little") for number in ids)
+    packed = np.frombuffer(bytearray(data.ljust(8 * len(ids))), dtype=np.uint8)
+    status: int = decoding.decode_ids(packed, len(ids), width, slots.view(np.uint8), pool, out, state)
+    return status
+
+
+@given(tokens, st.data(), st.integers(0, 100), st.sampled_from([1, 2, 4, 8]))
+def test_decode_ids(vocab, data, space, width):
     ids = data.draw(st.lists(st.sampled_from(sorted(vocab)), max_size=50))
     slots, pool = tables(vocab)
     out = np.full(max(map(len, vocab.values())) + decoding.SLOT_BYTES + space, 0xAA, dtype=np.uint8)
@@ -37,7 +45,7 @@ def test_decode_ids(vocab, data, space):
     while True:
         begin = int(state[decoding.N_IDS])
         expected = naive.decode_ids(ids[begin:], vocab, out.size - decoding.SLOT_BYTES)
-        status = decoding.decode_ids(np.array(ids, dtype=np.int64), slots, pool, out, state)
+        status = decode(ids, width, slots, pool, out, state)
         done, size = state.tolist()
         assert out[:size].tobytes() == naive.decode_ids(ids[begin:done], vocab)[1]
         # The kernel needs the last bytes of the output for excess bytes only, so another short token may fit.
@@ -45,6 +53,19 @@ def test_decode_ids(vocab, data, space):
         assert status == (DONE if done == len(ids) else NEED_SPACE)
         if status == DONE:
             return
+        state[decoding.N_BYTES] = 0
+
+
+@given(tokens, st.data())
+def test_decode_ids__appends(vocab, data):
+    ids = data.draw(st.lists(st.sampled_from(sorted(vocab)), max_size=20))
+    slots, pool = tables(vocab)
+    out = np.zeros(2000, dtype=np.uint8)
+    out[:3] = [1, 2, 3]
+    state = np.array([0, 3], dtype=np.int64)
+    assert decode(ids, 2, slots, pool, out, state) == DONE
+    expected = b"\1\2\3" + naive.decode_ids(ids, vocab)[1]
+    assert out[: state[decoding.N_BYTES]].tobytes() == expected
 
 
 @given(tokens, st.lists(st.integers(0, 40) | st.sampled_from([2**62, 2**63 - 1, -1, -(2**63)]), max_size=30))
@@ -52,7 +73,7 @@ def test_decode_ids__finds_first_unknown_id(vocab, ids):
     slots, pool = tables(vocab)
     out = np.zeros(2000, dtype=np.uint8)
     state = np.zeros(2, dtype=np.int64)
-    status = decoding.decode_ids(np.array(ids, dtype=np.int64), slots, pool, out, state)
+    status = decode(ids, 8, slots, pool, out, state)
     done, data = naive.decode_ids(ids, vocab)
     assert state.tolist() == [done, len(data)]
     assert out[: len(data)].tobytes() == data
@@ -66,5 +87,5 @@ def test_decode_ids__of_each_length(length):
     ids = [4, 3, 3, 4, 3]
     out = np.zeros(5 * length + 40, dtype=np.uint8)
     state = np.zeros(2, dtype=np.int64)
-    assert decoding.decode_ids(np.array(ids, dtype=np.int64), slots, pool, out, state) == DONE
+    assert decode(ids, 8, slots, pool, out, state) == DONE
     assert out[: state[decoding.N_BYTES]].tobytes() == naive.decode_ids(ids, vocab)[1]
