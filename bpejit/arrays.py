@@ -18,6 +18,8 @@ from bpejit.kernels.constants import TEXT_PADDING
 
 Array = npt.NDArray[Any]
 
+HUGE_PAGE_BYTES = 2 << 20
+
 
 def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
     """Return `value` as a one-dimensional, C-contiguous, writable array of exactly `dtype`.
@@ -39,6 +41,23 @@ def as_array(value: Any, dtype: npt.DTypeLike, name: str) -> Array:
         source = source.astype(wanted)
     array = np.ascontiguousarray(source)
     return array if array.flags.writeable else array.copy()
+
+
+def huge_page_zeros(size: int, dtype: npt.DTypeLike) -> Array:
+    """Return an array of zeros for a hash table, on huge pages if it has at least 2 MiB and the system grants them.
+
+    A table that is read at random from pages of 4 KiB misses the processor's cache of page addresses at most reads: later
+    passes over English took 1.2 times as long with slots of 8 MiB. NumPy requests huge pages for large arrays, but those that
+    malloc maps begin 16 bytes after the start of a page, so the first and the last huge page would be incomplete.
+    """
+    wanted = np.dtype(dtype)
+    n_bytes = size * wanted.itemsize
+    if n_bytes < HUGE_PAGE_BYTES:
+        return np.zeros(size, dtype=wanted)
+    # NumPy requests huge pages from 4 MiB on. The bytes around the array are never touched.
+    block = np.zeros(n_bytes + HUGE_PAGE_BYTES, dtype=np.uint8)
+    begin = -block.ctypes.data % HUGE_PAGE_BYTES
+    return block[begin : begin + n_bytes].view(wanted)
 
 
 def distinct(values: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings
+from bpejit.arrays import HUGE_PAGE_BYTES, Array, ByteStrings
 from bpejit.jit import cache, dispatch, fingerprint
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
@@ -108,9 +108,13 @@ def load_encoder(name: str) -> StoredEncoder | None:
 
 
 def _allocate(n_bytes: int) -> memoryview:
-    """Return memory for a file. The arrays in it are aligned to cache lines, and can be written to, as kernels require."""
-    data = np.empty(n_bytes + 2 * _ALIGNMENT, dtype=np.uint8)
-    begin = -(data.ctypes.data + cache.HEAD_BYTES) % _ALIGNMENT
+    """Return memory for a file. The arrays in it are aligned to cache lines, and can be written to, as kernels require.
+
+    The content begins at a huge page, since the first and largest table is read at random (see `huge_page_zeros`).
+    """
+    alignment = HUGE_PAGE_BYTES if n_bytes >= HUGE_PAGE_BYTES else _ALIGNMENT
+    data = np.empty(n_bytes + 2 * alignment, dtype=np.uint8)
+    begin = -(data.ctypes.data + cache.HEAD_BYTES) % alignment
     return memoryview(data[begin : begin + n_bytes])  # type: ignore[arg-type]
 
 

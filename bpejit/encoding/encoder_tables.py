@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, ByteStrings, distinct
+from bpejit.arrays import Array, ByteStrings, distinct, huge_page_zeros
 from bpejit.errors import TokenizerFormatError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import boundary_filter, decoding, merge_rules
@@ -55,7 +55,8 @@ def make_tables(model: Model, specials: dict[bytes, int]) -> EncoderTables:
     slots = 4
     while slots < 2 * lefts.size:
         slots *= 2
-    pairs = np.full(slots, merge_rules.FREE, dtype=np.uint64)
+    pairs = huge_page_zeros(slots, np.uint64)
+    pairs[:] = merge_rules.FREE
     byte_pairs = np.full(1 << 16, merge_rules.NEVER_ADJACENT, dtype=np.uint32)
     byte_pairs[_inner_byte_pairs(strings)] = merge_rules.NO_RANK
     merged = np.zeros(n_ranks, dtype=np.uint32)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, huge_page_zeros
 from bpejit.encoding.cache_budget import Budget, process_budget
 from bpejit.errors import CorpusError
 from bpejit.kernels.common import keys
@@ -68,7 +68,7 @@ class Workspace:
     def __init__(self, *, cache_bytes: int, cache_limit: int | None, text_bytes: int, budget: Budget = process_budget) -> None:
         self.share = budget.open_share(cache_bytes, min(cache_bytes, LEAST_CACHE_BYTES))
         cache_bytes = self.share.n_bytes
-        # NumPy allocates all arrays, since it requests huge pages. Filling them maps their pages.
+        # Filling the arrays maps their pages.
         slots, arena = _empty_cache(cache_bytes)
         self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest cache exceeds the sizes used in tests
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
@@ -145,7 +145,7 @@ class Workspace:
         )
         # During the move both tables exist, and both count.
         if is_full and slots.nbytes <= available and self.share.take(2 * slots.nbytes):
-            larger = np.zeros(2 * slots.size, dtype=np.uint64)
+            larger = huge_page_zeros(2 * slots.size, np.uint64)
             pretoken_cache.move_slots(slots, larger)
             self.arrays = arrays._replace(slots=larger)
             self.share.give_back(slots.nbytes)
@@ -196,7 +196,8 @@ def _empty_cache(n_bytes: int) -> tuple[Array, Array]:
     n_slots = _LEAST_SLOTS
     while 2 * n_slots * slot_bytes <= n_bytes * 3 // 4:
         n_slots *= 2
-    slots = np.full(n_slots * pretoken_cache.SLOT_WORDS, 0, dtype=np.uint64)
+    slots = huge_page_zeros(n_slots * pretoken_cache.SLOT_WORDS, np.uint64)
+    slots[:] = 0
     return slots, np.full(max(n_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8)
 
 
