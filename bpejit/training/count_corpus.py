@@ -286,11 +286,10 @@ def count_corpus(
             table = add_up(results, spread.workers)
             del results
             _check_texts(len(table), skipped)
-            yield Counts(
-                _header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum())),
-                table,
-                in_order=False,
-            )
+            header = _header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum()))
+            counts = Counts(header, table, in_order=False)
+            del table  # so that `take_table` frees it before merges are learned
+            yield counts
             return
         runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
         _check_texts(runs.n_pretokens, skipped)
