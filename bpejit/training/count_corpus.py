@@ -254,6 +254,7 @@ def count_corpus(
             )
         return
     spread = job.engine(engine, workers, total, sources, max_memory is not None)
+    job = replace(job, expected_bytes=None if total is None else total // spread.workers)
     chunker = Chunker(job.splitter(), chunk_bytes=chunk_bytes, normalize_newlines=job.normalize_newlines)
     done = n_bytes = 0
     skipped: dict[str, Skipped] = {}

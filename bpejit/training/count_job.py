@@ -40,6 +40,8 @@ class CountJob:
         Bounds the memory of a worker, which then writes its table to sorted runs on disk.
     weight : int
         The counts are multiplied by it.
+    expected_bytes : int, optional
+        Approximate size of the text for each worker, if known.
     """
 
     pattern: Pattern
@@ -48,6 +50,7 @@ class CountJob:
     unicode: str | None = None
     spill: SpillSettings | None = None
     weight: int = 1
+    expected_bytes: int | None = None
 
     @classmethod
     def of_settings(cls, settings: CountSettings) -> CountJob:
@@ -108,7 +111,7 @@ class CountWorker:
         if job.special_tokens:
             self._plain_splitter = Splitter(self._splitter.pattern)
         self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
-        self._counter = PretokenCounter() if job.spill is None else SpillingCounter(job.spill)
+        self._counter = PretokenCounter(expected_bytes=job.expected_bytes) if job.spill is None else SpillingCounter(job.spill)
         self._counter.weight = job.weight
 
     def run(self, chunk: AnyChunk) -> CountedChunk:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.kernels.common import interning, keys
-from bpejit.kernels.constants import NEED_SPACE, TEXT_PADDING
+from bpejit.kernels.constants import NEED_SPACE, POSITION_MASK, TEXT_PADDING
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.training.task_threads import TaskThreads
 
@@ -20,6 +20,16 @@ INITIAL_ARENA_BYTES = 1 << 18
 
 LEAST_WORDS = 1 << 18
 """Minimum number of words of the largest hash table for each thread that adds up tables: 2 MB, which takes about 1 ms."""
+
+LEAST_POWER = 0.8
+"""If the number of pre-tokens grows at least as this power of the size of the text, as in languages without spaces, the size of
+the table at the end is extrapolated. In English the power is lower, and falls."""
+
+MOST_EXPECTED_SLOTS = 1 << 21
+"""Maximum number of slots, of 32 bytes, to which a table grows in one step."""
+
+MOST_EXPECTED_BYTES = 1 << 26
+"""Maximum size to which an arena grows in one step. Memory that is never written costs nothing."""
 
 _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -33,6 +43,8 @@ class PretokenCounter:
         Initial number of slots; a power of two.
     arena_bytes : int
         Initial capacity for the bytes of pre-tokens of more than 15 bytes.
+    expected_bytes : int, optional
+        Approximate size of the text, if known, so that tables grow in fewer steps.
 
     Attributes
     ----------
@@ -40,10 +52,15 @@ class PretokenCounter:
         The counts that are returned are multiplied by it.
     """
 
-    def __init__(self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES) -> None:
+    def __init__(
+        self, *, slots: int = INITIAL_SLOTS, arena_bytes: int = INITIAL_ARENA_BYTES, expected_bytes: int | None = None
+    ) -> None:
         if slots < 2 * keys.BATCH or slots & (slots - 1):
             raise ValueError(f"slots is {slots}, expected a power of two of at least {2 * keys.BATCH}")
         self._initial = slots, arena_bytes
+        self._expected_bytes = expected_bytes or 0
+        self._n_bytes = 0  # of text so far, without the spans of the current call
+        self._at_growth = 0, 0  # slots in use and bytes of text when the table was enlarged
         self.weight = 1
         # NumPy requests huge pages for large arrays.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
@@ -91,6 +108,7 @@ class PretokenCounter:
             interning.count_spans(text, first, ends, n_ends, self._table, self._arena, self._state, self._scratch) == NEED_SPACE
         ):
             self._grow(text.size)
+        self._n_bytes += (int(ends[n_ends - 1]) & POSITION_MASK) - first if n_ends else 0
 
     def add_table(self, table: PretokenTable) -> None:
         """Add the counts of another table."""
@@ -104,17 +122,35 @@ class PretokenCounter:
             self._grow(pool.size)
 
     def _grow(self, longest: int) -> None:
-        """Double the table if it is full. Otherwise enlarge the arena, by at least `longest` bytes."""
+        """Enlarge the table if it is full. Otherwise enlarge the arena, by at least `longest` bytes."""
         slots = self._table.size // 4
         if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
-            larger = np.zeros(2 * self._table.size, dtype=np.uint64)
+            larger = np.zeros(4 * self._next_slots(slots), dtype=np.uint64)
             interning.rehash(self._table, larger)
             self._table = larger
             return
         used = int(self._state[interning.ARENA_USED])
-        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING), dtype=np.uint8)
+        expected = min(self._expected_bytes, MOST_EXPECTED_BYTES)
+        arena = np.zeros(max(2 * self._arena.size, used + longest + TEXT_PADDING, expected), dtype=np.uint8)
         arena[:used] = self._arena[:used]
         self._arena = arena
+
+    def _next_slots(self, slots: int) -> int:
+        """Return the size of the table after `slots` slots: twice as many, or as many as the text is expected to need.
+
+        Each step copies the table to new memory, whose first touch is slow. Where half of the slots are new in each step, the
+        steps before the last one cost as much as that one.
+        """
+        used, n_bytes = int(self._state[interning.USED]), self._n_bytes
+        (used_before, n_bytes_before), self._at_growth = self._at_growth, (used, n_bytes)
+        slots *= 2
+        if not 0 < n_bytes_before < n_bytes < self._expected_bytes or used <= used_before:
+            return slots
+        power = math.log(used / used_before) / math.log(n_bytes / n_bytes_before)
+        expected = used * (self._expected_bytes / n_bytes) ** min(power, 1)
+        while power >= LEAST_POWER and 3 * slots < 4 * expected and slots < MOST_EXPECTED_SLOTS:
+            slots *= 2
+        return slots
 
     def table(self, *, in_order: bool = True) -> PretokenTable:
         """Return the counts so far, sorted by bytes.
