@@ -16,7 +16,7 @@ from bpejit.model import Model
 END = "<|endoftext|>"
 SHARED = ["corpora/english.txt", "corpora/code.txt", "corpora/multilingual.txt", "corpora/hard.txt"]
 TIKTOKEN_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-SIZE = small(2_000_000, 1_000)
+SIZE = small(600_000, 1_000)
 
 
 @pytest.fixture(scope="module")

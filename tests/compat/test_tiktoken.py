@@ -123,7 +123,11 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize("text", ENDS, ids=map(repr, ENDS))
+ENDS_OF_TWO = [(NAMES[(number + k) % len(NAMES)], text) for number, text in enumerate(ENDS) for k in range(2)]
+"""Each text with two of the vocabularies, in turn."""
+
+
+@pytest.mark.parametrize(("both", "text"), ENDS_OF_TWO, indirect=["both"], ids=repr)
 def test_encode_with_unstable(text: str, both: tuple[Encoding, Any]) -> None:
     ours, theirs = both
     options = {"allowed_special": "all"}
