@@ -57,6 +57,11 @@ def small(jit: Size, nojit: Size) -> Size:
     return jit if JIT else nojit
 
 
+def fewer(times: int) -> settings:
+    """Divide the number of hypothesis examples, for tests whose many parameters each draw their own."""
+    return settings(max_examples=max(1, settings().max_examples // times))
+
+
 @lru_cache(maxsize=8)
 def data_text(name: str) -> bytes:
     """Return the bytes of a file of tests/data, such as "prose.txt"."""

@@ -219,7 +219,7 @@ def test_interrupted_and_resumed(work: Path, stage: str, calls: int) -> None:
 
 @needs_fork
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "stride"), [("pairs", 7), ("self", 19), ("tabbed", 19), ("class", 19), ("records", 19)])
+@pytest.mark.parametrize(("kind", "stride"), [("pairs", 7), ("self", 29), ("tabbed", 31), ("class", 37), ("records", 41)])
 def test_killed_and_resumed(work: Path, kind: str, stride: int) -> None:
     problem = str(problem_of(kind))
     bpejit.generate_data(problem, "data", **UNIT)

@@ -371,7 +371,7 @@ def test_more_parts_than_documents(work: Path, tokenizer: bpejit.Tokenizer) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "existing", "stride"),
-    [("plain", True, 1), ("plain", False, 3), ("validation", True, 11), ("validation", False, 11)],
+    [("plain", True, 1), ("plain", False, 7), ("validation", True, 13), ("validation", False, 17)],
 )
 def test_killed_at_any_step(work: Path, tokenizer: bpejit.Tokenizer, name: str, existing: bool, stride: int) -> None:
     options = {**OPTIONS[name], "unit_bytes": 40_000, "engine": "serial", "overwrite": existing}

@@ -66,7 +66,7 @@ def test_forms_are_resumed_and_divided(tmp_path: Path, tokenizer: bpejit.Tokeniz
     train, aside = ([bpejit.open_tokens(p) for p in report.paths if ("val" in p.name) == side] for side in (False, True))
     found = [t.document(k).tolist() for tokens in (train, aside) for t in tokens for k in range(t.n_documents)]
     assert sorted(found) == sorted([*tokenizer.encode_ordinary(text), 300] for text in documents)
-    for calls in range(2, 60, 9):
+    for calls in range(2, 60, 20):
         try:
             tokenizer.encode_files(path, tmp_path / "b.bin", engine="serial", progress=Interrupt(calls), resume=True, **options)
             break

@@ -161,9 +161,13 @@ def failing(number: int, error: BaseException) -> Any:
     return fail
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), PermissionError("denied"), OSError("SlowDown")])
+@pytest.mark.parametrize(
+    ("error", "stride"),
+    [(KeyboardInterrupt(), small(6, 9)), (PermissionError("denied"), 9), (OSError("SlowDown"), small(11, 9))],
+)
 def test_interrupted_anywhere(
     error: BaseException,
+    stride: int,
     tokenizer: bpejit.Tokenizer,
     bucket: Bucket,
     work: Path,
@@ -174,7 +178,7 @@ def test_interrupted_anywhere(
     tokenizer.encode_files("in", work / "local" / "x.bin", **options)
     expected = files(work / "local")
     interrupted = 0
-    for number in range(0, 40, small(6, 9)):
+    for number in range(0, 40, stride):
         out = f"{bucket.url}/{number}/x.bin"
         with monkeypatch.context() as patch:
             patch.setattr(RemoteOutput, "put_file", failing(number, error))
