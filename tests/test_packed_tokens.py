@@ -12,7 +12,7 @@ import pytest
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.tiktoken_ranks import _parse_each, parse_ranks, read_tiktoken
-from bpejit.model import Model
+from bpejit.model import Model, in_order
 from bpejit.packed_tokens import PackedTokens
 
 TOKENS = {**{byte: bytes([byte]) for byte in range(256)}, 300: b"ab", 301: b"abc", 1 << 20: "日本語の".encode()}
@@ -22,6 +22,12 @@ pytestmark = pytest.mark.compiled  # in plain Python, files are read line by lin
 
 def ranks_of(tokens: dict[int, bytes]) -> bytes:
     return b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in tokens.items())
+
+
+def test_in_order() -> None:
+    shuffled = dict(reversed(TOKENS.items()))
+    packed = parse_ranks(ranks_of(TOKENS), "ranks")
+    assert in_order(packed) == in_order(shuffled) == list(TOKENS.values())
 
 
 def test_mapping() -> None:
