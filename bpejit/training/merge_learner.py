@@ -23,11 +23,11 @@ from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, Ce
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule
 
-STEP = 64
+STEP = 48
 """The threshold of a phase is the highest count, or the previous threshold, divided by this.
 
 31,743 merges on 1,960,000 distinct pre-tokens of Chinese, one thread, processor time, busy machine, without the table itself:
-210 MB and 2.9 to 3.1 s with 16, 261 MB and 2.4 to 2.9 s with 64, 298 MB and 2.5 s with 256."""
+210 MB and 2.9 to 3.1 s with 16, 245 MB and 2.2 s with 48, 261 MB and 2.4 to 2.9 s with 64, 298 MB and 2.5 s with 256."""
 
 LAST_STEP = 256
 """Maximum divisor, instead of `STEP`, in a phase that is probably the last one. Such a phase has fewer cells than the ones

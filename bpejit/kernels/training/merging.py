@@ -256,19 +256,20 @@ def update_after(left, right, merged, n_after, arrays):
 def write_new_postings(first, n_positions, ids, arrays):
     """Write the postings of the new pairs, one for the token before each occurrence and one for the token after it."""
     postings, before, after, widths = arrays.postings, arrays.before, arrays.after, arrays.tokens.widths
+    # Whether a neighbor has a list is unpredictable, so postings without one are written, too: to the last element, which
+    # is only there for prefetching.
+    unused = np.uint64(postings.size) - ONE
     for i in range(n_positions):
         position = np.uint64(postings[first + np.uint64(i)])
         x = np.uint64(postings[ids])
         cursor = before.sums[x]["cursor"]
-        if cursor != NO_LIST:
-            postings[cursor] = position - np.uint64(widths[x])
-            before.sums[x]["cursor"] = cursor + ONE
+        postings[min(cursor, unused)] = position - np.uint64(widths[x])
+        before.sums[x]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
         y = np.uint64(postings[ids + ONE])
         ids += TWO
         cursor = after.sums[y]["cursor"]
-        if cursor != NO_LIST:
-            postings[cursor] = position
-            after.sums[y]["cursor"] = cursor + ONE
+        postings[min(cursor, unused)] = position
+        after.sums[y]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
 
 
 @inline
