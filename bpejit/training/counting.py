@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -266,16 +267,17 @@ def _add_up_counters(counters: Sequence[PretokenCounter], threads: int) -> Preto
         bounds = [(slots.size // 4 * part // threads * 4, slots.size // 4 * (part + 1) // threads * 4) for slots, _ in tables]
         return [slots[begin:end] for (slots, _), (begin, end) in zip(tables, bounds, strict=True)]
 
-    def move(part: int) -> None:
-        for number, slots in enumerate(ranges(part)):
-            for other, other_arena in tables[:number]:
-                interning.move_common(slots, tables[number][1], other, other_arena)
+    def move(number: int, part: int) -> None:
+        for other, other_arena in tables[:number]:
+            interning.move_common(ranges(part)[number], tables[number][1], other, other_arena)
 
     def measure(part: int) -> list[tuple[int, int]]:
         return [interning.measure_table(slots) for slots in ranges(part)]
 
     with closing(TaskThreads(threads)) as pool:
-        pool.run(move)
+        for number in range(1, len(tables)):
+            # One table after another: if two threads moved counts of different tables, they could add to the same count.
+            pool.run(partial(move, number))
         sizes = np.array(pool.run(measure), np.int64).reshape(-1, 2)
         rows, ends = (np.concatenate([[0], np.cumsum(column)]).tolist() for column in sizes.T)
         text, starts, counts = np.empty(ends[-1], np.uint8), np.zeros(rows[-1] + 1, np.int64), np.empty(rows[-1], np.int64)

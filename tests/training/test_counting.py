@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from unittest import mock
 
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from split_helpers import cached_splitter
 from strategies import awkward_bytes, special_tokens
 
-from bpejit.arrays import PretokenTable, padded_text
+from bpejit.arrays import Array, PretokenTable, padded_text
+from bpejit.kernels.common import interning
 from bpejit.training import counting
 from bpejit.training.counting import PretokenCounter, _stride, add_up, merge_tables
 
@@ -26,10 +28,14 @@ words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
 
 def count(pretokens: list[bytes], counter: PretokenCounter | None = None) -> PretokenTable:
     counter = counter or PretokenCounter(slots=512, arena_bytes=64)
+    add(pretokens, counter)
+    return counter.table()
+
+
+def add(pretokens: list[bytes], counter: PretokenCounter) -> None:
     text, _ = padded_text(b"".join(pretokens))
     ends = np.cumsum([len(word) for word in pretokens], dtype=np.int64).astype(np.uint32)
     counter.add_spans(text, 0, ends, len(ends))
-    return counter.table()
 
 
 @given(words)
@@ -94,6 +100,26 @@ def test_added_counters_equal_one_table(threads: int, parts: list[tuple[list[byt
     assert len(table) == len(expected)
     assert table.to_counts() == expected
     assert all(len(counter.table()) == 0 for counter in counters)
+
+
+def test_threads_move_the_counts_of_one_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    # If two threads moved counts of different tables, they could add to the same count of an earlier one, and lose a sum.
+    running: list[int] = []
+    move = interning.move_common
+
+    def move_slowly(slots: Array, arena: Array, other: Array, other_arena: Array) -> None:
+        running.append(id(arena))
+        assert set(running) == {id(arena)}
+        time.sleep(0.002 * (slots.ctypes.data // 32 % 3))
+        move(slots, arena, other, other_arena)
+        running.remove(id(arena))
+
+    monkeypatch.setattr(interning, "move_common", move_slowly)
+    monkeypatch.setattr(counting, "LEAST_WORDS", 64)
+    counters = [PretokenCounter(slots=512, arena_bytes=64) for _ in range(4)]
+    for counter, n_words in zip(counters, (100, 300, 1000, 3000), strict=True):
+        add([b"%d" % number for number in range(n_words)], counter)
+    assert np.bincount(add_up(counters, 4).counts).tolist() == [0, 2000, 700, 200, 100]
 
 
 def test_counters_of_other_processes_are_added_up_as_tables() -> None:
