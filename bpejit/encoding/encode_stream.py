@@ -12,6 +12,7 @@ from bpejit.arrays import Array
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.utf8 import encode_slices, is_high_surrogate
 from bpejit.encoding.workspace import Workspace
+from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
 from bpejit.splitting import Splitter
@@ -25,6 +26,15 @@ _FULL_OUTPUT_BYTES = 1 << 24
 """Texts up to this length get an output array for one id per byte, since unused pages take no memory. Moving the ids of five
 megabytes of Chinese to a larger array took 15% of the time.
 """
+
+
+LONG_TEXT_BYTES = 1 << 20
+"""Size of the text buffer for texts of many megabytes that are copied to it: 15% faster than TEXT_BYTES, since each block costs
+a call.
+"""
+
+_IN_PLACE_BYTES = 1 << 19
+"""Bytes of a text that is not copied for each call. The cache grows between calls, and is cleared if it becomes full in one."""
 
 
 class EncodeStream:
@@ -94,11 +104,48 @@ class EncodeStream:
         workspace = self._workspace
         out: Array = np.empty(max(len(data) // 3, min(len(data), _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
         done = 0
+        is_new = self._fresh and not self._filled
+        has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None
+        # Another thread could change text that is not immutable while a kernel reads it twice.
+        if is_new and has_automaton and isinstance(data, bytes) and len(data) > workspace.text_bytes:
+            workspace.progress[pretoken_cache.N_OUT] = 0
+            out, n_encoded = self._encode_in_place(data, self._splitter.addresses, out)
+            done = int(workspace.progress[pretoken_cache.N_OUT])
+            data = memoryview(data)[n_encoded:]
+        elif len(data) >= 8 * LONG_TEXT_BYTES and workspace.text_capacity < LONG_TEXT_BYTES:
+            workspace.resize_text(LONG_TEXT_BYTES)
         for last in self._fill(data, True):
             workspace.progress[pretoken_cache.N_OUT] = done
             out = self._encode(last, out)
             done = int(workspace.progress[pretoken_cache.N_OUT])
         return self._runner.check_ids(trimmed(out, done))
+
+    def _encode_in_place(self, data: bytes, automaton: Array, out: Array) -> tuple[Array, int]:
+        """Encode a new text where it is, except for its end, after which kernels read; return `out`, and the number of bytes.
+
+        The text buffer, empty on entry, is then large enough for the rest, which the splitter may have read already.
+        """
+        workspace = self._workspace
+        text = np.asarray(_WritableView(data))
+        most = len(data) - TEXT_PADDING
+        begin = stop = 0
+        width = _IN_PLACE_BYTES
+        while stop < most and width <= MAX_TEXT_BYTES:
+            stop = min(begin + width, most)
+            if self._grows:
+                workspace.grow_cache()
+            size = stop - begin
+            out = self._runner.run_text(workspace, automaton, text[begin:], size, size, False, self._fresh, out)
+            self._fresh = False
+            first = int(workspace.progress[pretoken_cache.NEXT_START])
+            workspace.progress[pretoken_cache.NEXT_START] = 0
+            shift_state(workspace.split_state, first)
+            begin += first
+            if 2 * first < width:
+                width *= 2  # a long pre-token
+        if len(data) - begin > workspace.text_capacity:
+            workspace.resize_text(len(data) - begin)
+        return out, begin
 
     def _fill(self, data: BytesLike | str, final: bool) -> Iterator[bool]:
         """Copy a piece into the text buffer; yield True when the buffer has to be encoded for the last time, False before."""
@@ -176,6 +223,15 @@ class EncodeStream:
         out = runner.run_spans(workspace, text, self._splitter.split(text, stop - first), out)
         workspace.progress[pretoken_cache.NEXT_START] = stop
         return out
+
+
+class _WritableView:
+    """Makes a writable array of immutable bytes: kernels take only writable arrays, although they do not write to a text."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data  # the array refers to this object
+        view = np.frombuffer(data, dtype=np.uint8)
+        self.__array_interface__ = {**view.__array_interface__, "data": (view.ctypes.data, False)}
 
 
 def join_pieces(pieces: Iterable[str | bytes], name: str) -> Iterator[str | bytes]:

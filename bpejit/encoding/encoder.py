@@ -38,11 +38,6 @@ from bpejit.splitting.separators import SEPARATOR
 if TYPE_CHECKING:
     from bpejit.normalization import PreTokenizedText, TextPipeline
 
-LONG_TEXT_BYTES = 1 << 20
-"""Size of the text buffer for texts of many megabytes: 15% faster than TEXT_BYTES, since each block costs a call and starts
-with a single cursor.
-"""
-
 _TOKEN_BYTES_PER_CALL = 1 << 24
 """Bytes of tokens that are encoded in one call when a tokenizer is loaded."""
 
@@ -230,8 +225,6 @@ class Encoder(Decoder):
             addresses = splitter.addresses
             out = self._runner.run_text(workspace, addresses, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
             return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy()
-        if n_bytes >= 8 * LONG_TEXT_BYTES and workspace.text_capacity < LONG_TEXT_BYTES:
-            workspace.resize_text(LONG_TEXT_BYTES)
         return EncodeStream(self._runner, splitter, workspace, grows=True).encode_rest(data)
 
     def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:

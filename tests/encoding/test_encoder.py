@@ -28,6 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpejit.arrays import padded_text
+from bpejit.encoding import encode_stream
 from bpejit.encoding.cache_budget import Budget
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.utf8 import encode_utf8
@@ -436,6 +437,25 @@ def test_stream__allocates_no_memory(limit, request):
     assert done.returncode == 0, done.stderr
     assert JIT
     assert int(done.stdout) > 100_000
+
+
+@given(
+    merges=merge_lists(),
+    data=special_texts,
+    long=st.sampled_from([b"", b"a" * 90, b" " * 90, "\u3042".encode() * 30]),
+    width=st.sampled_from([1, 40, 300]),
+)
+def test_encode__text_in_place(merges, data, long, width):
+    """Immutable text is not copied to the buffer, except for its end."""
+    encoder = Encoder(make_model(merges, SPECIALS))
+    text = data + long + data
+    workspace = encoder.new_workspace(cache_bytes=1 << 15, text_bytes=16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode_stream, "_IN_PLACE_BYTES", width)
+        found = encoder.encode(text, workspace).tolist()
+        again = encoder.encode(text, workspace).tolist()
+    assert found == again == encoder.encode(bytearray(text), workspace).tolist() == encoder.encode(text).tolist()
+    assert workspace.text_capacity == 16
 
 
 def test_cache_grows_with_long_texts(prose):
