@@ -27,7 +27,6 @@ from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding import span_encoding as kernels
-from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
 from bpejit.normalization import TokenFlags
@@ -85,7 +84,7 @@ class Encoder(Decoder):
         self.special_tokens = frozenset(model.special_tokens)
         self.prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
         self._splitters = {self.special_tokens: self.splitter}
-        self._seeded: dict[tuple[int, int], WorkspaceArrays] = {}
+        self._seeded: dict[tuple[int, int], tuple[Array, Array, Array]] = {}
         self._seeded_share: Share | None = None
         self.decode([id_range(model.tokens)[0]])  # loads the kernels
         pretoken_cache.move_slots(
@@ -117,13 +116,11 @@ class Encoder(Decoder):
         workspace = Workspace(cache_bytes=cache_bytes, cache_limit=cache_limit, text_bytes=text_bytes, budget=budget)
         sizes = workspace.arrays.slots.size, workspace.arrays.arena.size
         if sizes in self._seeded:
-            workspace.copy_cache(self._seeded[sizes])
+            workspace.copy_cache(*self._seeded[sizes])
             return workspace
         stored, self._stored = self._stored, None  # needed only once
         if stored is not None and sizes == (stored.slots.size, stored.n_arena):
-            workspace.arrays.slots[:] = stored.slots
-            workspace.arrays.arena[: stored.arena.size] = stored.arena
-            workspace.progress[:] = stored.progress
+            workspace.copy_cache(stored.slots, stored.arena, stored.progress)
         else:
             stored = None
             self._seed(workspace)
@@ -134,8 +131,11 @@ class Encoder(Decoder):
         self._seeded, self._seeded_share = {}, None
         if budget.available >= workspace.share.n_bytes:
             self._seeded_share = budget.open_share(workspace.share.n_bytes, workspace.share.n_bytes)
-            slots, arena, progress = arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy()
-            self._seeded[sizes] = arrays._replace(slots=slots, arena=arena, progress=progress)
+            if stored is not None:  # in memory as long as the tables, which are in the same block
+                seeds = stored.slots, stored.arena, stored.progress
+            else:
+                seeds = arrays.slots.copy(), arrays.arena.copy(), arrays.progress.copy()
+            self._seeded[sizes] = seeds
         if stored is None and cache_bytes == CACHE_BYTES == workspace.cache_bytes and self._stored_name is not None:
             store_encoder(self._stored_name, self.tables, arrays.slots, arrays.arena, arrays.progress)
             self._stored_name = None

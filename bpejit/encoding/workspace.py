@@ -121,11 +121,11 @@ class Workspace:
         # There is at most one id per byte.
         self.out = np.full(n_bytes + kernels.OUT_SLACK, 0, dtype=np.uint32)
 
-    def copy_cache(self, arrays: WorkspaceArrays) -> None:
-        """Copy the contents of a cache of the same size."""
-        self.arrays.slots[:] = arrays.slots
-        self.arrays.arena[:] = arrays.arena
-        self.progress[:] = arrays.progress
+    def copy_cache(self, slots: Array, arena: Array, progress: Array) -> None:
+        """Copy the contents of a cache of the same size to this new one; `arena` may lack the unused end."""
+        self.arrays.slots[:] = slots
+        self.arrays.arena[: arena.size] = arena
+        self.progress[:] = progress
 
     def grow_cache(self) -> None:
         """Double the slots and the arena if they are more than half full, as far as the limit allows.
