@@ -86,8 +86,8 @@ def decode_ids(ids, size, width, slots, pool, out, state):
 
     Parameters
     ----------
-    ids : uint8[:], in
-        Little-endian numbers with any values; readable 8 bytes from the start of each.
+    ids : int64[:], in
+        Memory that begins with `size` little-endian numbers of any values; readable 8 bytes from the start of each.
     size : int
         Number of ids.
     width : int
@@ -115,6 +115,7 @@ def decode_ids(ids, size, width, slots, pool, out, state):
     token in a table, and its bytes elsewhere, decoding takes one and a half to two times as long. Prefetching the slots of
     later ids is not faster.
     """
+    data = ids.view(np.uint8)  # here it takes no time, and in Python 0.2 microseconds
     step = np.uint64(width)
     mask = ~ZERO >> (WORD_BITS - (step << THREE))
     position = np.uint64(state[N_IDS]) * step
@@ -132,7 +133,7 @@ def decode_ids(ids, size, width, slots, pool, out, state):
         number = ZERO
         length = ZERO
         while position < stop:
-            number = load_u64(ids, position) & mask
+            number = load_u64(data, position) & mask
             if number >= n_slots:
                 break
             slot = number * SIXTEEN
