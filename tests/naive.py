@@ -640,6 +640,52 @@ def recover_splits(tokens: list[bytes]) -> list[tuple[int, int]]:
     return found
 
 
+Splits = list[tuple[int, int, int] | None]
+
+
+def derive_tokens(tokens: list[bytes], rules: Rules) -> tuple[Splits, bool]:
+    """Return the last merge (left, right, rank) of each token, None if there is none, and whether ranks always increase.
+
+    A token that becomes others has no last merge, and neither has a byte.
+    """
+    splits: Splits = []
+    for token in tokens:
+        parts = list(token)
+        last = None
+        while True:
+            found = [(rules[pair][0], position) for position, pair in enumerate(pairwise(parts)) if pair in rules]
+            if not found:
+                break
+            rank, position = min(found)
+            last = (parts[position], parts[position + 1], rank)
+            parts[position : position + 2] = [rules[last[:2]][1]]
+        splits.append(last if len(parts) == 1 else None)
+    increasing = all((splits[part] or (0, 0, -1))[2] < split[2] for split in splits if split for part in split[:2])
+    return splits, increasing
+
+
+def build_joins(tokens: list[bytes], splits: Splits) -> tuple[set[tuple[bytes, bytes]], set[tuple[int, int]], dict[bytes, int]]:
+    """Return the units around the last merges within text of three bytes each, bytes around incomplete ones, and characters."""
+
+    def is_character(data: bytes) -> bool:
+        return len(data) == 3 and data[0] >> 4 == 0xE and all(byte >> 6 == 2 for byte in data[1:])
+
+    joins, byte_joins, found = set(), set(), {}
+    for number, (token, split) in enumerate(zip(tokens, splits, strict=True)):
+        if split is None:
+            continue
+        if is_character(token) and (token[0] > 0xE0 or token[1] >= 0xA0):
+            found[token] = number
+        left, right = tokens[split[0]], tokens[split[1]]
+        if left[-1] >> 6 == 2 and right[0] >> 4 == 0xE:
+            last = left[-3:] if is_character(left[-3:]) else left[-1:]
+            first = right[:3] if is_character(right[:3]) else right[:1]
+            joins.add((last, first))
+            if len(last + first) < 6:
+                byte_joins.add((left[-1], right[0]))
+    return joins, byte_joins, found
+
+
 def merge_window(data: bytes, rules: Rules) -> list[int]:
     """Merge the leftmost pair of the lowest rank until no pair is left."""
     tokens = list(data)

@@ -27,7 +27,7 @@ from bpejit.packed_tokens import PackedTokens, pack_tokens
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
 
-_TYPES = ("u8", "u4", "u4", "u4", "u8", "u8", "u8", "u1", "u8", "u1", "i8")
+_TYPES = ("u8", "u4", "u4", "u4", "u8", "u8", "u8", "u4", "u8", "u8", "u1", "u8", "u1", "i8")
 """The types of the tables, the slots, the arena and the progress, in the order in which they are stored."""
 
 _HEAD = 2 * len(_TYPES)

@@ -23,6 +23,12 @@ class EncoderTables(NamedTuple):
         Id of each internal token; 0..255 are the single bytes.
     inner_pairs : uint64 [1024 + a power of two]
         Bit sets of the pairs of characters, and of bytes, that occur inside a token (see `boundary_filter`).
+    joins : uint64 [1024 + a power of two]
+        Bit sets of the units between which a merge occurs (see `character_joins`).
+    pair_bits : uint64 [a power of two]
+        Bit set of the pairs of tokens that are the last merge of one (see `character_merging`).
+    character_tokens : uint32 [65536] or [0]
+        Internal token of each three-byte character by its code point; empty if `character_merging` is not exact.
     specials : uint64 [2 * a power of two]
         Hash table of special tokens: the hash of the bytes, and the id plus 1 (0 in a free slot).
     whole_tokens : uint64 [3 * slots] or [0]
@@ -37,6 +43,9 @@ class EncoderTables(NamedTuple):
     merged: NDArray[np.uint32]
     ids: NDArray[np.uint32]
     inner_pairs: NDArray[np.uint64]
+    joins: NDArray[np.uint64]
+    pair_bits: NDArray[np.uint64]
+    character_tokens: NDArray[np.uint32]
     specials: NDArray[np.uint64]
     whole_tokens: NDArray[np.uint64]
     whole_token_pool: NDArray[np.uint8]

@@ -6,11 +6,13 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 1. A pre-token that is kept whole is one token.
 2. When a batch of spans has a miss that is ASCII and at most 15 bytes long, all such misses of the batch are merged at once
    (see `interleaved_merging`).
-3. A pre-token with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
-4. Any other one is merged by itself (see `bpe`).
+3. A pre-token that starts with a three-byte character is merged from its characters instead of its bytes, with vocabularies
+   for which this is exact and faster (see `character_merging`).
+4. Any other one with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
+5. Any other one is merged by itself (see `bpe`).
 
-The ids are inserted into the cache, except for a long pre-token of many short fragments, which is inserted at its second
-occurrence.
+The ids are inserted into the cache, except for a long pre-token that is merged from characters, or has many short fragments.
+It is inserted at its second occurrence.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from bpejit.kernels.constants import (
 )
 from bpejit.kernels.encoding.boundary_filter import encode_fragments, find_fragment_end
 from bpejit.kernels.encoding.bpe import encode_pretoken
+from bpejit.kernels.encoding.character_joins import starts_with_character
+from bpejit.kernels.encoding.character_merging import CHARACTER_SCRATCH_WORDS, encode_characters
 from bpejit.kernels.encoding.interleaved_merging import INTERLEAVED_SCRATCH_WORDS, encode_interleaved, is_short_miss
 from bpejit.kernels.encoding.pretoken_cache import (
     COUNT_SHIFT,
@@ -149,15 +153,27 @@ def _encode_uncommon(text, start, length, low, high, home, tables, workspace, ou
         if whole != NO_ID:
             out[n_out] = whole
             end = n_out + ONE
-        elif find_fragment_end(text, start, start + length, tables.inner_pairs) < start + length:
-            end, n_fragments = encode_fragments(text, start, start + length, tables, workspace, out, n_out)
-            is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
+        else:
+            stop = start + length
+            end, position = n_out, start
+            is_sentence = False
+            if (
+                tables.character_tokens.size > 0
+                and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
+                and starts_with_character(text, start)
+            ):
+                end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
+                is_sentence = length > _SHORT
+            elif find_fragment_end(text, start, stop, tables.inner_pairs) < stop:
+                end, n_fragments = encode_fragments(text, start, stop, tables, workspace, out, n_out)
+                position = stop
+                is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
+                # The slot may have been taken by a fragment.
+                slot, found = find_cache_slot(workspace, low, high, home, text, start)
+            if position < stop:
+                end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
             if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
                 return end
-            # The slot may have been taken by a fragment.
-            slot, found = find_cache_slot(workspace, low, high, home, text, start)
-        else:
-            end = encode_pretoken(text, start, length, tables, workspace.scratch, out, n_out, _WINDOW)
         if end != SCRATCH_TOO_SMALL and not found:
             insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
         return end

@@ -1,0 +1,225 @@
+"""Encode a pre-token of three-byte characters, as in Chinese, Japanese and Thai, from its characters instead of its bytes.
+
+Most characters are tokens, and most merges that make them concern no other character. If both parts of each token are merged at
+lower ranks than the token, all merges of a text occur in order of rank. The reason: a merge makes a token of the vocabulary in
+the way in which the bytes of that token alone are merged (see `token_derivations`), so the ranks of the pairs that it makes,
+if they are ever merged, are above its own. So the merges within characters can be made first, by a table from characters to
+tokens, unless a merge crosses the boundary of a character that is not complete yet.
+
+The table `joins` tells where this is so (see `character_joins`):
+
+- Where no bit is set, the sides are encoded independently.
+- Where the bit of both characters is set, and none of incomplete ones, both characters are tokens before a merge crosses.
+- Anywhere else, and next to other characters than those of three bytes, merging starts from the bytes of both characters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bpejit.jit.dispatch import inline
+from bpejit.jit.memory import load_u64, store_u64
+from bpejit.jit.simd import lowest_rank, merge_lane, write_tokens
+from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
+from bpejit.kernels.encoding.bpe import LANES
+from bpejit.kernels.encoding.character_joins import (
+    ANY_JOIN,
+    CHARACTER_BITS,
+    LEFT_BYTES,
+    NO_CHARACTER,
+    NO_JOIN,
+    RIGHT_BYTES,
+    bit_is_set,
+    code_of,
+    find_join,
+    is_character,
+    token_pair_bit,
+)
+from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank
+from bpejit.kernels.encoding.pretoken_cache import COUNT_SHIFT, ID_PAIR_MASK
+
+MAX_ELEMENTS = 256
+"""Largest number of characters and bytes of a fragment that are merged here."""
+
+CHARACTER_SCRATCH_WORDS = 2 * MAX_ELEMENTS + 2 * LANES
+"""Words of scratch space required: the elements of a fragment, their ranks, and the lanes."""
+
+_LANES = np.uint64(LANES)
+_MAX_ELEMENTS = np.uint64(MAX_ELEMENTS)
+_RANKS = _MAX_ELEMENTS
+_LANE = TWO * _MAX_ELEMENTS
+_NO_RANK = np.uint64(NO_RANK)
+_BYTE = np.uint64(0xFF)
+_BYTE_BITS = np.uint64(8)
+_SIXTEEN_BITS = np.uint64(16)
+
+
+@inline
+def _rank_of(tables, left, right):
+    """Return the rank of a pair if some token is made by its merge, otherwise NO_RANK.
+
+    Most pairs do not merge, and looking for one in `pairs` takes several steps that are mispredicted. A pair whose merge never
+    is the last of a token is never merged.
+    """
+    if bit_is_set(tables.pair_bits, token_pair_bit(tables.pair_bits, left, right)) == ZERO:
+        return NO_RANK
+    return find_rank(tables.pairs, left, right)
+
+
+@inline
+def _merge_lanes(tables, scratch, n, out, n_out):
+    """Merge up to LANES elements; return the new `n_out`."""
+    for i in range(LANES):
+        lane = np.uint64(i)
+        scratch[_LANE + lane] = scratch[lane]
+        scratch[_LANE + _LANES + lane] = scratch[_RANKS + lane] if lane + ONE < n else NEVER_ADJACENT
+    while True:
+        best, at = lowest_rank(scratch, _LANE)
+        if best >= _NO_RANK:
+            break
+        token = np.uint64(tables.merged[best])
+        before_rank = _NO_RANK
+        if at > ZERO:
+            before_rank = np.uint64(_rank_of(tables, np.uint64(scratch[_LANE + at - ONE]), token))
+        after_rank = _NO_RANK
+        if at + TWO < n:
+            after_rank = np.uint64(_rank_of(tables, token, np.uint64(scratch[_LANE + at + TWO])))
+        merge_lane(scratch, _LANE, at, token, before_rank, after_rank)
+        n -= ONE
+    write_tokens(scratch, _LANE, n, tables.ids, out, n_out)
+    return n_out + n
+
+
+@inline
+def _merge_scan(tables, scratch, n, out, n_out):
+    """Merge up to MAX_ELEMENTS elements; return the new `n_out`."""
+    last = n - ONE
+    while last > ZERO:
+        best = NEVER_ADJACENT
+        for j in range(last):
+            best = min(best, scratch[_RANKS + np.uint64(j)])
+        if best >= NO_RANK:
+            break
+        at = ZERO
+        while scratch[_RANKS + at] != best:
+            at += ONE
+        token = np.uint64(tables.merged[best])
+        scratch[at] = token
+        for j in range(at + ONE, last):
+            scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
+        for j in range(at, last):
+            scratch[_RANKS + np.uint64(j)] = scratch[_RANKS + np.uint64(j) + ONE]
+        last -= ONE
+        if at > ZERO:
+            scratch[_RANKS + at - ONE] = _rank_of(tables, np.uint64(scratch[at - ONE]), token)
+        if at < last:
+            scratch[_RANKS + at] = _rank_of(tables, token, np.uint64(scratch[at + ONE]))
+    i = ZERO
+    while i <= last:
+        out[n_out + i] = tables.ids[scratch[i]]
+        i += ONE
+    return n_out + i
+
+
+@inline
+def _append(tables, scratch, n, token):
+    """Append an element, and the rank of its pair with the one before; return the new number of elements."""
+    if n < _MAX_ELEMENTS:
+        if n > ZERO:
+            scratch[_RANKS + n - ONE] = _rank_of(tables, np.uint64(scratch[n - ONE]), token)
+        scratch[n] = np.uint32(token)
+    return n + ONE
+
+
+@inline
+def _encode_character(tables, scratch, character_ids, code, out, n_out):
+    """Encode a character whose three bytes are the elements, by itself; return the new `n_out`.
+
+    The ids of such characters are stored (see `boundary_filter`).
+    """
+    entry = code * TWO
+    second = character_ids[entry + ONE]
+    if second == ZERO:
+        end = _merge_scan(tables, scratch, THREE, out, n_out)
+        second = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + TWO) & ID_PAIR_MASK
+        character_ids[entry] = load_u64(out, n_out)
+        character_ids[entry + ONE] = second
+        return end
+    store_u64(out, n_out, character_ids[entry])
+    store_u64(out, n_out + TWO, second & ID_PAIR_MASK)
+    return n_out + (second >> COUNT_SHIFT)
+
+
+@inline
+def encode_characters(text, start, stop, tables, workspace, out, n_out):
+    """Encode a pre-token, or the beginning of it.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 16 bytes past `stop`.
+    start, stop : uint64
+    tables : EncoderTables, in
+        With `character_tokens`.
+    workspace : WorkspaceArrays, in-out
+        With scratch space of at least CHARACTER_SCRATCH_WORDS.
+    out : uint32[:], out
+        Ids are written to `out[n_out:]`, which must have space for one per byte, and LANES more.
+    n_out : uint64
+
+    Returns
+    -------
+    n_out : uint64
+    start : uint64
+        Where the ids end: `stop`, or the start of a fragment of more than MAX_ELEMENTS elements.
+    """
+    joins = tables.joins
+    scratch = workspace.scratch
+    at = start
+    n = ZERO
+    before = NO_JOIN  # at the boundary before the character
+    while at < stop:
+        word = load_u64(text, at)
+        if is_character(word) and at + THREE <= stop:
+            after = NO_JOIN
+            if at + THREE < stop:
+                after = ANY_JOIN
+                if at + THREE + THREE <= stop and is_character(word >> CHARACTER_BITS):
+                    after = find_join(joins, word)
+            token = np.uint64(tables.character_tokens[code_of(word)])
+            if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == np.uint64(NO_CHARACTER):
+                n = _append(tables, scratch, n, word & _BYTE)
+                n = _append(tables, scratch, n, word >> _BYTE_BITS & _BYTE)
+                n = _append(tables, scratch, n, word >> _SIXTEEN_BITS & _BYTE)
+            else:
+                n = _append(tables, scratch, n, token)
+            at += THREE
+        else:
+            n = _append(tables, scratch, n, word & _BYTE)
+            at += ONE
+            after = ANY_JOIN if at < stop else NO_JOIN
+        before = after
+        if after == NO_JOIN:
+            if n == THREE and at - start == THREE and is_character(word):
+                n_out = _encode_character(tables, scratch, workspace.character_ids, code_of(word), out, n_out)
+            elif n == ONE:
+                out[n_out] = tables.ids[scratch[ZERO]]
+                n_out += ONE
+            elif n == TWO:
+                rank = scratch[_RANKS]
+                if rank < NO_RANK:
+                    out[n_out] = tables.ids[tables.merged[rank]]
+                    n_out += ONE
+                else:
+                    out[n_out] = tables.ids[scratch[ZERO]]
+                    out[n_out + ONE] = tables.ids[scratch[ONE]]
+                    n_out += TWO
+            elif n <= _LANES:
+                n_out = _merge_lanes(tables, scratch, n, out, n_out)
+            elif n <= _MAX_ELEMENTS:
+                n_out = _merge_scan(tables, scratch, n, out, n_out)
+            else:
+                break
+            n = ZERO
+            start = at
+    return n_out, start
