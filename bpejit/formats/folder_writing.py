@@ -32,12 +32,14 @@ from bpejit.formats.pipelines import split_steps
 from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy, token_lengths
 from bpejit.model import Model, pattern_source
+from bpejit.process_memory import collector_paused
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, creating_folder, replacing_all
 from bpejit.storage.outputs import check_output_folder, check_outputs
 from bpejit.storage.remote import is_remote
 
 
+@collector_paused()  # a fifth of the time, and more where the model has just been made
 def save_folder(
     model: Model, path: StrPath, *, legacy_merges: bool = False, must_be_public: bool = False, overwrite: bool = False
 ) -> str | None:
