@@ -286,6 +286,7 @@ def count_corpus(
             # Sorting 140,000 pre-tokens would take 25 ms, and the merges do not depend on the order.
             table = add_up(results, spread.workers)
             del results
+            trim_heap()  # threads retain the memory of their tables
             _check_texts(len(table), skipped)
             header = _header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum()))
             counts = Counts(header, table, in_order=False)
