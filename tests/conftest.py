@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -40,6 +41,9 @@ NEEDS_DATA = "needs the larger corpora and published vocabularies"
 
 PARITY = os.environ.get("BPEJIT_PARITY") == "1"
 """Whether to run the long comparisons with other tools."""
+
+FLUSH = os.fsync
+"""The function that waits for the disk, which tests do without: see `_without_waiting_for_the_disk`."""
 
 settings.register_profile(
     "bpejit",
@@ -66,6 +70,18 @@ def fewer(times: int) -> settings:
 def data_text(name: str) -> bytes:
     """Return the bytes of a file of tests/data, such as "prose.txt"."""
     return (DATA / name).read_bytes()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_waiting_for_the_disk() -> Iterator[None]:
+    """Leave out the wait of `os.fsync`, since files of a killed process, unlike those of a failed machine, are complete.
+
+    The tests and the processes that they fork flush tens of thousands of times, which takes up to several milliseconds
+    each. Processes that they start, such as those of commands, do flush.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which fails as well if the file is closed
+        yield
 
 
 def _shared_folder() -> Path:

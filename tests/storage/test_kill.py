@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_helpers import invoke, snapshot
+from conftest import FLUSH
 from kill_helpers import needs_fork, run_killed
 
 from bpejit.errors import BpejitError, OutputError, TokenFileError, TokenizerFormatError
@@ -424,6 +425,14 @@ def test_files_are_flushed_before_success_is_reported(tmp_path: Path, monkeypatc
     with replacing(tmp_path / "one") as file:
         file.write(b"x")
     assert flushed == [(tmp_path / "one").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_files_and_folders_can_be_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test waits for the disk; the others do not."""
+    monkeypatch.setattr(os, "fsync", FLUSH)
+    save("bpejit")(tmp_path, OLD)
+    save("bpejit")(tmp_path, NEW, overwrite=True)
+    assert read(tmp_path) == NEW
 
 
 def test_file_systems_without_flush_are_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
