@@ -215,18 +215,28 @@ def test_ids_of_every_count(some, n_ids):
         assert found_in(arrays, pretoken) == [number] * n_ids
 
 
-@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 600).map(lambda bit: bit << 32), max_size=300))
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 30).map(lambda bit: bit << 32), max_size=500))
 def test_mark_seen(hashes):
-    """A set of bits, cleared when half of them are set."""
+    """A set of bits, cleared after 16 of them are set, and unused for a while if less than a quarter of the bits recurred."""
     arrays = make_workspace().arrays._replace(seen_once=np.zeros(4, dtype=np.uint64))
     seen: set[int] = set()
+    recurred = unrecorded = 0
     for hashed in hashes:
         bit = (hashed >> 32) % 256
-        assert bool(mark_seen(arrays, np.uint64(hashed))) == (bit not in seen)
-        if bit not in seen and len(seen) >= 128:
+        known = bit in seen and not unrecorded
+        assert bool(mark_seen(arrays, np.uint64(hashed))) != known
+        if unrecorded:
+            unrecorded -= 1
+        elif known:
+            recurred += 1
+        elif len(seen) == 16:
+            unrecorded = 0 if recurred >= 4 else 7 * 16
             seen.clear()
-        seen.add(bit)
-        assert arrays.progress[pretoken_cache.N_SEEN] == len(seen) == sum(int(word).bit_count() for word in arrays.seen_once)
+            recurred = 0
+        else:
+            seen.add(bit)
+        assert arrays.progress[pretoken_cache.N_SEEN] == len(seen) - unrecorded
+        assert len(seen) == sum(int(word).bit_count() for word in arrays.seen_once)
 
 
 def test_threads_do_not_share_a_cache():
