@@ -87,10 +87,11 @@ def _train() -> None:
     for number in range(1000):
         word, length = padded_text(b"%d" % number)
         counter.add_text(splitter, word, length, length, True)
+    counter.weight = 1000  # high counts, for several phases
     table = merge_tables([counter.table(), counter.table()])
     list(merge_streams([[counter.table()], [table]]))
     add_up([counter, counter], 1)
-    # More merges than there are, so that there are several phases, and two threads, so that their results are combined.
+    # More merges than there are, and two threads, so that their results are combined.
     MergeLearner(table, 10_000, workers=2, least_cells=1).run()
 
 
