@@ -299,7 +299,7 @@ def test_encode_spans__sentence_is_cached_when_it_recurs():
 
 
 def test_encode_spans__seen_sentences_are_cleared():
-    """Each sentence seen once sets a bit; when a sixteenth of the bits are set, they are cleared, and none are set for a while."""
+    """Each sentence seen once sets a bit; when a sixteenth of the bits are set, all are cleared, and not set for a while."""
     model = make_model([])
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
