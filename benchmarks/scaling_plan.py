@@ -127,8 +127,8 @@ def entry_seconds(stored: dict[str, Any], step: str) -> float:
     return float(found["median"] / found["entries"])
 
 
-def collecting_seconds(stored: dict[str, Any]) -> float:
-    """Return the seconds for an entry of a worker's table, which takes memory of a new process, and is sent and added up."""
+def adding_seconds(stored: dict[str, Any]) -> float:
+    """Return the seconds for an entry of a table of one of several workers, which takes its own memory, and is added up."""
     size, times = SMALL[-1], fit_times(stored, "count")
     entries = 2 * mixed_distinct(stored, size / 2)
     counting = times.fixed + (times.byte * size + times.distinct * entries) / min(2, stored["cores"])
@@ -145,7 +145,7 @@ def predictions(stored: dict[str, Any]) -> list[tuple[str, int, float, float]]:
             entries = workers * mixed_distinct(stored, LARGE / workers)
             seconds = times.fixed + (times.byte * LARGE + times.distinct * entries) / used
             if stage == "count" and workers > 1:
-                seconds += collecting_seconds(stored) * entries
+                seconds += adding_seconds(stored) * entries
             rows.append((stage, workers, seconds, stored["rates"][stage][f"{LARGE} {workers}"]["median"]))
     for stage in ("count", "encode") if "ray" in stored else ():
         times = fit_times(stored, stage)
@@ -280,7 +280,7 @@ def make_tables(stored: dict[str, Any]) -> dict[str, str]:
         *(
             [f"{what}, an entry of a table", f"{1e9 * seconds:.0f} ns", ""]
             for what, seconds in (
-                ("collecting tables of worker processes", collecting_seconds(stored)),
+                ("adding up tables of workers", adding_seconds(stored)),
                 ("sorting and writing counts", entry_seconds(stored, "write")),
                 ("merging counts files", entry_seconds(stored, "merge")),
             )
