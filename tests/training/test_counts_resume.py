@@ -114,10 +114,13 @@ def test_damaged_counts_are_refused(work: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 def test_a_killed_training_continues(work: Path) -> None:
     arguments = [*COMMAND, "train", "a.txt", "b.txt", *ARGUMENTS]
+    start = time.perf_counter()
+    subprocess.run([*arguments, "-q"], env=ENVIRONMENT, check=True)
+    seconds = time.perf_counter() - start
     killed = 0
-    for delay in (0.3, 0.5, 0.7, 0.9):
+    for share in (0.3, 0.5, 0.7, 0.9):
         process = subprocess.Popen([*arguments, "--overwrite"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
+        time.sleep(share * seconds)
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         done = subprocess.run([*arguments, "--resume", "--overwrite", "-q"], env=ENVIRONMENT, check=False)
