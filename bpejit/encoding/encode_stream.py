@@ -99,10 +99,11 @@ class EncodeStream:
             out = self._encode(last, workspace.out)
             yield self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
 
-    def encode_rest(self, data: BytesLike) -> Array:
+    def encode_rest(self, data: BytesLike | str) -> Array:
         """Add the last piece; return all remaining ids as one array."""
         workspace = self._workspace
-        out: Array = np.empty(max(len(data) // 3, min(len(data), _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
+        n_bytes = len(data) if not isinstance(data, str) or data.isascii() else 3 * len(data)
+        out: Array = np.empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
         done = 0
         is_new = self._fresh and not self._filled
         has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None

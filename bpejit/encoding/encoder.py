@@ -227,6 +227,10 @@ class Encoder(Decoder):
             return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy()
         return EncodeStream(self._runner, splitter, workspace, grows=True).encode_rest(data)
 
+    def encode_string(self, text: str, workspace: Workspace, splitter: AnySplitter | None) -> Array:
+        """Return the ids of a long string, which is converted to UTF-8 in slices; otherwise the same as `encode`."""
+        return EncodeStream(self._runner, splitter or self.splitter, workspace, grows=True).encode_rest(text)
+
     def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
         """Return a prepared call for texts of up to `Workspace.short_text_bytes`, and store it in the workspace."""
         call: ShortTextCall | None = workspace.short_call

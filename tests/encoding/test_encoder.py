@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from bpejit.arrays import padded_text
 from bpejit.encoding import encode_stream
 from bpejit.encoding.cache_budget import Budget
+from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
@@ -456,6 +457,23 @@ def test_encode__text_in_place(merges, data, long, width):
         again = encoder.encode(text, workspace).tolist()
     assert found == again == encoder.encode(bytearray(text), workspace).tolist() == encoder.encode(text).tolist()
     assert workspace.text_capacity == 16
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", r"(?<=\s)\w+|\w+|\W"], ids=["automaton", "regex"])
+@given(text=st.text(st.characters() | st.sampled_from("ab \ud83d\ude00"), max_size=60))
+def test_encode__long_strings_in_slices(pattern, text):
+    """A long string is converted to UTF-8 while it is encoded; lone halves of surrogate pairs are replaced."""
+    codec = Codec(make_model([(b"a", b"b"), (b"\xf0", b"\x9f")], SPECIALS, pattern=pattern))
+    text = f"{text}<|s|>{text}"
+    expected = codec.encode(text).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bpejit.encoding.codec._LONG_STRING", 1)
+        patch.setattr("bpejit.encoding.utf8.STRING_SLICE", 3)
+        assert codec.encode(text).tolist() == expected
+        assert (
+            codec.encode(text, allowed_special=set(), disallowed_special=set()).tolist()
+            == codec.encode(encode_utf8(text), allowed_special=set(), disallowed_special=set()).tolist()
+        )
 
 
 def test_cache_grows_with_long_texts(prose):
