@@ -4,10 +4,6 @@
 around the boundary; a set bit means that the last merge of some token occurs between these bytes, and that the token on one of
 its sides has only a part of the character there. The other bits are a hash table of pairs of such units: complete characters,
 and single bytes of incomplete ones. A bit that is set without need costs time, and changes no id.
-
-- Where no bit is set, the sides are encoded independently.
-- Where the bit of both characters is set, and none of incomplete ones, both characters are tokens before a merge crosses.
-- Anywhere else, and next to other characters than those of three bytes, merging starts from the bytes of both characters.
 """
 
 from __future__ import annotations
