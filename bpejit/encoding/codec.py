@@ -111,10 +111,11 @@ class Codec:
     ) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `bpejit.Tokenizer.encode`."""
         splitter = None
-        is_long = isinstance(text, str) and len(text) >= _LONG_STRING
         data: Any = text
-        if not is_long:
-            data = encode_utf8(text) if isinstance(text, str) else arguments.as_bytes("text", text)
+        if not isinstance(text, str):
+            data = arguments.as_bytes("text", text)
+        elif len(text) < _LONG_STRING:
+            data = encode_utf8(text)
         if allowed_special is not None or disallowed_special is not None:
             splitter = self.splitter_for(allowed_special, disallowed_special, [text if isinstance(text, str) else data])
         # `workspace()` written out: for a short text a context manager takes as long as the encoding.
@@ -123,7 +124,7 @@ class Codec:
         except IndexError:
             workspace = self.encoder.new_workspace()
         try:
-            if is_long:
+            if isinstance(data, str):
                 return self.encoder.encode_string(data, workspace, splitter)
             return self.encoder.encode(data, workspace, splitter)
         finally:

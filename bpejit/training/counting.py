@@ -268,8 +268,9 @@ def _add_up_counters(counters: Sequence[PretokenCounter], threads: int) -> Preto
         return [slots[begin:end] for (slots, _), (begin, end) in zip(tables, bounds, strict=True)]
 
     def move(number: int, part: int) -> None:
+        slots, arena = ranges(part)[number], tables[number][1]
         for other, other_arena in tables[:number]:
-            interning.move_common(ranges(part)[number], tables[number][1], other, other_arena)
+            interning.move_common(slots, arena, other, other_arena)
 
     def measure(part: int) -> list[tuple[int, int]]:
         return [interning.measure_table(slots) for slots in ranges(part)]
