@@ -41,7 +41,7 @@ class TaskThreads:
             futures = [self._pool.submit(task, number) for number in range(1, self._threads)]
         except RuntimeError as error:
             raise EngineError(
-                f"cannot start {self._threads - 1} threads that learn merges: {error}; expected all of them to start: use "
+                f"cannot start {self._threads - 1} threads for training: {error}; expected all of them to start: use "
                 "fewer workers (`workers=`), or raise the limit on processes (`ulimit -u`, or the container limit)"
             ) from error
         return [task(0), *(future.result() for future in futures)]
