@@ -25,8 +25,8 @@ BY_SCRIPT = ("chinese", "japanese")
 LARGE = ("chinese-large", "japanese-large")
 """Files large/LANGUAGE.txt.zst of the optional data folder."""
 
-ENGLISH_LARGE = ROOT / ".bench" / "english-large.txt"
-"""The text `english-large`, which `python -m benchmarks.large_english` writes."""
+WRITTEN = {name: ROOT / ".bench" / f"{name}.txt" for name in ("english-large", "code-large")}
+"""The texts that `python -m benchmarks.large_texts` writes."""
 
 OWN = ("prose", "code", "cjk")
 """Files NAME.txt of tests/data."""
@@ -132,16 +132,17 @@ class Corpora:
             return (END_OF_TEXT.join(picked) + END_OF_TEXT).encode(), "optional data folder, multilingual by script"
         if name in LARGE:
             return read_large(name.partition("-")[0]), "optional data folder"
-        if name == "english-large":
-            if not ENGLISH_LARGE.is_file():
-                raise MissingInputError("english-large is absent: python -m benchmarks.large_english .bench/english-large.txt")
-            return ENGLISH_LARGE.read_bytes(), "documentation of Python packages"
+        if name in WRITTEN:
+            path, kind = WRITTEN[name], name.partition("-")[0]
+            if not path.is_file():
+                raise MissingInputError(f"{name} is absent: python -m benchmarks.large_texts {kind} .bench/{name}.txt")
+            return path.read_bytes(), f"{'documentation' if kind == 'english' else 'code'} of Python packages"
         if name in OWN:
             return (ROOT / "tests" / "data" / f"{name}.txt").read_bytes(), "tests/data"
         optional = ", ".join((*OPTIONAL, *BY_SCRIPT, *LARGE))
         raise MissingInputError(
             f"there is no corpus {name!r}; expected one of {optional} of the optional data folder, "
-            f"{', '.join(OWN)} of tests/data, english-large, or --corpus {name}=FILE"
+            f"{', '.join(OWN)} of tests/data, {', '.join(WRITTEN)}, or --corpus {name}=FILE"
         )
 
     def _write(self, file: str, data: bytes, made: str, name: str | None = None) -> Corpus:

@@ -82,19 +82,19 @@ def test_large_texts_take_part(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     for language in ("chinese", "japanese"):
         (tmp_path / "data" / "large" / f"{language}.txt.zst").write_bytes(zstandard.compress(data))
     monkeypatch.setenv("BPEJIT_SHARED_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(corpora, "ENGLISH_LARGE", tmp_path / "data" / "english.txt")
+    monkeypatch.setattr(corpora, "WRITTEN", dict.fromkeys(corpora.WRITTEN, tmp_path / "data" / "english.txt"))
     context = toy_context(tmp_path)
     context.settings.corpora = []
     work, tool = get_work(name), get_tool("bpejit")
     cases = [case for case in work.cases(context) if "-large" in work.label(case.key)]
-    assert len(cases) == (3 if name == "train" else 2)
+    assert len(cases) == (4 if name == "train" else 2)
     for case in cases:
         options = {"environment": thread_limits(case.threads), "save": None, "memory": False, "timeout": 100}
         found = work.run(tool, work.params_for(tool, case), **options)
         assert found["n_items"] > 0
     monkeypatch.setenv("BPEJIT_SHARED_DATA", str(tmp_path))
-    monkeypatch.setattr(corpora, "ENGLISH_LARGE", tmp_path / "absent")
-    assert toy_context(tmp_path).large_corpora(*corpora.LARGE, "english-large") == []
+    monkeypatch.setattr(corpora, "WRITTEN", dict.fromkeys(corpora.WRITTEN, tmp_path / "absent"))
+    assert toy_context(tmp_path).large_corpora(*corpora.LARGE, *corpora.WRITTEN) == []
 
 
 @pytest.mark.slow
@@ -254,7 +254,7 @@ def test_derived_merges_of_published_vocabularies(name: str) -> None:
 
 
 def test_large_english_is_without_repeated_lines(tmp_path: Path) -> None:
-    from benchmarks import large_english
+    from benchmarks import large_texts
 
     again = "A long line that occurs in several files of the package."
     files = {
@@ -268,11 +268,32 @@ def test_large_english_is_without_repeated_lines(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
-    assert list(large_english.documents(tmp_path / "x.whl", set())) == [
-        f"# Title\n\n{again}\n<|endoftext|>".encode(),
-        b"    Short.\n    Short.\n<|endoftext|>",
-        b"A  tag  & a description\n<|endoftext|>",
-    ]
+    with zipfile.ZipFile(tmp_path / "x.whl") as archive:
+        assert list(large_texts.english_documents(archive, set())) == [
+            f"# Title\n\n{again}\n<|endoftext|>".encode(),
+            b"    Short.\n    Short.\n<|endoftext|>",
+            b"A  tag  & a description\n<|endoftext|>",
+        ]
+
+
+def test_large_code_is_without_repeated_files(tmp_path: Path) -> None:
+    from benchmarks import large_texts
+
+    lines = [f"value_{number} = compute_the_value_of({number})" for number in range(4)]
+    files = {
+        "a.py": "\n".join(lines[:2]),
+        "b.py": "\n".join(lines[:2]) + "\npass",
+        "c.py": "\n".join(lines[1:4]) + "\n\n",
+        "d.txt": "not code",
+        "e.c": "int x;",
+    }
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        archive.writestr("f.py", b"\xff not UTF-8")
+    with zipfile.ZipFile(tmp_path / "x.whl") as archive:
+        found = list(large_texts.code_documents(archive, set()))
+    assert found == [f"{files[name]}<|endoftext|>".encode() for name in ("a.py", "c.py")]
 
 
 def test_texts_are_cut_at_documents(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..corpora import LARGE
+from ..corpora import LARGE, WRITTEN
 from ..timing import stop_sampling, timed
 from ..tools import Tool
 from .base import Case, Metric, Record, Work, text_label
@@ -32,7 +32,7 @@ class Train(Work):
         corpora = [context.corpus(name) for name in context.corpus_names()]
         if context.settings.large_bytes:
             corpora += context.corpora.mixed([context.settings.large_bytes])
-        corpora += context.large_corpora(*LARGE, "english-large")
+        corpora += context.large_corpora(*LARGE, *WRITTEN)
         for corpus in corpora:
             params = {"path": str(corpus.path), "vocab_size": vocab_size, "workers": workers}
             yield Case({"corpus": corpus.record(), "vocab_size": vocab_size, "workers": workers}, params, workers)
