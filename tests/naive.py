@@ -23,12 +23,10 @@ from bpejit.kernels.constants import SPECIAL_FLAG
 
 def find_specials(data: bytes, special_tokens: list[bytes]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each special token: leftmost first, and the longest of those at one position."""
-    position = 0
-    while position < len(data):
-        found = max((len(token) for token in special_tokens if data.startswith(token, position)), default=0)
-        if found:
-            yield position, position + found
-        position += found or 1
+    longest_first = sorted(special_tokens, key=len, reverse=True)
+    for match in re.finditer(b"|".join(map(re.escape, longest_first)), data):
+        if match[0]:
+            yield match.span()
 
 
 def build_trie(tokens: list[bytes]) -> list[bytes]:
