@@ -264,6 +264,7 @@ class MergeLearner:
 
         self.before = self.new_neighbors()
         self.after = self.new_neighbors()
+        self.followed = np.empty(int(self.n_tokens) + 1, np.uint32)
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.bucket_pairs()
         return threshold
@@ -309,7 +310,7 @@ class MergeLearner:
 
     def end_phase(self) -> None:
         """Compact the cells, and free the arrays that the next phase replaces."""
-        del self.pairs, self.heap, self.before, self.after
+        del self.pairs, self.marks, self.heap, self.before, self.after, self.followed
         self.ranges.compact(self.tokens.widths)
         self.tokens.widths[:] = 1
 
@@ -356,7 +357,8 @@ class MergeLearner:
         return copy
 
     def bucket_pairs(self) -> None:
-        """Fill the buckets with all pairs."""
+        """Fill the buckets and the bit set with all pairs."""
+        self.marks = np.zeros(-(-self.pairs.size * pairs.BITS_OF_SLOT // 8), np.uint8)
         self.heap = np.empty(self.pairs.size, buckets.CANDIDATE)
         buckets.bucket_pairs(self.arrays())
 
@@ -371,6 +373,8 @@ class MergeLearner:
             cells=self.ranges.cells,
             weights=self.ranges.weights,
             pairs=self.pairs,
+            marks=self.marks,
+            followed=self.followed,
             postings=self.postings,
             heads=self.heads,
             heap=self.heap,

@@ -17,7 +17,7 @@ import numpy as np
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length
 from bpejit.kernels.constants import HALF, LOW_HALF, ONE, TWO, ZERO
-from bpejit.kernels.training.pairs import NO_SLOT, find_pair_slot
+from bpejit.kernels.training.pairs import NO_SLOT, find_pair_slot, mark_pair
 
 CANDIDATE = np.dtype([("count", np.uint64), ("key", np.uint64)], align=True)
 """An entry of the heap: the key of a pair, and its count when it was pushed."""
@@ -152,12 +152,13 @@ def bucket_pair(slot, arrays):
 
 @kernel
 def bucket_pairs(arrays):
-    """Fill the buckets with all pairs of the table.
+    """Fill the buckets and the bit set with all pairs of the table.
 
     Parameters
     ----------
     arrays : MergeArrays
-        `pairs` (in-out), `heads` and `heap` (out), and of `state`: `top`, `n_candidates` (out), `threshold` (in).
+        `pairs` (in-out), `marks` (in-out, initially zero), `heads` and `heap` (out), and of `state`: `top`, `n_candidates`
+        (out), `threshold` (in).
 
     Notes
     -----
@@ -170,6 +171,7 @@ def bucket_pairs(arrays):
         arrays.heads[i] = 0
     for i in range(arrays.pairs.size):
         if arrays.pairs[i]["key"] != ZERO:
+            mark_pair(arrays.pairs[i]["key"], arrays.marks)
             bucket_pair(np.uint64(i), arrays)
 
 

@@ -23,7 +23,7 @@ from bpejit.jit.memory import bit_length, prefetch
 from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
 from bpejit.kernels.training.buckets import PREFIX_BYTES, bucket_pair, next_pair
 from bpejit.kernels.training.cells import id_at, id_mask
-from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, pair_key
+from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, mark_of, mark_pair, pair_key
 
 Array = Any
 
@@ -81,6 +81,8 @@ class MergeArrays(NamedTuple):
     cells: Array  # uint32 or uint64 [...], see cells.py
     weights: Array  # uint64 [...]
     pairs: Array  # PAIR [power of two], see pairs.py
+    marks: Array  # uint8 [power of two], a set of the pairs of the table, see `mark_pair`
+    followed: Array  # uint32 [tokens], scratch space: neighbors
     postings: Array  # uint32 [...]
     heads: Array  # uint32 [N_BUCKETS], see buckets.py: slot + 1 of the first pair, 0 for none
     heap: Array  # CANDIDATE [three quarters of the slots]
@@ -186,10 +188,10 @@ def decrease_count(left, right, weight, pairs):
 
 @inline
 def add_pair(left, right, weight, number, arrays):
-    """Add a new pair to the table, if it may be merged. Return the start of its posting list, or `NO_LIST`."""
+    """Add a new pair to the table, unless the token would be too long. Return the start of its posting list, or `NO_LIST`."""
     status = arrays.state[0]
     lengths = arrays.tokens.lengths
-    if weight < status["threshold"] or np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
+    if np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
         return NO_LIST
     key = pair_key(left, right)
     slot = find_pair_slot(arrays.pairs, key)
@@ -199,6 +201,7 @@ def add_pair(left, right, weight, number, arrays):
     pair["count"] = weight
     pair["start"] = start
     pair["length"] = number
+    mark_pair(key, arrays.marks)
     status["n_pairs"] += ONE
     status["n_postings"] = start + number
     bucket_pair(slot, arrays)
@@ -214,42 +217,49 @@ def prefetch_pair(left, right, pairs):
 @inline
 def update_before(left, merged, n_before, arrays):
     """Decrease the counts of (x, left), and add the pairs (x, merged)."""
-    boundary = arrays.state[0]["boundary"]
-    before = arrays.before
+    threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
+    before, followed = arrays.before, arrays.followed
+    n_followed = ZERO
     for i in range(n_before):
-        ahead = np.uint64(before.seen[min(np.uint64(i) + PREFETCH_PAIRS, n_before - ONE)])
-        prefetch_pair(ahead, left, arrays.pairs)
-        prefetch_pair(ahead, merged, arrays.pairs)
         x = np.uint64(before.seen[i])
+        # Nine of ten of these pairs are not in the table in Chinese, and nearly no new pair is frequent enough.
+        followed[n_followed] = x
+        n_followed += mark_of(pair_key(x, left), arrays.marks)
         neighbor = before.sums[x]
-        if x == boundary:
-            neighbor["cursor"] = NO_LIST
-            continue
+        number = neighbor["cursor"]
+        neighbor["cursor"] = NO_LIST
+        if neighbor["weight"] >= threshold and x != boundary:
+            neighbor["cursor"] = add_pair(x, merged, neighbor["weight"], number, arrays)
+    for i in range(n_followed):
+        prefetch_pair(np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), left, arrays.pairs)
+        x = np.uint64(followed[i])
         # If x is the merged token itself, (x, left) is not in the table yet, and nothing is subtracted.
-        decrease_count(x, left, neighbor["weight"], arrays.pairs)
-        neighbor["cursor"] = add_pair(x, merged, neighbor["weight"], neighbor["cursor"], arrays)
+        decrease_count(x, left, before.sums[x]["weight"], arrays.pairs)
 
 
 @inline
 def update_after(left, right, merged, n_after, arrays):
     """Decrease the counts of (right, y), and add the pairs (merged, y)."""
-    boundary = arrays.state[0]["boundary"]
-    after = arrays.after
+    threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
+    after, followed = arrays.after, arrays.followed
+    n_followed = ZERO
     for i in range(n_after):
-        ahead = np.uint64(after.seen[min(np.uint64(i) + PREFETCH_PAIRS, n_after - ONE)])
-        prefetch_pair(right, ahead, arrays.pairs)
-        prefetch_pair(merged, ahead, arrays.pairs)
         y = np.uint64(after.seen[i])
+        followed[n_followed] = y
+        n_followed += mark_of(pair_key(right, y), arrays.marks)
         neighbor = after.sums[y]
-        if y == boundary:
-            neighbor["cursor"] = NO_LIST
-            continue
+        number = neighbor["cursor"]
+        neighbor["cursor"] = NO_LIST
         weight = neighbor["weight"]
-        decrease_count(right, y, weight, arrays.pairs)
         if y == left:
             # Where the next occurrence follows immediately, its left token is merged too: that weight is (merged, merged).
             weight -= arrays.before.sums[merged]["weight"]
-        neighbor["cursor"] = add_pair(merged, y, weight, neighbor["cursor"], arrays)
+        if weight >= threshold and y != boundary:
+            neighbor["cursor"] = add_pair(merged, y, weight, number, arrays)
+    for i in range(n_followed):
+        prefetch_pair(right, np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), arrays.pairs)
+        y = np.uint64(followed[i])
+        decrease_count(right, y, after.sums[y]["weight"], arrays.pairs)
 
 
 @inline

@@ -36,6 +36,9 @@ MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 NOT_FOLLOWED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """Instead of the start of the posting list of a pair that was counted in a range of cells, but has no list."""
 
+BITS_OF_SLOT = 4
+"""Number of bits in the set of pairs for each slot of the pair table."""
+
 SEVEN = np.uint64(7)
 
 WORD_BITS = np.uint64(64)
@@ -70,6 +73,20 @@ def find_pair_slot(pairs, key):
     while pairs[slot]["key"] != key and pairs[slot]["key"] != ZERO:
         slot = (slot + ONE) & mask
     return slot
+
+
+@inline
+def mark_pair(key, marks):
+    """Set the bit of a pair in a bit set of pairs (uint8, a power of two of bytes), which finds absent ones in less memory."""
+    bit = hash_pair(key) & (np.uint64(marks.size) * EIGHT - ONE)
+    marks[bit >> THREE] |= ONE << (bit & SEVEN)
+
+
+@inline
+def mark_of(key, marks):
+    """Return the bit of a pair (uint64): 0 if the pair is absent."""
+    bit = hash_pair(key) & (np.uint64(marks.size) * EIGHT - ONE)
+    return np.uint64(marks[bit >> THREE]) >> (bit & SEVEN) & ONE
 
 
 @inline

@@ -46,6 +46,8 @@ def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens:
         cells=np.zeros(0, np.uint32),
         weights=np.zeros(0, np.uint64),
         pairs=table,
+        marks=np.zeros(table.size // 2, np.uint8),
+        followed=none,
         postings=none,
         heads=np.full(buckets.N_BUCKETS, 12345, np.uint32),
         heap=np.zeros(table.size, buckets.CANDIDATE),
@@ -126,6 +128,7 @@ def test_bucket_pairs(counts: dict[naive.Pair, int], threshold: int) -> None:
             found.setdefault(bucket, set()).add(pair_of(arrays.pairs[entry - 1]["key"]))
             entry = int(arrays.pairs[entry - 1]["next"])
     assert found == naive.bucket_pairs(counts, threshold)
+    assert all(pairs.mark_of(key(pair), arrays.marks) for pair in counts)
 
 
 @pytest.mark.parametrize("rule", buckets.COMPARISONS)

@@ -74,6 +74,7 @@ def check_everything(learner: merge_learner.MergeLearner, words: list[tuple[list
     followed = {pair_of(pair["key"]): pair for pair in learner.pairs[learner.pairs["count"] > 0]}
     assert {pair: int(followed[pair]["count"]) for pair in followed} == {pair: counts.get(pair, 0) for pair in followed}
     assert {pair for pair, count in counts.items() if count >= threshold} <= set(followed)
+    assert all(pairs.mark_of(pair["key"], learner.marks) for pair in learner.pairs[learner.pairs["key"] != 0])
     positions = positions_in(learner)
     for pair, slot in followed.items():
         first, length = int(slot["start"]), int(slot["length"])

@@ -58,6 +58,17 @@ def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
     assert found == (key(wanted) if wanted in held else 0)
 
 
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15), st.sampled_from([2, 64]))
+def test_mark_pair(held: set[naive.Pair], size: int) -> None:
+    marks = np.zeros(size, np.uint8)
+    for pair in held:
+        pairs.mark_pair(key(pair), marks)
+    bits = {int(pairs.hash_pair(key(pair))) % (8 * size) for pair in held}
+    assert set(np.flatnonzero(np.unpackbits(marks, bitorder="little")).tolist()) == bits
+    for pair in ((left, right) for left in range(10) for right in range(10)):
+        assert pairs.mark_of(key(pair), marks) == (int(pairs.hash_pair(key(pair))) % (8 * size) in bits)
+
+
 @given(tables, cell_types, sizes, sum_types)
 def test_bound_counts(table: dict[bytes, int], cell_type: type, size: int, sum_type: type) -> None:
     array, weights, _ = filled(table, cell_type)
