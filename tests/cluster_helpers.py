@@ -10,8 +10,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bpejit.engines.ray_cluster import silence
 from bpejit.storage.files import write_error
@@ -99,6 +102,28 @@ class LocalCluster:
 
     def close(self) -> None:
         self._cluster.shutdown()
+
+
+@contextmanager
+def connected_cluster() -> Iterator[LocalCluster]:
+    """Start a cluster of three nodes with access to the S3 server, and connect this process, so that jobs share workers."""
+    import ray
+    from s3_helpers import server_environment
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (server_environment() if find_spec("moto") and find_spec("s3fs") else {}).items():
+                patch.setenv(name, value)
+            cluster = LocalCluster(3)
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield cluster
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.shutdown()
+            cluster.close()
 
 
 def worker_pids(node: Any, title: str) -> list[int]:

@@ -21,12 +21,15 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from bpejit.jit.dispatch import JIT_ENABLED as JIT
+
+if TYPE_CHECKING:
+    from cluster_helpers import LocalCluster
 
 Size = TypeVar("Size")
 
@@ -84,6 +87,16 @@ def _without_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """A Ray cluster of up to three nodes, which all tests of a process share, since it takes seconds to start."""
+    pytest.importorskip("ray", reason="ray is not installed")
+    from cluster_helpers import connected_cluster
+
+    with connected_cluster() as cluster:
+        yield cluster
+
+
 def _shared_folder() -> Path:
     named = os.environ.get("BPEJIT_SHARED_DATA")
     if named == "":
@@ -122,6 +135,12 @@ def read_shared(name: str) -> bytes:
     pytest.skip(f"{NEEDS_DATA}: there is no {name} in {folder}")
 
 
+def _order(item: pytest.Item) -> int:
+    """Return 0 for most tests, 1 for those that use a cluster, and 2 for others that use a server."""
+    fixtures = getattr(item, "fixturenames", ())
+    return 1 if "cluster" in fixtures else 2 * ("bucket" in fixtures)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out long comparisons, and skip the tests that need compiled kernels if these are disabled."""
     if not PARITY:
@@ -130,7 +149,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("parity")]
     # The servers and clusters of these tests leave threads, and a process with threads does not fork workers but spawns
     # them: each takes a second of processor time instead of a hundredth. After all other tests, few of them are left.
-    items.sort(key=lambda item: bool({"bucket", "cluster"} & set(getattr(item, "fixturenames", ()))))
+    # An idle process takes over the last tests of another one: with the short tests of buckets at the end, those of the
+    # cluster rather stay in one process, and no other starts a cluster as well.
+    items.sort(key=_order)
     if JIT:
         return
     for item in items:

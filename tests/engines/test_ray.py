@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from bpejit.errors import EngineError, OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
 from bpejit.training.cluster_counting import partition_numbers, write_partitions
 
-ray: Any = pytest.importorskip("ray")
+pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
 
 END = "<|endoftext|>"
@@ -43,16 +42,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "shards": {"shard_tokens": 100_000, "append_token": END, "val_fraction": 0.2, "seed": 5, "document_index": True},
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    """A cluster to which this process is connected, so that jobs share workers."""
-    cluster = LocalCluster(3)
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield cluster
-    ray.shutdown()
-    cluster.close()
 
 
 @pytest.fixture(scope="module")

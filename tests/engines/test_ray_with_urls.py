@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,12 @@ import pytest
 from cluster_helpers import LocalCluster, Midway
 from conftest import DATA, data_text
 from datagen_helpers import write_problem
-from s3_helpers import Bucket, bucket, server_environment  # noqa: F401 - a fixture
+from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import OutputError
 
-ray: Any = pytest.importorskip("ray")
+pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
 
 END = "<|endoftext|>"
@@ -31,19 +30,6 @@ OPTIONS: dict[str, Any] = {
     "unit_bytes": 50_000,
     "chunk_bytes": 20_000,
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    """A cluster to which this process is connected; its nodes get the address of the server and the credentials from it."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in server_environment().items():
-            patch.setenv(name, value)
-        cluster = LocalCluster(3)
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield cluster
-    ray.shutdown()
-    cluster.close()
 
 
 def test_outputs_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +107,7 @@ def test_data_set_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path
         part(stage, done, total, unit)
         shuffle(stage, done, total, unit)
 
+    cluster.fill(3)
     plan = bpejit.generate_data(problem, f"{bucket.url}/data", engine="ray", dry_run=True, **options)
     assert plan.parts > 3
     assert "3 nodes, 3 processors" in plan.cluster

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cli_helpers import ENVIRONMENT, MODULE
+from cluster_helpers import LocalCluster
 from conftest import ROOT, data_text
 
 PAGE = (ROOT / "CLUSTERS.md").read_text(encoding="utf-8")
@@ -117,25 +118,18 @@ def test_slurm(work: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform != "linux", reason="a cluster of local nodes")
-def test_ray_job(work: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not installed")
-    from cluster_helpers import LocalCluster
-
+def test_ray_job(work: Path, cluster: LocalCluster) -> None:
     plain = one_machine(work, "")
     expected = one_machine(work, '--append-token "<|endoftext|>" --shard-tokens 100M')
     (script,) = blocks("python")
     (work / "tokenize_corpus.py").write_text(script, encoding="utf-8")
-    cluster = LocalCluster(2)
-    try:
-        environment = {"RAY_ADDRESS": cluster.address}
-        submit, commands = (block for block in blocks("sh") if "ray job" in block or "--engine ray" in block)
-        assert submit.rstrip().endswith("python tokenize_corpus.py'")
-        shell(work, "python tokenize_corpus.py", **environment)
-        assert without_inputs(results(work)) == without_inputs(expected)
-        shell(work, commands, **environment)
-        assert without_inputs(results(work)) == without_inputs(plain)
-    finally:
-        cluster.close()
+    environment = {"RAY_ADDRESS": cluster.address}
+    submit, commands = (block for block in blocks("sh") if "ray job" in block or "--engine ray" in block)
+    assert submit.rstrip().endswith("python tokenize_corpus.py'")
+    shell(work, "python tokenize_corpus.py", **environment)
+    assert without_inputs(results(work)) == without_inputs(expected)
+    shell(work, commands, **environment)
+    assert without_inputs(results(work)) == without_inputs(plain)
 
 
 def test_page_of_scaling() -> None:
