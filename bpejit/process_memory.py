@@ -5,9 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import mmap
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bpejit.arrays import Array
 
 
 @contextmanager
@@ -35,6 +40,32 @@ def trim_heap() -> None:
     trim = _malloc_trim()
     if trim is not None:
         trim(0)
+
+
+def release(array: Array) -> None:
+    """Return the memory of an array to the operating system, except for pages that it has only a part of.
+
+    The elements are undefined afterwards, but they may be written and read again. Only Linux supports this; elsewhere it does
+    nothing.
+
+    Call it for an array, or a part of one, that was read for the last time while another array is written for the first time:
+    the peak is lower, and on a virtual machine, the first touch of memory that was released a moment before takes 0.13 ms per
+    MB, and of other memory up to 5 ms.
+    """
+    advise = _madvise()
+    begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (array.ctypes.data + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if advise is not None and begin < end:
+        advise(begin, end - begin, mmap.MADV_DONTNEED)
+
+
+@functools.cache
+def _madvise() -> Callable[[int, int, int], int] | None:
+    if sys.platform != "linux":
+        return None
+    found = ctypes.CDLL(None).madvise
+    found.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return found  # type: ignore[no-any-return]
 
 
 @functools.cache

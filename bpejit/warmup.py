@@ -76,6 +76,7 @@ def _train() -> None:
     from bpejit.counts.table_streams import merge_streams
     from bpejit.splitting import Splitter
     from bpejit.training.counting import PretokenCounter, add_up, merge_tables
+    from bpejit.training.hash_tables import HashTables
     from bpejit.training.merge_learner import MergeLearner
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
@@ -90,7 +91,12 @@ def _train() -> None:
     counter.weight = 1000  # high counts, for several phases
     table = merge_tables([counter.table(), counter.table()])
     list(merge_streams([[counter.table()], [table]]))
-    add_up([counter, counter], 1)
+    other = PretokenCounter()
+    other.add_table(table)
+    packed, filled = add_up([counter, other], 1), add_up([counter], 1)
+    assert isinstance(packed, HashTables)
+    packed.pack()
+    MergeLearner(filled, 0)
     # More merges than there are, and two threads, so that their results are combined.
     MergeLearner(table, 10_000, workers=2, least_cells=1).run()
 

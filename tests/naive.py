@@ -316,6 +316,26 @@ def fill_cells(pretokens: list[tuple[bytes, int]], byte_ids: list[int]) -> list[
     return cells
 
 
+def count_byte_pairs(cells: list[Cell]) -> dict[Pair, tuple[int, int]]:
+    """Return the count and the number of positions of each pair, which `fill_cells` finds as well."""
+    return count_pairs(cells, [at for at, _, _ in positions_of_pairs(cells)])
+
+
+def fill_cells_from_slots(counts: dict[bytes, int], byte_ids: list[int]) -> list[Cell]:
+    """Return the cells of pre-tokens in the order of their slots, without the boundary before them."""
+    return fill_cells(list(counts.items()), byte_ids)[1:]
+
+
+def measure_slots(counts: dict[bytes, int]) -> tuple[tuple[float, ...], list[int]]:
+    """Return the sizes of a table (see `SLOT_SIZES`), and the distinct counts of pre-tokens that have pairs."""
+    with_pairs = {pretoken: count for pretoken, count in counts.items() if len(pretoken) > 1}
+    units = sum(map(len, with_pairs))
+    weighted = sum(len(pretoken) * count for pretoken, count in with_pairs.items())
+    n_large = sum(count >= 2**16 for count in with_pairs.values())
+    sizes = (len(counts), sum(map(len, counts)), sum(counts.values()), len(with_pairs), units, weighted, n_large)
+    return sizes, sorted(set(with_pairs.values()))
+
+
 def compact_cells(cells: list[Cell], widths: list[int]) -> list[Cell]:
     """Return one cell for each token, without the pre-tokens of a single token."""
     compact = [BOUNDARY]
@@ -388,6 +408,11 @@ def write_postings(cells: list[Cell], positions: list[int], pairs: set[Pair]) ->
         if at in positions and pair in found:
             found[pair].append(at)
     return found
+
+
+def write_byte_postings(cells: list[Cell], pairs: set[Pair]) -> dict[Pair, list[int]]:
+    """Return the positions of each pair."""
+    return write_postings(cells, [at for at, _, _ in positions_of_pairs(cells)], pairs)
 
 
 def move_cells(cells: list[int], source: int, number: int, target: int) -> list[int]:

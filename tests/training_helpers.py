@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable
-from bpejit.kernels.training import cells, pairs
+from bpejit.kernels.training import byte_pairs, pairs
 
 BOUNDARY = np.uint64(1000)
 
@@ -16,14 +16,30 @@ tables = st.dictionaries(st.text("abc", max_size=8).map(str.encode), counts, max
 cell_types = st.sampled_from([np.uint32, np.uint64])
 
 
-def filled(table: dict[bytes, int], cell_type: type = np.uint32) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cells of a table, the weights, and the byte ids, which are one more than the byte."""
+def filled_with_pairs(
+    table: dict[bytes, int], cell_type: type = np.uint32
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cells of a table, the weights, the byte ids (one more than the byte; 0 for 255), and the pairs of bytes."""
     arrays = PretokenTable.from_counts(table)
     array = np.zeros(arrays.pool.size + len(arrays) + 1, cell_type)
     weights = np.unique([0, *(count for count in table.values() if count > 0)]).astype(np.uint64)
-    byte_ids = np.arange(1, 257, dtype=np.uint64)
-    n = cells.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, weights, array)
-    return array[:n], weights, byte_ids
+    byte_ids = np.roll(np.arange(256, dtype=np.uint64), -1)
+    found = np.zeros(byte_pairs.N_BYTE_PAIRS, byte_pairs.BYTE_PAIR)
+    n = byte_pairs.fill_cells(arrays.pool, arrays.starts, arrays.counts, byte_ids, BOUNDARY, weights, array, found)
+    return array[:n], weights, byte_ids, found
+
+
+def filled(table: dict[bytes, int], cell_type: type = np.uint32) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cells of a table, the weights, and the byte ids."""
+    return filled_with_pairs(table, cell_type)[:3]
+
+
+def byte_pair_counts(found: np.ndarray) -> dict[naive.Pair, tuple[int, int]]:
+    """Return the count and the number of positions of each pair of bytes."""
+    return {
+        divmod(index, 256): (int(found[index]["count"]), int(found[index]["number"]))
+        for index in np.flatnonzero(found["number"]).tolist()
+    }
 
 
 def as_twin(array: np.ndarray, weights: np.ndarray, boundary: int = int(BOUNDARY)) -> list[naive.Cell]:

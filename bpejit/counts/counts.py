@@ -29,6 +29,7 @@ from bpejit.storage.outputs import check_outputs, existing_parent, is_standard_o
 from bpejit.storage.remote import fetch_file, is_remote, local_path, stored_file
 from bpejit.storage.scratch import scratch_folder
 from bpejit.training.counting import PretokenCounter, merge_tables, sort_table
+from bpejit.training.hash_tables import HashTables
 
 StrPath = str | os.PathLike[str]
 
@@ -55,10 +56,10 @@ class Counts:
         Settings, inputs and totals.
     """
 
-    def __init__(self, header: CountsHeader, table: PretokenTable | TableSource, *, in_order: bool = True) -> None:
+    def __init__(self, header: CountsHeader, table: PretokenTable | HashTables | TableSource, *, in_order: bool = True) -> None:
         self.header = header
-        self._source = None if isinstance(table, PretokenTable) else table
-        self._table = table if isinstance(table, PretokenTable) else None
+        self._source = None if isinstance(table, (PretokenTable, HashTables)) else table
+        self._table = table if isinstance(table, (PretokenTable, HashTables)) else None
         self._in_order = in_order
 
     # ---- content -----------------------------------------------------------------------------------------------------
@@ -100,7 +101,9 @@ class Counts:
 
     def __len__(self) -> int:
         """Return the number of distinct pre-tokens."""
-        return self._source.n_distinct if isinstance(self._source, CountsReader) else len(self.any_order)
+        if isinstance(self._source, CountsReader):
+            return int(self._source.n_distinct)
+        return len(self._table) if isinstance(self._table, HashTables) else len(self.any_order)
 
     @property
     def is_stored(self) -> bool:
@@ -122,11 +125,13 @@ class Counts:
         if self._table is None:
             assert self._source is not None
             self._table = self._source.read_table()
+        if isinstance(self._table, HashTables):
+            self._table = self._table.pack()
         return self._table
 
-    def take_table(self) -> PretokenTable:
+    def take_table(self) -> PretokenTable | HashTables:
         """Return the table in any order. The counts forget it, and read it again if they can."""
-        table, self._table = self.any_order, None
+        table, self._table = self._table or self.any_order, None
         return table
 
     def blocks(self) -> Iterator[PretokenTable]:

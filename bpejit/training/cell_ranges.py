@@ -13,7 +13,8 @@ import numpy as np
 
 from bpejit.arrays import Array, PretokenTable
 from bpejit.kernels.constants import NEED_SPACE
-from bpejit.kernels.training import cells, combining, pairs
+from bpejit.kernels.training import byte_pairs, cells, combining, pairs
+from bpejit.training.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
 from bpejit.training.task_threads import TaskThreads
 
 LEAST_CELLS = 1 << 20
@@ -25,6 +26,10 @@ FIRST_SLOTS = 1 << 14
 
 LEAST_SUMS = 1 << 16
 """Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""
+
+
+NOWHERE = 16
+"""Number of postings in a cache line: threads write the positions of pairs without a list to different lines."""
 
 
 def power_of_two(least: int) -> int:
@@ -39,19 +44,19 @@ def enlarge(source: Array, lengths: Array, state: Array) -> Array:
     return larger
 
 
-def distinct_weights(counts: Array) -> Array:
-    """Return 0 and the distinct counts, which are positive, in ascending order (uint64)."""
-    # Nearly all counts are small. `np.unique` of all takes six times as long.
-    occurs = np.zeros(1 << 16, np.bool_)
-    occurs[0] = True
-    is_small = counts < occurs.size
-    occurs[counts[is_small]] = True
-    return np.concatenate([np.flatnonzero(occurs), np.unique(counts[~is_small])]).astype(np.uint64)
-
-
 def cell_type(boundary: np.uint64, weights: Array) -> type[np.unsignedinteger[Any]]:
     """Return the type of cells: uint32 if an id and the index of a weight fit into 32 bits, and otherwise uint64."""
     return np.uint32 if int(boundary).bit_length() + (weights.size - 1).bit_length() <= 32 else np.uint64
+
+
+def byte_pair_keys(indexes: Array) -> Array:
+    """Return the keys of pairs of bytes (see `pairs.pair_key`)."""
+    return ((indexes >> 8 << 32 | indexes & 255) + 1).astype(np.uint64)
+
+
+def new_byte_pairs() -> Array:
+    """Return a table of pairs of bytes without counts."""
+    return np.zeros(byte_pairs.N_BYTE_PAIRS, byte_pairs.BYTE_PAIR)
 
 
 class CountedRange(NamedTuple):
@@ -92,6 +97,8 @@ class CellRanges:
         See `bpejit.kernels.training.cells`.
     stops : list of int
         Range `i` is `cells[stops[i]:stops[i + 1]]`, without the boundary before it; `stops[0]` is 1.
+    byte_pairs : list of BYTE_PAIR [N_BYTE_PAIRS], or None
+        The pairs of bytes in each range, before the first phase. None if there are tokens of several bytes.
     """
 
     def __init__(
@@ -100,22 +107,51 @@ class CellRanges:
         sizes = np.where(eligible, np.diff(table.starts) + 1, 0)
         n_cells = 1 + int(sizes.sum())
         n_ranges = max(1, min(workers, n_cells // least_cells))
-        self.boundary = boundary
-        self.weights = distinct_weights(table.counts[eligible])
-        self.cells: Array = np.empty(n_cells, cell_type(boundary, self.weights))
-        self._threads = TaskThreads(n_ranges)
-
         ends = np.cumsum(sizes)
         cuts = [0, *np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)]).tolist(), len(table)]
-        self.stops = [1, *(1 + int(ends[cut - 1]) if cut else 1 for cut in cuts[1:])]
+        stops = [1, *(1 + int(ends[cut - 1]) if cut else 1 for cut in cuts[1:])]
         del sizes, ends
+        occurs, counts = np.zeros(SMALL_COUNTS, np.bool_), table.counts[eligible]
+        is_small = counts < SMALL_COUNTS
+        occurs[counts[is_small]] = True
+        self._allocate(stops, distinct_weights(occurs, counts[~is_small]), boundary)
+        del counts, is_small
 
-        def fill(number: int) -> None:
+        def fill(number: int) -> Array:
             begin, end = cuts[number], cuts[number + 1]
-            starts, counts = table.starts[begin : end + 1], table.counts[begin:end]
-            cells.fill_cells(table.pool, starts, counts, byte_ids, boundary, self.weights, self.view(number))
+            starts, counts, found = table.starts[begin : end + 1], table.counts[begin:end], new_byte_pairs()
+            byte_pairs.fill_cells(table.pool, starts, counts, byte_ids, boundary, self.weights, self.view(number), found)
+            return found
 
-        self.run(fill)
+        self.byte_pairs: list[Array] | None = self.run(fill)
+
+    @classmethod
+    def of_hash_tables(
+        cls, tables: HashTables, byte_ids: Array, boundary: np.uint64, workers: int, least_cells: int
+    ) -> CellRanges:
+        """Return the cells of the pre-tokens of hash tables, which are freed. The parameters are those of the class."""
+        sizes = tables.n_cells()
+        n_parts = len(sizes)
+        n_ranges = max(1, min(workers, n_parts, sum(sizes) // least_cells))
+        cuts = [number * n_parts // n_ranges for number in range(n_ranges + 1)]
+        self = cls.__new__(cls)
+        self._allocate([1 + sum(sizes[:cut]) for cut in cuts], tables.weights, boundary)
+
+        def fill(number: int) -> Array:
+            found = new_byte_pairs()
+            tables.fill(range(cuts[number], cuts[number + 1]), byte_ids, boundary, self.view(number)[1:], found)
+            return found
+
+        self.byte_pairs = self.run(fill)
+        tables.clear()
+        return self
+
+    def _allocate(self, stops: list[int], weights: Array, boundary: np.uint64) -> None:
+        """Allocate the cells, and write the first boundary."""
+        self.boundary, self.stops, self.weights = boundary, stops, weights
+        self.cells: Array = np.empty(stops[-1], cell_type(boundary, weights))
+        self.cells[0] = boundary
+        self._threads = TaskThreads(len(self))
 
     @classmethod
     def of_tokens(
@@ -135,18 +171,17 @@ class CellRanges:
         numbers, lengths = tokens.ids[np.repeat(eligible, lengths)], lengths[eligible]
         counts = tokens.counts[eligible]
         self = cls.__new__(cls)
-        self.boundary = boundary
-        self.weights = distinct_weights(counts)
-        self.cells = np.full(1 + numbers.size + lengths.size, boundary, cell_type(boundary, self.weights))
+        ends = 1 + np.cumsum(lengths + 1)
+        n_cells = 1 + numbers.size + lengths.size
+        n_ranges = max(1, min(workers, n_cells // least_cells))
+        cuts = np.searchsorted(ends, [number * n_cells // n_ranges for number in range(1, n_ranges)])
+        self._allocate([1, *ends[cuts].tolist(), n_cells], np.unique([0, *counts.tolist()]).astype(np.uint64), boundary)
+        self.cells[:] = boundary
         codes = np.searchsorted(self.weights, counts.astype(np.uint64)).astype(np.uint64)
         # Before a token there are the first boundary, the tokens before it, and a boundary for each pre-token before it.
         places = 1 + np.arange(numbers.size) + np.repeat(np.arange(lengths.size), lengths)
         self.cells[places] = np.repeat(codes << np.uint64(int(boundary).bit_length()), lengths) | numbers.astype(np.uint64)
-        ends = 1 + np.cumsum(lengths + 1)
-        n_ranges = max(1, min(workers, self.cells.size // least_cells))
-        cuts = np.searchsorted(ends, [number * self.cells.size // n_ranges for number in range(1, n_ranges)])
-        self.stops = [1, *ends[cuts].tolist(), self.cells.size]
-        self._threads = TaskThreads(n_ranges)
+        self.byte_pairs = None
         return self
 
     def close(self) -> None:
@@ -163,6 +198,49 @@ class CellRanges:
     def run(self, task: Callable[[int], Any]) -> list[Any]:
         """Return the results of `task(number)` for each range, which threads compute."""
         return self._threads.run(task)
+
+    def take_byte_pairs(self) -> tuple[Array, list[Array]]:
+        """Return a table of the pairs of bytes, and the number of positions of each pair in each range."""
+        assert self.byte_pairs is not None
+        numbers = [found["number"] for found in self.byte_pairs]
+        total = np.sum(numbers, axis=0)
+        indexes = np.flatnonzero(total)
+        table: Array = np.zeros(indexes.size, pairs.PAIR)
+        table["key"] = byte_pair_keys(indexes)
+        table["count"] = np.sum([found["count"] for found in self.byte_pairs], axis=0)[indexes]
+        table["length"] = total[indexes]
+        self.byte_pairs = None
+        return table, numbers
+
+    def write_byte_postings(self, numbers: list[Array], table: Array, postings: Array, nowhere: int) -> None:
+        """Write the posting lists of the pairs of bytes of a table from `plan_postings`, in ascending order.
+
+        Parameters
+        ----------
+        numbers : list of uint64 [N_BYTE_PAIRS]
+            The number of positions of each pair in each range.
+        table : PAIR [slots], in-out
+            `length` is written.
+        postings : uint32 [n], out
+        nowhere : int
+            Index of the first of `NOWHERE` elements of `postings` for each range that no list contains.
+        """
+        slots = np.flatnonzero(table["key"])
+        keys = table["key"][slots] - np.uint64(1)
+        indexes = (keys >> np.uint64(24)) | (keys & np.uint64(255))
+        next_posting, cursors = table["start"][slots], []
+        for number in numbers:
+            found = np.full(byte_pairs.N_BYTE_PAIRS + 1, byte_pairs.NO_LIST, np.uint64)
+            found[indexes] = next_posting
+            next_posting = next_posting + number[indexes]
+            cursors.append(found)
+        table["length"][slots] = next_posting - table["start"][slots]
+
+        def write(number: int) -> None:
+            first, unused = np.uint64(self.stops[number] - 1), np.uint64(nowhere + number * NOWHERE)
+            byte_pairs.write_byte_postings(self.view(number), first, self.boundary, cursors[number], unused, postings)
+
+        self.run(write)
 
     def bound_counts(self, n_sums: int, before: int) -> Array:
         """Return upper bounds of the counts of pairs, by hash (see the kernel of this name).

@@ -36,6 +36,7 @@ from bpejit.storage.outputs import check_outputs
 from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
 from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import add_up
+from bpejit.training.hash_tables import HashTables
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -288,7 +289,8 @@ def count_corpus(
             del results
             trim_heap()  # threads retain the memory of their tables
             _check_texts(len(table), skipped)
-            header = _header(settings, sources, contents, skipped, n_bytes, int(table.counts.sum()))
+            total = table.n_total if isinstance(table, HashTables) else int(table.counts.sum())
+            header = _header(settings, sources, contents, skipped, n_bytes, total)
             counts = Counts(header, table, in_order=False)
             del table  # so that `take_table` frees it before merges are learned
             yield counts

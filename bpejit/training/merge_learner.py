@@ -19,7 +19,16 @@ from bpejit.errors import TrainingError
 from bpejit.kernels.common.interning import make_prefixes
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import buckets, merging, pairs
-from bpejit.training.cell_ranges import FIRST_SLOTS, LEAST_CELLS, LEAST_SUMS, CellRanges, TokenizedTable, power_of_two
+from bpejit.training.cell_ranges import (
+    FIRST_SLOTS,
+    LEAST_CELLS,
+    LEAST_SUMS,
+    NOWHERE,
+    CellRanges,
+    TokenizedTable,
+    power_of_two,
+)
+from bpejit.training.hash_tables import HashTables, Sizes
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.tie_rules import load_tie_rule
 
@@ -109,25 +118,36 @@ def _check_size(n_cells: int, n_tokens: float) -> None:
         )
 
 
+def _sizes(counts: Array, lengths: Array) -> tuple[Array, Sizes]:
+    """Return which pre-tokens occur and have pairs, and the sizes of the table. Lengths are in tokens."""
+    has_pairs = (lengths > 1) & (counts > 0)
+    n_units, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
+    return has_pairs, Sizes(n_units, n_pretokens, float(lengths[has_pairs].astype(np.float64) @ counts[has_pairs]))
+
+
 class MergeLearner:
     """The arrays of merge learning, and the order in which the kernels process them.
 
     The parameters are the same as for `learn_merges`; each thread has at least `least_cells` cells. The table is copied, so it
-    may be freed before `run`.
+    may be freed before `run`; `HashTables` are freed while they are copied.
     """
 
     def __init__(
         self,
-        table: PretokenTable,
+        table: PretokenTable | HashTables,
         n_merges: int,
         settings: MergeSettings | None = None,
         *,
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
     ) -> None:
-        self._prepare(table.counts, np.diff(table.starts), n_merges, settings or MergeSettings(), [])
-        self.ranges = CellRanges(table, self._has_pairs, self.byte_ids, self.boundary, workers, least_cells)
-        del self._has_pairs
+        if isinstance(table, HashTables):
+            self._prepare(table.sizes(), n_merges, settings or MergeSettings(), [])
+            self.ranges = CellRanges.of_hash_tables(table, self.byte_ids, self.boundary, workers, least_cells)
+        else:
+            has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
+            self._prepare(sizes, n_merges, settings or MergeSettings(), [])
+            self.ranges = CellRanges(table, has_pairs, self.byte_ids, self.boundary, workers, least_cells)
 
     @classmethod
     def continuing(
@@ -154,34 +174,20 @@ class MergeLearner:
             As for the class.
         """
         self = cls.__new__(cls)
-        self._prepare(table.counts, np.diff(table.starts), n_merges, settings or MergeSettings(), tokens)
+        has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
+        self._prepare(sizes, n_merges, settings or MergeSettings(), tokens)
         ids = np.arange(256 + len(tokens), dtype=np.uint64)
         ids[:256] = self.byte_ids
-        self.ranges = CellRanges.of_tokens(
-            table._replace(ids=ids[table.ids]), self._has_pairs, self.boundary, workers, least_cells
-        )
-        del self._has_pairs
+        self.ranges = CellRanges.of_tokens(table._replace(ids=ids[table.ids]), has_pairs, self.boundary, workers, least_cells)
         return self
 
-    def _prepare(self, counts: Array, lengths: Array, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
-        """Allocate everything but the cells.
-
-        Parameters
-        ----------
-        counts : int64 [pre-tokens]
-        lengths : int64 [pre-tokens]
-            In tokens.
-        n_merges : int
-        settings : MergeSettings
-        given : sequence of bytes
-            Tokens besides the bytes.
-        """
+    def _prepare(self, sizes: Sizes, n_merges: int, settings: MergeSettings, given: Sequence[bytes]) -> None:
+        """Allocate everything but the cells. `given` are the tokens besides the bytes."""
         n_merges = arguments.whole_number("n_merges", n_merges, least=0, most=MAX_MERGES - len(given), error=TrainingError)
         rule = load_tie_rule(settings.tie_break)
         self.min_frequency = settings.min_frequency
-        has_pairs = self._has_pairs = (lengths > 1) & (counts > 0)
-        n_units, n_pretokens = int(lengths[has_pairs].sum()), int(np.count_nonzero(has_pairs))
-        _check_size(n_units + n_pretokens + 1, float(lengths[has_pairs].astype(np.float64) @ counts[has_pairs]))
+        n_units, n_pretokens, n_tokens = sizes
+        _check_size(n_units + n_pretokens + 1, n_tokens)
         # Each merge removes at least one pair of adjacent tokens, so there cannot be more merges than that.
         n_merges = len(given) + min(n_merges, n_units - n_pretokens)
         self.byte_ids = np.empty(256, dtype=np.uint64)
@@ -247,21 +253,10 @@ class MergeLearner:
 
     def start_phase(self, before: int) -> int:
         """Choose a threshold below `before`, and index the pairs that reach it. Return the threshold."""
-        status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
-        n_cells = ranges.cells.size
-        sums = ranges.bound_counts(self._n_sums(before), before)
-        threshold = status["threshold"] = self.choose_threshold(sums, before)
-        counted = ranges.count_pairs(sums, threshold, lengths, self.state)
-        del sums
-        total = ranges.add_up(counted, lengths, self.state)
-        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
-        del total
-
-        pairs.plan_postings(self.pairs, self.state)
-        self.reserve_postings(int(status["n_postings"]) + 2 * n_cells + 2 * int(status["longest"]))
-        ranges.write_postings(counted, self.pairs, self.postings)
-        del counted
-
+        if self.ranges.byte_pairs is not None:
+            threshold = self._index_byte_pairs(before)
+        else:
+            threshold = self._index_pairs(before)
         self.before = self.new_neighbors()
         self.after = self.new_neighbors()
         self.followed = np.empty(int(self.n_tokens) + 1, np.uint32)
@@ -269,14 +264,42 @@ class MergeLearner:
         self.bucket_pairs()
         return threshold
 
-    def reserve_postings(self, size: int) -> None:
+    def _index_byte_pairs(self, before: int) -> int:
+        """Index the pairs of bytes, whose counts are known, for the first phase."""
+        status, ranges = self.status, self.ranges
+        total, numbers = ranges.take_byte_pairs()
+        threshold = status["threshold"] = self.choose_threshold(total["count"], before)
+        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
+        pairs.plan_postings(self.pairs, self.state)
+        self.reserve_postings()
+        ranges.write_byte_postings(numbers, self.pairs, self.postings, int(status["n_postings"]))
+        return threshold
+
+    def _index_pairs(self, before: int) -> int:
+        """Find, count and index the pairs of tokens for a phase."""
+        status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
+        sums = ranges.bound_counts(self._n_sums(before), before)
+        threshold = status["threshold"] = self.choose_threshold(sums, before)
+        counted = ranges.count_pairs(sums, threshold, lengths, self.state)
+        del sums
+        total = ranges.add_up(counted, lengths, self.state)
+        self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
+        del total
+        pairs.plan_postings(self.pairs, self.state)
+        self.reserve_postings()
+        ranges.write_postings(counted, self.pairs, self.postings)
+        return threshold
+
+    def reserve_postings(self) -> None:
         """Make the array of postings large enough for a phase. It is not freed between phases: new memory costs more time.
 
         Each occurrence that is merged adds two postings, one for each neighbor, and there are fewer occurrences than cells. A
         merge also needs space for the ids of the neighbors of the pair (see `replace_occurrences`). Memory that is never
         written costs nothing, so the array has its maximum size from the start.
         """
-        size += int(merging.PREFETCH_CELLS)
+        status, n_cells = self.status, self.ranges.cells.size
+        size = int(status["n_postings"]) + 2 * n_cells + 2 * int(status["longest"])
+        size += max(int(merging.PREFETCH_CELLS), NOWHERE * len(self.ranges))
         if self.postings.size < size:
             del self.postings  # before the new array is allocated
             self.postings = np.empty(size, np.uint32)
@@ -287,7 +310,7 @@ class MergeLearner:
         enough = ENOUGH * (int(self.n_tokens) - int(self.status["n_tokens"]))
 
         def is_enough(threshold: int) -> bool:
-            return bool(np.count_nonzero(sums >= np.uint32(threshold)) >= enough)
+            return bool(np.count_nonzero(sums >= sums.dtype.type(threshold)) >= enough)
 
         low, high = max(1, highest // LAST_STEP), highest // 2
         if not is_enough(low):

@@ -14,6 +14,7 @@ from bpejit.errors import CorpusError, TrainingError
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused, trim_heap
 from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.training.hash_tables import HashTables
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.merge_settings import MergeSettings
 
@@ -79,7 +80,7 @@ class VocabularySettings:
 
 def model_from_counts(
     header: CountsHeader,
-    take_table: Callable[[], PretokenTable],
+    take_table: Callable[[], PretokenTable | HashTables],
     settings: VocabularySettings,
     *,
     workers: int,

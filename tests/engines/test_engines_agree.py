@@ -25,6 +25,7 @@ from bpejit.errors import EngineError, PatternError
 from bpejit.splitting import Splitter
 from bpejit.training.count_job import CountedChunk, CountJob
 from bpejit.training.counting import add_up, sort_table
+from bpejit.training.hash_tables import HashTables
 
 SPECIAL = b"<|endoftext|>"
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
@@ -51,7 +52,8 @@ def count(corpus: Path, engine: str, workers: int, pattern: str, chunk_bytes: in
     chunks = Chunker(Splitter(pattern, [SPECIAL]), chunk_bytes=chunk_bytes).chunks(find_sources(corpus))
     seen: list[CountedChunk] = []
     spread = make_engine(engine, workers)
-    table = sort_table(add_up(spread.fold_chunks(job, chunks, seen.append), workers))
+    added = add_up(spread.fold_chunks(job, chunks, seen.append), workers)
+    table = sort_table(added.pack() if isinstance(added, HashTables) else added)
     assert sum(chunk.n_bytes for chunk in seen) == sum(chunk.n_read for chunk in seen) == corpus.stat().st_size
     return table
 

@@ -20,8 +20,9 @@ from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import Array, PretokenTable, padded_text
 from bpejit.kernels.common import interning
-from bpejit.training import counting
+from bpejit.training import counting, hash_tables
 from bpejit.training.counting import PretokenCounter, _stride, add_up, merge_tables
+from bpejit.training.hash_tables import HashTables
 
 words = st.lists(st.binary(min_size=1, max_size=30), max_size=200)
 
@@ -77,6 +78,10 @@ def test_counting_continues_after_a_table_is_returned() -> None:
     assert count([b"b", b"c"], counter).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
 
 
+def packed(table: PretokenTable | HashTables) -> PretokenTable:
+    return table.pack() if isinstance(table, HashTables) else table
+
+
 @given(st.lists(words, min_size=1, max_size=4))
 def test_merged_tables_equal_one_table(parts: list[list[bytes]]) -> None:
     whole = count([word for part in parts for word in part])
@@ -95,10 +100,12 @@ def test_added_counters_equal_one_table(threads: int, parts: list[tuple[list[byt
         counter.weight = weight
         counters.append(counter)
         expected.update({word: weight * number for word, number in Counter(pretokens).items()})
-    with mock.patch.object(counting, "LEAST_WORDS", 64):
-        table = add_up(counters, threads)
-    assert len(table) == len(expected)
-    assert table.to_counts() == expected
+    with mock.patch.object(counting, "LEAST_WORDS", 64), mock.patch.object(hash_tables, "LEAST_WORDS", 64):
+        tables = add_up(counters, threads)
+        assert isinstance(tables, HashTables)
+    assert tables.n_total == expected.total()
+    assert len(tables) == len(expected)
+    assert tables.pack().to_counts() == expected
     assert all(len(counter.table()) == 0 for counter in counters)
 
 
@@ -119,7 +126,7 @@ def test_threads_move_the_counts_of_one_table_at_a_time(monkeypatch: pytest.Monk
     counters = [PretokenCounter(slots=512, arena_bytes=64) for _ in range(4)]
     for counter, n_words in zip(counters, (100, 300, 1000, 3000), strict=True):
         add([b"%d" % number for number in range(n_words)], counter)
-    assert np.bincount(add_up(counters, 4).counts).tolist() == [0, 2000, 700, 200, 100]
+    assert np.bincount(packed(add_up(counters, 4)).counts).tolist() == [0, 2000, 700, 200, 100]
 
 
 def test_counters_of_other_processes_are_added_up_as_tables() -> None:
@@ -128,7 +135,7 @@ def test_counters_of_other_processes_are_added_up_as_tables() -> None:
     count([b"b", b"c"], counters[1])
     sent = [pickle.loads(pickle.dumps(counter)) for counter in counters]
     assert all(isinstance(one, PretokenTable) for one in sent)
-    assert add_up(sent, 2).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
+    assert packed(add_up(sent, 2)).to_counts() == {b"a": 1, b"b": 2, b"c": 1}
 
 
 def test_counts_beyond_32_bits_add_up() -> None:

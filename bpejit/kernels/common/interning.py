@@ -91,6 +91,13 @@ def _add(table, arena, state, low, high, word, text, start, count):
 
 
 @inline
+def length_at(table, word):
+    """Return the number of bytes of the pre-token in a slot (uint64)."""
+    high = table[word + ONE]
+    return high & _LENGTH if high >= LONG_TAG else high >> LENGTH_SHIFT
+
+
+@inline
 def _start_of(n, first, ends):
     """Return the start of span `n`."""
     return np.uint64(first) if n == ZERO else np.uint64(ends[n - ONE] & _POSITION)
@@ -278,8 +285,7 @@ def measure_table(table):
     for old in range(0, table.size, 4):
         if table[old + 2] != ZERO and table[old + 2] != MOVED:
             used += 1
-            high = table[old + 1]
-            total += np.int64(high & _LENGTH if high >= LONG_TAG else high >> LENGTH_SHIFT)
+            total += np.int64(length_at(table, np.uint64(old)))
     return used, total
 
 

@@ -60,52 +60,6 @@ def find_weight(weights, weight):
 
 
 @kernel
-def fill_cells(pool, starts, counts, byte_ids, boundary, weights, cells):
-    """Write the pre-tokens as cells, one for each byte.
-
-    Parameters
-    ----------
-    pool : uint8[:], in
-        Bytes of the pre-tokens.
-    starts : int64[:], in
-        Pre-token `i` is `pool[starts[i]:starts[i + 1]]`.
-    counts : int64[:], in
-        Number of occurrences of each.
-    byte_ids : uint64[256], in
-        Token id of each byte.
-    boundary : uint64
-        The id of boundary cells.
-    weights : uint64[:], in
-        0 and the distinct counts above it, ascending.
-    cells : uint32[:] or uint64[:], out
-        At least as many as bytes and pre-tokens together, plus one.
-
-    Returns
-    -------
-    int
-        Number of cells written.
-
-    Notes
-    -----
-    Pre-tokens of fewer than two bytes, or with a count below one, are omitted. O(bytes + pre-tokens * log weights).
-    """
-    id_bits = bit_length(boundary)
-    n_cells = ONE
-    cells[0] = boundary
-    for i in range(counts.size):
-        start, end = starts[i], starts[i + 1]
-        if end - start < 2 or counts[i] < 1:
-            continue
-        weight = find_weight(weights, np.uint64(counts[i])) << id_bits
-        for at in range(start, end):
-            cells[n_cells] = weight | byte_ids[pool[at]]
-            n_cells += ONE
-        cells[n_cells] = boundary
-        n_cells += ONE
-    return n_cells
-
-
-@kernel
 def compact_cells(cells, n_cells, widths, boundary):
     """Compact the cells in place: each token becomes one cell.
 

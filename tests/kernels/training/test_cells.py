@@ -11,12 +11,6 @@ from training_helpers import BOUNDARY, as_twin, cell_types, filled, tables, with
 from bpejit.kernels.training import cells
 
 
-@given(tables, cell_types)
-def test_fill_cells(table: dict[bytes, int], cell_type: type) -> None:
-    array, weights, byte_ids = filled(table, cell_type)
-    assert as_twin(array, weights) == naive.fill_cells(sorted(table.items()), byte_ids.tolist())
-
-
 @given(tables, cell_types, st.lists(st.tuples(st.integers(0, 60), st.integers(2, 3)), max_size=8))
 def test_compact_cells(table: dict[bytes, int], cell_type: type, wide: list[tuple[int, int]]) -> None:
     array, weights, _ = filled(table, cell_type)
