@@ -812,7 +812,7 @@ class Tokenizer:
         dtype = None if dtype is None else arguments.choice("dtype", dtype, dtypes, error=TokenFileError)
         overwrite = arguments.flag("overwrite", overwrite)
         report = arguments.function("progress", progress) or no_progress
-        return decode_file(self._codec.encoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)
+        return decode_file(self._codec.decoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)
 
     # ---- interfaces --------------------------------------------------------------------------------------------------
 

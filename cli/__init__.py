@@ -5,6 +5,7 @@ Heavy modules are imported only when a command runs, so that `bpejit --help` is 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -33,6 +34,9 @@ def _terminate_by_exception() -> None:
 
 def main() -> None:
     """Run the `bpejit` command with the arguments of the process."""
+    # A command makes few reference cycles, but many objects at first. Collecting after every 700 new ones, and all of them
+    # again at exit, took a fifth of the time of short commands.
+    gc.set_threshold(100_000, 20, 20)
     from . import streams
 
     streams.prepare()
@@ -53,6 +57,8 @@ def main() -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             sys.stderr.write("bpejit: terminated\n")
         raise
+    finally:
+        gc.freeze()
 
 
 __all__ = ["main"]

@@ -64,7 +64,7 @@ def decode(
     with watch() as progress:
         read = [*token_inputs(tokens, format=token_format), *tokenizer_files(tokenizer_path)]
         check_outputs([target], inputs=read, overwrite=overwrite)
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode, lazy=True)
         begun = progress.seconds
         written = tokenizer.decode_file(
             tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress

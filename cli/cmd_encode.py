@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @tokenizer_option
 @click.option(
     "--dtype",
-    type=LazyChoice("dtype", lambda: ("auto", *dtype_choices())),
+    type=LazyChoice("dtype", lambda: ("auto", *dtype_choices()), known="auto"),
     default="auto",
     show_default=True,
     metavar="DTYPE",  # its choices would import NumPy
@@ -121,7 +121,7 @@ def encode(
             check_token_outputs(target, inputs=forbidden, overwrite=overwrite or job["dry_run"], format=token_format)
         elif out_dir is None:
             check_outputs([target], inputs=forbidden, overwrite=True)
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode, lazy=True)
         with telling_what_is_kept(progress, target, per_input=out_dir is not None, job=job):
             report = tokenizer.encode_files(
                 inputs,

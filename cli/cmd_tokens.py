@@ -220,7 +220,7 @@ def verify(
 @token_format_option(None)
 @click.option(
     "--dtype",
-    type=LazyChoice("dtype", lambda: (AUTO, *dtype_choices())),
+    type=LazyChoice("dtype", lambda: (AUTO, *dtype_choices()), known=AUTO),
     default=AUTO,
     show_default=True,
     metavar="DTYPE",  # its choices would import NumPy

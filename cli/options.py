@@ -227,11 +227,21 @@ def _parse_special_tokens(_ctx: click.Context, _param: click.Parameter, values: 
     return tokens or None
 
 
-def read_tokenizer(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Tokenizer:
-    """Load the tokenizer that these options specify."""
+def read_tokenizer(
+    path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None, *, lazy: bool = False
+) -> Tokenizer:
+    """Load the tokenizer that these options specify.
+
+    With `lazy=True` it makes its tables and its working memory on first use, as workers with their own do not need them.
+    """
     import bpejit
 
-    return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    if not lazy:
+        return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    from bpejit.formats.recognize import load_model
+
+    model = load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    return bpejit.Tokenizer.from_model(model, lazy=True)
 
 
 def read_codec(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Codec:
@@ -295,15 +305,18 @@ class LazyChoice(click.ParamType):  # type: ignore[type-arg]
     name : str
     names : callable
         Function that returns the names.
+    known : str, optional
+        One of them, for which the others are not looked up.
     """
 
-    def __init__(self, name: str, names: Callable[[], tuple[str, ...]]) -> None:
+    def __init__(self, name: str, names: Callable[[], tuple[str, ...]], *, known: str | None = None) -> None:
         self.name = name
         self._names = names
+        self._known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the name, or fail with the list of names."""
-        return self._choice().convert(value, param, ctx)
+        return value if value == self._known else self._choice().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Return the names that begin with `incomplete`."""

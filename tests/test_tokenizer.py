@@ -253,6 +253,16 @@ def test_encode_and_decode_files(corpus: Path, tokenizer: bpejit.Tokenizer, tmp_
     assert stream.getvalue() == corpus.read_bytes()
 
 
+def test_decode_file__of_a_lazy_tokenizer_makes_no_encoder(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+    lazy = bpejit.Tokenizer.from_model(tokenizer.model, lazy=True)
+    np.array(tokenizer.encode("hello there"), "<u2").tofile(tmp_path / "tokens.bin")
+    lazy.decode_file(tmp_path / "tokens.bin", tmp_path / "back.txt", dtype="uint16")
+    assert (tmp_path / "back.txt").read_bytes() == b"hello there"
+    assert not {"encoder", "_workspaces"} & set(vars(lazy._codec))
+    lazy.encode("hello")
+    assert lazy._codec.decoder is lazy._codec.encoder
+
+
 def test_encode_files__does_not_merge_across_inputs(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
     a, b = write(tmp_path, b"hello  ", "a.txt"), write(tmp_path, b" there", "b.txt")
     tokenizer.encode_files([a, b], tmp_path / "tokens.bin")

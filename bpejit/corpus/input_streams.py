@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,6 +164,8 @@ def spilled(stream: InputStream) -> Iterator[BinaryIO]:
     CorpusError
         If there is no space for it.
     """
+    import tempfile  # not at the top: it takes 2 ms, and few inputs need it
+
     with tempfile.SpooledTemporaryFile(max_size=_SPILL_BYTES) as file:
         while data := stream.read(_SPILL_BYTES):
             _copy(data, file, stream.path)
@@ -176,6 +177,8 @@ def _copy(data: bytes, file: Any, path: str) -> None:
     try:
         file.write(data)
     except OSError as error:
+        import tempfile
+
         raise CorpusError(
             f"cannot copy the input `{path}` to `{tempfile.gettempdir()}`: {error.strerror or error}; expected space for it, "
             "decompressed, since its format is not read from its start to its end: set `TMPDIR` to another folder, or give an "

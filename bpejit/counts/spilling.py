@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import secrets
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,7 +147,7 @@ def write_run(folder: str, stream: Iterator[PretokenTable]) -> Run:
     OutputError
         If it cannot be written, for example because the disk is full.
     """
-    path = Path(folder) / f"{secrets.token_hex(8)}.run"
+    path = Path(folder) / f"{os.urandom(8).hex()}.run"
     n_pretokens = 0
 
     def counted() -> Iterator[PretokenTable]:

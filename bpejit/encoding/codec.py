@@ -16,6 +16,7 @@ from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
 from bpejit.encoding.cache_budget import Pool, process_budget
+from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
@@ -63,6 +64,11 @@ class Codec:
     def encoder(self) -> Encoder:
         """The encoder, shared by all threads."""
         return Encoder(self.model)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The encoder if there is one already, and else an object that only decodes, which takes less time to make."""
+        return self.encoder if "encoder" in vars(self) else Decoder(self.model)
 
     @cached_property
     def _workspaces(self) -> Pool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array
-from bpejit.encoding.encoder_tables import make_decoder
+from bpejit.encoding.encoder_tables import check_ids, make_decoder
 from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.encoding import decoding
@@ -36,9 +36,15 @@ class Decoder:
     Parameters
     ----------
     model : Model
+
+    Raises
+    ------
+    TokenizerFormatError
+        If an id is too large for the tables.
     """
 
     def __init__(self, model: Model) -> None:
+        check_ids(model)  # first, before arrays of that size are allocated
         self.model = model
         self._pool, slots, self._lengths, self._longest = make_decoder(model)
         self._slots = slots.view(np.uint8)

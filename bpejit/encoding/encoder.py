@@ -19,7 +19,7 @@ from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
-from bpejit.encoding.encoder_tables import check_ids, make_tables, make_whole_tokens, padded
+from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.short_text import ShortTextCall
 from bpejit.encoding.utf8 import encode_utf8
@@ -68,7 +68,6 @@ class Encoder(Decoder):
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
-        check_ids(model)  # first, before arrays of that size are allocated
         super().__init__(model)
         self._stored_name = stored_name(model, self._pool, self._lengths, CACHE_BYTES)
         self._stored = None if self._stored_name is None else load_encoder(self._stored_name)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from bpejit.arrays import Array
-from bpejit.encoding.decoder import BLOCK_IDS
-from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.decoder import BLOCK_IDS, Decoder
 from bpejit.engines.base import Progress
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
@@ -21,7 +20,7 @@ from bpejit.tokenfiles.opening import read_tokens, token_inputs
 
 
 def decode_file(
-    encoder: Encoder,
+    decoder: Decoder,
     path: str | os.PathLike[str],
     out: str | os.PathLike[str] | BinaryIO,
     *,
@@ -35,7 +34,7 @@ def decode_file(
         check_outputs([out], inputs=token_inputs(path, format=format), overwrite=overwrite)
         if is_standard_output(out):
             out = sys.stdout.buffer
-    model = encoder.model
+    model = decoder.model
     tokens = read_tokens(path, dtype=dtype, tokenizer_sha256=model.sha256, vocab_size=model.vocab_size, format=format)
 
     done = 0
@@ -51,7 +50,7 @@ def decode_file(
             report("decode", done, tokens.n_tokens, "tokens")
 
     report("decode", 0, tokens.n_tokens, "tokens")
-    pieces = encoder.decode_blocks(blocks())
+    pieces = decoder.decode_blocks(blocks())
     if isinstance(out, (str, os.PathLike)):
         with replacing(out) as file:
             return sum(file.write(piece.data) for piece in pieces)

@@ -25,7 +25,6 @@ from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
 from bpejit.jobs.finishing import combine_parts
 from bpejit.jobs.job_folder import Kept, find_kept
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.remote_output import RemoteOutput, combine_remote, find_remote_kept, find_remote_output
 from bpejit.process_memory import peak_memory
 from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
@@ -244,6 +243,8 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     """
     begun = time.perf_counter()
     if is_remote(out):
+        from bpejit.jobs.remote_output import combine_remote, find_remote_output
+
         finished = combine_remote(find_remote_output(out), overwrite=overwrite, report=report)
     else:
         finished = combine_parts(Path(out), overwrite=overwrite, report=report)
@@ -270,6 +271,8 @@ def kept_of_job(out: str | os.PathLike[str], *, per_input: bool) -> Kept | None:
     """Return what an unfinished job with the output `out`, a path or a URL, keeps; None if it keeps nothing."""
     out = local_path(os.fspath(out))
     if is_remote(out):
+        from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
+
         return find_remote_kept(RemoteOutput(out.rstrip("/"), per_input))
     return find_kept(Path(out), per_input=per_input)
 
@@ -289,7 +292,11 @@ def plan_encoding(
 ) -> JobPlan:
     """Return the plan of an encoding job."""
     form = load_format(format)
-    remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input) if is_remote(out) else None
+    remote = None
+    if is_remote(out):
+        from bpejit.jobs.remote_output import RemoteOutput  # not at the top: most outputs are local
+
+        remote = RemoteOutput(os.fspath(out).rstrip("/"), options.per_input)
     plan = plan_job(
         encoder,
         inputs,

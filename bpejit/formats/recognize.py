@@ -81,10 +81,12 @@ def tokenizer_files(path: StrPath) -> list[Path]:
     """Return the files that may be read to load a tokenizer from `path`, a file or a folder."""
     location = Path(path)
     folder = location if location.is_dir() else location.parent
-    names = [name for found in all_formats() for name in found.file_names]
+    known = None if location.is_dir() else name_by_suffix(location.suffix)
+    formats = all_formats() if known is None else [load_format(known)]
+    names = [name for found in formats for name in found.file_names]
     files = [folder / name for name in dict.fromkeys(names)]
     if location.is_dir():
-        suffixes = [suffix for found in all_formats() for suffix in found.suffixes]
+        suffixes = [suffix for found in formats for suffix in found.suffixes]
         files += [file for suffix in (*suffixes, SIDECAR_SUFFIX) for file in folder.glob(f"*{suffix}")]
     elif location.name not in names:
         files = [location, sidecar_path(location)]

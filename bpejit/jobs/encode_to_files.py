@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import PartRun, Seconds, Totals
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames, check_job_outputs, remove_links
-from bpejit.jobs.remote_output import RemoteOutput, begin_remote, default_parts, run_remote_part
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
@@ -54,6 +53,9 @@ from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
 from bpejit.tokenfiles.base import TokenFileFormat
+
+if TYPE_CHECKING:
+    from bpejit.jobs.remote_output import RemoteOutput
 
 _logger = logging.getLogger("bpejit")
 
@@ -266,7 +268,11 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
 def _count_parts(plan: JobPlan) -> int:
     if plan.options.part is not None:
         return plan.options.part[1]
-    return 1 if plan.remote is None else default_parts(len(plan.units))
+    if plan.remote is None:
+        return 1
+    from bpejit.jobs.remote_output import default_parts
+
+    return default_parts(len(plan.units))
 
 
 def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
@@ -293,6 +299,8 @@ def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience
     OutputError
     """
     if plan.remote is not None:
+        from bpejit.jobs.remote_output import begin_remote  # not at the top: most outputs are local
+
         return begin_remote(plan, parts, say)
     done = _find_complete(plan)
     if done is not None:
@@ -335,6 +343,8 @@ def run_part(
     say = getattr(report, "message", None) or _logger.info
     if plan.remote is not None:
         local = partial(run_part, encoder=encoder, workers=workers, engine=engine, report=report, joins=options.part is None)
+        from bpejit.jobs.remote_output import run_remote_part
+
         return run_remote_part(plan, local, report, say, joins=joins)
     part, parts = options.part or (0, 1)
     folder = part_folder(plan.folder, part, parts)

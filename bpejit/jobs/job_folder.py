@@ -17,7 +17,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -97,7 +96,7 @@ def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
+    written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         with written.open("wb") as file:
             file.write(json.dumps(fields).encode("ascii"))
@@ -117,7 +116,7 @@ def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
+    written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         with written.open("wb") as file:
             file.write(json.dumps(fields).encode("ascii"))

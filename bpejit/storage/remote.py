@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -232,6 +231,8 @@ def stored_file(url: str, *, overwrite: bool) -> Iterator[str]:
     OutputError
         Before anything is done, if the remote file exists and `overwrite` is false; at the end if it cannot be stored.
     """
+    import tempfile  # not at the top: it takes 2 ms, and most inputs and outputs are local
+
     file_system, name = check_remote_output(url, overwrite=overwrite)
     with scratch_folder(Path(tempfile.gettempdir()), "storing") as folder:
         path = str(folder / "file")
