@@ -101,36 +101,89 @@ def find_non_ascii(text: Any, position: Any) -> Any:
 
 
 @Intrinsic
-def read_characters(text: Any, position: Any, class_of: Any, scratch: Any, positions: Any, classes: Any) -> Any:
-    """Read sixteen characters of UTF-8; return their size in bytes, as uint64.
-
-    Returns 0 if one of them is not valid, or if they and the next byte do not fit into 64 bytes. The output is then undefined.
+def pack_characters(text: Any, position: Any, expected: Any, scratch: Any, offset: Any, stride: Any) -> Any:
+    """Collect the bytes of the characters of UTF-8 that start in 64 bytes, one byte of each in each of four ranges.
 
     Parameters
     ----------
     text : uint8[:], in
         67 bytes from `position` on are read.
     position : uint64
-        The start of the first character.
-    class_of : uint8 [0x110000], in
+        The first of the 64 bytes.
+    expected : uint64
+        The bytes that belong to a character that starts before them, as bits.
     scratch : uint32[:], out
-    positions : uint64
-        The index in `scratch` at which the positions of the characters are written.
-    classes : uint64
-        The index in `scratch` at which their classes are written, as 16 bytes.
+        The first bytes of the characters are written from byte `offset` on, the second ones `stride` bytes later, and so on.
+        Bytes that a character lacks are any; 64 bytes of each range are overwritten, of the fourth one only if it is needed.
+    offset, stride : uint64
+
+    Returns
+    -------
+    starts, broken, expected : uint64
+        The bytes at which characters start; those that continue no character, or start one that lacks bytes; and the bytes
+        after the 64 that belong to the last character. Starts include bytes that are never valid, and overlong forms.
     """
-    at = int(position)
-    stop = at + 63
+    at, base, step = int(position), int(offset), int(stride)
+    given = text[at : at + 67]
+    starts = given & 0xC0 != 0x80
+    width = np.where(starts, 1 + (given >= 0xC0) + (given >= 0xE0).astype(np.int64) + (given >= 0xF0), 0)
+    continues = np.zeros(67, dtype=np.bool_)
+    for i in range(3):
+        continues[i] = int(expected) >> i & 1
+    broken = np.zeros(64, dtype=np.bool_)
+    for start in range(64):
+        rest = slice(start + 1, start + width[start])
+        continues[rest] = True
+        broken[start] = starts[rest].any()
+    broken |= ~starts[:64] & ~continues[:64]
+    out = scratch.view(np.uint8)
+    where = np.flatnonzero(starts[:64])
+    for i in range(4 if (width[:64] == 4).any() else 3):
+        out[base + i * step : base + i * step + where.size] = given[where + i]
+    return _as_word(starts[:64]), _as_word(broken), np.uint64(sum(1 << i for i in range(3) if continues[64 + i]))
+
+
+@Intrinsic
+def classify_characters(scratch: Any, offset: Any, stride: Any, pages: Any, out: Any) -> Any:
+    """Write the classes of 64 characters that `pages` has; return the other ones, as bits of a uint64.
+
+    Parameters
+    ----------
+    scratch : uint32[:], in-out
+        The bytes of characters, from `pack_characters`; classes are written as 64 bytes from byte `out` on.
+    offset, stride, out : uint64
+    pages : uint8 [2240], in
+        See `bpejit.splitting.class_pages`.
+    """
+    octets = scratch.view(np.uint8)
+    first, second, third = (octets[int(offset) + i * int(stride) :][:64] for i in range(3))
+    ascii_classes, leads, entries, nodes = np.split(pages, [128, 192, 192 + 1024])
+    is_three = first & 0xF0 == 0xE0
+    found = np.where(first < 0x80, ascii_classes[first & 0x7F], leads[first & 0x3F])
+    found = np.where(is_three, entries[(first.astype(np.int64) & 0xF) << 6 | second & 0x3F], found)
+    last = np.where(is_three, third, second) & 0x3F
+    found = np.where((found & 0xC0) == 0x80, nodes[(found.astype(np.int64) & 0xF) << 6 | last], found)
+    octets[int(out) : int(out) + 64] = found
+    return _as_word(found >= 0x80)
+
+
+@Intrinsic
+def look_up_characters(scratch: Any, offset: Any, stride: Any, class_of: Any, out: Any) -> Any:
+    """Write the classes of sixteen characters; return those that are valid, as bits of a uint64.
+
+    The parameters are those of `classify_characters`, but `class_of` is uint8 [0x110000]. The characters have as many bytes as
+    their first byte requires. The class of one that is not valid is undefined.
+    """
+    octets = scratch.view(np.uint8)
+    valid = 0
     for i in range(16):
-        width = next((w for w in range(1, 5) if _is_character(text[at : at + w].tobytes())), 0)
-        if not width:
-            return np.uint64(0)
-        scratch[int(positions) + i] = at
-        scratch.view(np.uint8)[4 * int(classes) + i] = class_of[ord(text[at : at + width].tobytes().decode())]
-        at += width
-    if at > stop or text[at] & 0xC0 == 0x80:
-        return np.uint64(0)
-    return np.uint64(at - int(position))
+        data = bytes(octets[int(offset) + i + k * int(stride)] for k in range(4))
+        width = 1 + (data[0] >= 0xC0) + (data[0] >= 0xE0) + (data[0] >= 0xF0)
+        octets[int(out) + i] = 0
+        if _is_character(data[:width]):
+            octets[int(out) + i] = class_of[ord(data[:width].decode())]
+            valid |= 1 << i
+    return np.uint64(valid)
 
 
 def _is_character(data: bytes) -> bool:
@@ -141,14 +194,13 @@ def _is_character(data: bytes) -> bool:
 
 
 @Intrinsic
-def write_selected(scratch: Any, index: Any, first: Any, bits: Any) -> Any:
-    """Write `scratch[first + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64.
+def deposit_bits(bits: Any, mask: Any) -> Any:
+    """Return the low bits of a uint64 at the places of the ones of `mask`, in order (PDEP), as uint64.
 
-    Up to 64 entries from `index` on are overwritten.
+    The result is undefined on processors for which `has_avx512_vbmi` is false.
     """
-    selected = [scratch[int(first) + i] for i in range(64) if int(bits) >> i & 1]
-    scratch[int(index) : int(index) + len(selected)] = selected
-    return np.uint64(len(selected))
+    places = [i for i in range(64) if int(mask) >> i & 1]
+    return np.uint64(sum((int(bits) >> k & 1) << place for k, place in enumerate(places)))
 
 
 def _as_word(truths: Any) -> Any:

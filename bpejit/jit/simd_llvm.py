@@ -288,25 +288,142 @@ def _shifted(builder: Any, lanes: Any, mask: int, shift: int) -> Any:
     return builder.shl(kept, ir.Constant(_WORDS, [shift] * 16)) if shift else kept
 
 
+def _at(builder: Any, start: Any, *offsets: Any) -> Any:
+    """Return a byte pointer moved by the sum of some offsets in bytes."""
+    for offset in offsets:
+        start = builder.gep(start, [offset])
+    return start
+
+
 @intrinsic
-def read_characters(
-    typing_context: Any, text: Any, position: Any, class_of: Any, scratch: Any, positions: Any, classes: Any
+def pack_characters(
+    typing_context: Any, text: Any, position: Any, expected: Any, scratch: Any, offset: Any, stride: Any
 ) -> Any:
-    """Read sixteen characters of UTF-8; return their size in bytes, as uint64."""
+    """Collect the bytes of the characters of UTF-8 that start in 64 bytes, one byte of each in each of four ranges."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
         if not target.current().has_avx512_vbmi:
-            return ir.IntType(64)(0)
+            return context.make_tuple(builder, signature.return_type, [word(0)] * 3)
         kinds = signature.args
         start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
+        out = address_of(context, builder, kinds[3], arguments[3], types.uint64, word(0))
+        out = _at(builder, out, arguments[4])
         compress = _compress_bytes(builder)
-        begins = builder.icmp_signed(">", _load_bytes(builder, start, 0), ir.Constant(_BYTES, [-65] * _LANES))
+        octets = [_load_bytes(builder, start, i) for i in range(4)]
 
-        def chosen(values: Any, first: int = 0) -> Any:
-            """Select the values in the lanes where the first sixteen characters start."""
-            packed = builder.call(compress, [values, ir.Constant(_BYTES, None), begins])
-            lanes = ir.Constant(_WORDS, list(range(first, first + 16)))
-            return builder.zext(builder.shuffle_vector(packed, ir.Constant(_BYTES, ir.Undefined), lanes), _WORDS)
+        def bits(comparison: str, lanes: Any, value: int) -> Any:
+            truths = builder.icmp_unsigned(comparison, lanes, ir.Constant(_BYTES, [value] * _LANES))
+            return builder.bitcast(truths, word)
+
+        def is_start(lanes: Any) -> Any:
+            return builder.icmp_signed(">", lanes, ir.Constant(_BYTES, [-65] * _LANES))
+
+        begins = is_start(octets[0])
+        starts, *next_starts = (builder.bitcast(is_start(lanes), word) for lanes in octets)
+        wide = [bits(">=", octets[0], least) for least in (0xC0, 0xE0, 0xF0)]
+        broken = word(0)
+        continues = arguments[2]
+        following = word(0)
+        for i in range(3):
+            broken = builder.or_(broken, builder.and_(wide[i], next_starts[i]))
+            continues = builder.or_(continues, builder.shl(wide[i], word(i + 1)))
+            following = builder.or_(following, builder.lshr(wide[i], word(63 - i)))
+        broken = builder.or_(broken, builder.not_(builder.or_(starts, continues)))
+
+        def write(i: int) -> None:
+            packed = builder.call(compress, [octets[i], ir.Constant(_BYTES, None), begins])
+            to = _at(builder, out, builder.mul(arguments[5], word(i)))
+            builder.store(packed, builder.bitcast(to, _BYTES.as_pointer()), align=1)
+
+        for i in range(3):
+            write(i)
+        with builder.if_then(builder.icmp_unsigned("!=", wide[2], word(0)), likely=False):
+            write(3)
+        return context.make_tuple(builder, signature.return_type, [starts, broken, following])
+
+    kind = types.UniTuple(types.uint64, 3)
+    return kind(text, position, types.uint64, scratch, types.uint64, types.uint64), generate
+
+
+def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
+    """Return 64 entries of 16 tables of 64 bytes, given by the low four bits of `node` and the low six bits of `index`.
+
+    Eight lookups in two tables each, of which three bits of the node select one.
+    """
+    kind = ir.FunctionType(_BYTES, [_BYTES] * 3)
+    look_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
+
+    def splat(value: int) -> Any:
+        return ir.Constant(_BYTES, [value] * _LANES)
+
+    odd = builder.and_(builder.shl(node, splat(6)), splat(0x40))
+    index = builder.or_(odd, builder.and_(index, splat(0x3F)))
+    found = [
+        builder.call(look_up, [_load_bytes(builder, tables, at), index, _load_bytes(builder, tables, at + 64)])
+        for at in range(0, 1024, 128)
+    ]
+    for bit in (2, 4, 8):
+        is_set = builder.icmp_unsigned("!=", builder.and_(node, splat(bit)), ir.Constant(_BYTES, None))
+        found = [builder.select(is_set, upper, lower) for lower, upper in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
+
+
+@intrinsic
+def classify_characters(typing_context: Any, scratch: Any, offset: Any, stride: Any, pages: Any, out: Any) -> Any:
+    """Write the classes of 64 characters that `pages` has; return the other ones, as bits of a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        if not target.current().has_avx512_vbmi:
+            return word(0)
+        kinds = signature.args
+        begin = address_of(context, builder, kinds[0], arguments[0], types.uint64, word(0))
+        table = address_of(context, builder, kinds[3], arguments[3], types.uint64, word(0))
+        start = _at(builder, begin, arguments[1])
+        first = _load_bytes(builder, start, 0)
+        second = _load_bytes(builder, _at(builder, start, arguments[2]), 0)
+        third = _load_bytes(builder, _at(builder, start, arguments[2], arguments[2]), 0)
+
+        def splat(value: int) -> Any:
+            return ir.Constant(_BYTES, [value] * _LANES)
+
+        module = builder.module
+        three = ir.FunctionType(_BYTES, [_BYTES] * 3)
+        two = ir.FunctionType(_BYTES, [_BYTES] * 2)
+        in_two = cgutils.get_or_insert_function(module, three, "llvm.x86.avx512.vpermi2var.qi.512")
+        in_one = cgutils.get_or_insert_function(module, two, "llvm.x86.avx512.permvar.qi.512")
+        ascii_class = builder.call(in_two, [_load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64)])
+        lead = builder.call(in_one, [_load_bytes(builder, table, 128), first])
+        of_three = builder.icmp_unsigned("==", builder.and_(first, splat(0xF0)), splat(0xE0))
+        page = _look_up_node(builder, _at(builder, table, word(192)), first, second)
+        found = builder.select(builder.icmp_signed("<", first, splat(0)), lead, ascii_class)
+        found = builder.select(of_three, page, found)
+        last = builder.select(of_three, third, second)
+        in_node = _look_up_node(builder, _at(builder, table, word(192 + 1024)), found, last)
+        found = builder.select(builder.icmp_signed("<", found, splat(-64)), in_node, found)
+        to = _at(builder, begin, arguments[4])
+        builder.store(found, builder.bitcast(to, _BYTES.as_pointer()), align=1)
+        return _as_bits(builder, "<", found)
+
+    return types.uint64(scratch, types.uint64, types.uint64, pages, types.uint64), generate
+
+
+@intrinsic
+def look_up_characters(typing_context: Any, scratch: Any, offset: Any, stride: Any, class_of: Any, out: Any) -> Any:
+    """Write the classes of sixteen characters; return those that are valid, as bits of a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        if not target.current().has_avx512_vbmi:
+            return word(0)
+        kinds = signature.args
+        begin = address_of(context, builder, kinds[0], arguments[0], types.uint64, word(0))
+        start = _at(builder, begin, arguments[1])
+
+        def load() -> Any:
+            some = builder.load(builder.bitcast(start, _SIXTEEN_BYTES.as_pointer()), align=1)
+            return builder.zext(some, _WORDS)
 
         def number(value: int) -> Any:
             return ir.Constant(_WORDS, [value] * 16)
@@ -318,10 +435,11 @@ def read_characters(
             wide = builder.select(below(0xF0), three, four)
             return builder.select(below(0x80), one, builder.select(below(0xE0), two, wide))
 
-        lane_numbers = ir.Constant(_BYTES, list(range(_LANES)))
-        offset = chosen(lane_numbers)
-        following = chosen(lane_numbers, 1)
-        first, second, third, fourth = (chosen(_load_bytes(builder, start, i)) for i in range(4))
+        octets = []
+        for _ in range(4):
+            octets.append(load())
+            start = _at(builder, start, arguments[2])
+        first, second, third, fourth = octets
         or_ = builder.or_
         point = by_width(
             first,
@@ -332,67 +450,38 @@ def read_characters(
                 or_(_shifted(builder, third, 0x3F, 6), _shifted(builder, fourth, 0x3F, 0)),
             ),
         )
-        width = by_width(*map(number, (1, 2, 3, 4)))
-        good = builder.icmp_unsigned("==", builder.add(offset, width), following)
         least = by_width(*map(number, (0, 0x80, 0x800, 0x10000)))
+        good = below(0xF5)
         for test in (
             builder.icmp_unsigned(">=", point, least),
             builder.icmp_unsigned(">=", builder.sub(point, number(0xD800)), number(0x800)),
             builder.icmp_unsigned("<", point, number(0x110000)),
-            below(0xF5),
         ):
             good = builder.and_(good, test)
-        table = context.make_array(kinds[2])(context, builder, arguments[2]).data
+        table = context.make_array(kinds[3])(context, builder, arguments[3]).data
         words = builder.bitcast(table, ir.IntType(32).as_pointer())
         # Aligned words are loaded, so that no byte after the table is read.
         found = _gather(builder, words, builder.lshr(point, number(2)), good, ir.Constant(_WORDS, None))
         kind = builder.trunc(builder.lshr(found, _shifted(builder, point, 3, 3)), _SIXTEEN_BYTES)
-        out = address_of(context, builder, kinds[3], arguments[3], kinds[5], arguments[5])
-        builder.store(kind, builder.bitcast(out, _SIXTEEN_BYTES.as_pointer()), align=1)
-        out = address_of(context, builder, kinds[3], arguments[3], kinds[4], arguments[4])
-        here = context.cast(builder, arguments[1], kinds[1], types.uint64)
-        builder.store(builder.add(offset, _splat(builder, here)), builder.bitcast(out, _WORDS.as_pointer()), align=4)
-        is_good = builder.icmp_unsigned("==", builder.bitcast(good, ir.IntType(16)), ir.IntType(16)(0xFFFF))
-        # Otherwise a continuation byte at the start would be skipped.
-        is_good = builder.and_(is_good, builder.extract_element(begins, ir.IntType(32)(0)))
-        size = builder.zext(builder.extract_element(following, ir.IntType(32)(15)), ir.IntType(64))
-        return builder.select(is_good, size, ir.IntType(64)(0))
+        to = _at(builder, begin, arguments[4])
+        builder.store(kind, builder.bitcast(to, _SIXTEEN_BYTES.as_pointer()), align=1)
+        return builder.zext(builder.bitcast(good, ir.IntType(16)), word)
 
-    return types.uint64(text, position, class_of, scratch, positions, classes), generate
+    return types.uint64(scratch, types.uint64, types.uint64, class_of, types.uint64), generate
 
 
 @intrinsic
-def write_selected(typing_context: Any, scratch: Any, index: Any, first: Any, bits: Any) -> Any:
-    """Write `scratch[first + i]` to `scratch[index:]` for each bit `i` of `bits` that is 1; return their number, as uint64."""
+def deposit_bits(typing_context: Any, bits: Any, mask: Any) -> Any:
+    """Return the low bits of a uint64 at the places of the ones of `mask`, in order (PDEP), as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
         if not target.current().has_avx512_vbmi:
-            return ir.IntType(64)(0)
-        kinds = signature.args
-        out = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
-        source = address_of(context, builder, kinds[0], arguments[0], kinds[2], arguments[2])
-        compress = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(_WORDS, [_WORDS, _WORDS, _SIXTEEN_TRUTHS]),
-            "llvm.x86.avx512.mask.compress.v16i32",
-        )
-        count = ir.IntType(64)(0)
-        for quarter in range(4):
-            some = builder.trunc(builder.lshr(arguments[3], ir.IntType(64)(16 * quarter)), ir.IntType(16))
-            chosen = builder.call(
-                compress,
-                [
-                    builder.load(_lanes_at(builder, source, quarter), align=4),
-                    ir.Constant(_WORDS, None),
-                    builder.bitcast(some, _SIXTEEN_TRUTHS),
-                ],
-            )
-            address = builder.gep(out, [builder.shl(count, ir.IntType(64)(2))])
-            builder.store(chosen, builder.bitcast(address, _WORDS.as_pointer()), align=4)
-            count = builder.add(count, builder.zext(builder.ctpop(some), ir.IntType(64)))
-        return count
+            return word(0)
+        kind = ir.FunctionType(word, [word] * 2)
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.bmi.pdep.64"), list(arguments))
 
-    return types.uint64(scratch, index, first, types.uint64), generate
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 @intrinsic

@@ -15,6 +15,7 @@ from bpejit.arrays import Array
 from bpejit.jit.simd import CONTEXT_SIZE
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
+from bpejit.splitting.class_pages import class_pages
 from bpejit.splitting.compiled_pattern import SplitTables
 from bpejit.splitting.rule_groups import group_rules
 
@@ -50,5 +51,6 @@ def separate(automaton: SplitAutomaton, tables: SplitTables) -> SeparatedAutomat
         pair_classes=pair_classes,
         local_rules=local_rules,
         group_rules=group_rules(local_rules),
+        class_pages=class_pages(class_of, local_rules),
     )
     return SeparatedAutomaton(separated, addresses_of(separated))

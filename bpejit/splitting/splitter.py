@@ -15,6 +15,7 @@ from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.document_splitting import split_adjacent
+from bpejit.splitting.class_pages import class_pages
 from bpejit.splitting.compiled_pattern import SplitPattern
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.rule_groups import group_rules
@@ -282,6 +283,7 @@ def _make_automaton(pattern: SplitPattern, finder: SpecialTokenFinder) -> SplitA
         safe,
         tables.local_rules,
         group_rules(tables.local_rules),
+        class_pages(tables.class_of, tables.local_rules),
         settings,
         *finder.trie,
     )

@@ -12,6 +12,7 @@ from strategies import INVALID, awkward_bytes
 
 from bpejit.jit import dispatch, memory, simd
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
+from bpejit.splitting.class_pages import class_pages
 from bpejit.splitting.rule_groups import group_rules
 
 pytestmark = pytest.mark.compiled
@@ -49,13 +50,23 @@ def find_non_ascii(text, position):
 
 
 @dispatch.kernel
-def read_characters(text, position, class_of, scratch, places, classes):
-    return simd.read_characters(text, position, class_of, scratch, places, classes)
+def pack_characters(text, position, expected, scratch, offset, stride):
+    return simd.pack_characters(text, position, expected, scratch, offset, stride)
 
 
 @dispatch.kernel
-def write_selected(scratch, index, places, bits):
-    return simd.write_selected(scratch, index, places, bits)
+def classify_characters(scratch, offset, stride, pages, out):
+    return simd.classify_characters(scratch, offset, stride, pages, out)
+
+
+@dispatch.kernel
+def look_up_characters(scratch, offset, stride, class_of, out):
+    return simd.look_up_characters(scratch, offset, stride, class_of, out)
+
+
+@dispatch.kernel
+def deposit_bits(bits, mask):
+    return simd.deposit_bits(bits, mask)
 
 
 @dispatch.kernel
@@ -88,9 +99,10 @@ def count_ones(value):
     return memory.count_ones(value)
 
 
-del dispatch.KERNELS[-13:]
+del dispatch.KERNELS[-15:]
 
 GUARD = 0xDEADBEEF
+GUARD_BYTES = [0xEF, 0xBE, 0xAD, 0xDE]
 
 words = st.integers(0, (1 << 32) - 1)
 bits = st.one_of(
@@ -211,77 +223,130 @@ def test_write_bit_positions(chosen, position, index):
     assert (ends[index + 64 :] == GUARD).all()
 
 
-@given(bits, st.integers(0, 20), st.integers(0, 20), st.integers(0, (1 << 32) - 1))
-def test_write_chosen(wide, chosen, index, gap, seed):
-    """As above; the positions are not changed, though they may follow the overwritten entries directly."""
-    places = index + 64 + gap
-    scratch = np.random.default_rng(seed).integers(0, 1 << 32, places + 64, dtype=np.uint32)
-    scratch[:places] = GUARD
-    expected = scratch.copy()
-    count = write_selected(scratch, *u64(index, places, chosen))
-    assert count == simd.write_selected.function(expected, *u64(index, places, chosen)) == chosen.bit_count()
-    assert scratch[index : index + count].tolist() == expected[index : index + count].tolist()
-    assert (scratch[:index] == GUARD).all()
-    assert (scratch[index + 64 : places] == GUARD).all()
-    assert scratch[places:].tolist() == expected[places:].tolist()
+@given(bits, bits)
+def test_deposit_bits(wide, value, mask):
+    places = [place for place in range(64) if mask >> place & 1]
+    expected = sum(1 << place for number, place in enumerate(places) if value >> number & 1)
+    assert deposit_bits(*u64(value, mask)) == simd.deposit_bits.function(*u64(value, mask)) == expected
 
 
-CLASS_OF = np.random.default_rng(1).integers(0, 256, 0x110000, dtype=np.uint8)
+def _class_of() -> np.ndarray:
+    """Return classes of which one page in four is mixed, common ones as well."""
+    generator = np.random.default_rng(1)
+    classes = np.repeat(generator.integers(0, 128, 0x110000 // 64, dtype=np.uint8), 64)
+    mixed = np.repeat(generator.random(0x110000 // 64) < 0.25, 64)
+    return np.where(mixed, generator.integers(0, 128, classes.size, dtype=np.uint8), classes)
 
 
-def read(data: bytes, position: int) -> int:
-    """Read characters in both forms, at the very end of an array; return the size, which must be equal."""
-    text = np.frombuffer(data[: position + 67], dtype=np.uint8)
-    assert text.size == position + 67
-    places, classes = 3, 20
-    results = []
-    for function in (read_characters, simd.read_characters.function):
-        scratch = np.full(28, GUARD, dtype=np.uint32)
-        size = function(text, np.uint64(position), CLASS_OF, scratch, *u64(places, classes))
-        results.append((int(size), scratch[3:24].tolist() if size else None))
-        assert scratch[:3].tolist() == [GUARD] * 3
-        assert scratch[24:].tolist() == [GUARD] * 4
+CLASS_OF = _class_of()
+PAGES = class_pages(CLASS_OF, np.ones(1, np.uint8))
+
+
+def pack(text: np.ndarray, position: int, expected: int) -> tuple[int, int, int, np.ndarray]:
+    """Pack characters in both forms; return the results, which must be equal, and the scratch space."""
+    results, arrays = [], []
+    for function in (pack_characters, simd.pack_characters.function):
+        scratch = np.full(80, GUARD, dtype=np.uint32)
+        starts, broken, after = map(int, function(text, *u64(position, expected), scratch, *u64(4, 76)))
+        ranges = [scratch.view(np.uint8)[first : first + starts.bit_count()] for first in (4, 80, 156, 232)]
+        wide = ranges[0] >= 0xF0
+        # Of the fourth bytes, only those of such characters matter.
+        results.append((starts, broken, after, [part.tolist() for part in ranges[:3]], ranges[3][wide].tolist()))
+        arrays.append(scratch)
     assert results[0] == results[1]
-    return results[0][0]
+    octets = arrays[0].view(np.uint8)
+    for end in (4, 80, 156, 232):
+        assert octets[end - 4 : end].tolist() == GUARD_BYTES  # between the ranges of 64 bytes there are twelve others
+    assert octets[232 + 64 :].tolist() == GUARD_BYTES * 6
+    return starts, broken, after, arrays[0]
+
+
+def classify(scratch: np.ndarray, n: int) -> list[int]:
+    """Return the classes of the first `n` packed characters, up to the first that is not valid, by both forms."""
+    found, unlisted = [], 0
+    for function in (classify_characters, simd.classify_characters.function):
+        given_bytes = np.concatenate([scratch, np.full(18, GUARD, dtype=np.uint32)])
+        unlisted = int(function(given_bytes, *u64(4, 76), PAGES, np.uint64(324))) & ((1 << n) - 1)
+        found.append((unlisted, given_bytes.view(np.uint8)[324 : 324 + n].tolist()))
+        assert given_bytes[:81].tolist() == [*scratch.tolist(), GUARD]
+        assert given_bytes[97:].tolist() == [GUARD]
+    assert found[0] == found[1]
+    classes = found[0][1]
+    for first in range(0, n, 16):
+        if not unlisted >> first & 0xFFFF:
+            continue
+        looked_up = []
+        for function in (look_up_characters, simd.look_up_characters.function):
+            given_bytes = np.concatenate([scratch, np.full(6, GUARD, dtype=np.uint32)])
+            valid = int(function(given_bytes, *u64(4 + first, 76), CLASS_OF, np.uint64(324)))
+            some = given_bytes.view(np.uint8)[324:340].tolist()[: n - first]
+            looked_up.append([kind if valid >> i & 1 else None for i, kind in enumerate(some)])
+            assert given_bytes[:81].tolist() == [*scratch.tolist(), GUARD]
+            assert given_bytes[85:].tolist() == [GUARD]
+        assert looked_up[0] == looked_up[1]
+        for i, kind in enumerate(looked_up[0], start=first):
+            if not unlisted >> i & 1:
+                assert kind == classes[i]  # what is listed is valid
+            elif kind is None:
+                return classes[:i]
+            else:
+                classes[i] = kind
+    return classes
+
+
+def read(data: bytes) -> list[int]:
+    """Return the classes of the characters, up to the first that is not valid, by packing and classifying blocks."""
+    n_blocks = (len(data) - 3) // 64
+    text = np.frombuffer(data[: 64 * n_blocks + 3], dtype=np.uint8)  # no byte after it may be read
+    classes: list[int] = []
+    expected = 0
+    for position in range(0, 64 * n_blocks, 64):
+        starts, broken, expected, scratch = pack(text, position, expected)
+        good = starts & ((broken & -broken) - 1) if broken else starts
+        some = classify(scratch, good.bit_count())
+        classes += some
+        if broken or len(some) < good.bit_count():
+            break
+    return classes
+
+
+def expected_classes(data: bytes) -> list[int]:
+    """Return the same by Python's decoder."""
+    n_bytes = (len(data) - 3) // 64 * 64
+    classes, at = [], 0
+    while at < n_bytes:
+        width = 1 + (data[at] >= 0xC0) + (data[at] >= 0xE0) + (data[at] >= 0xF0)
+        try:
+            character = data[at : at + width].decode()
+        except UnicodeDecodeError:
+            break
+        classes.append(int(CLASS_OF[ord(character)]))
+        at += width
+    return classes
 
 
 @given(
-    st.one_of(st.text(max_size=70).map(str.encode), awkward_bytes(25)),
-    st.binary(min_size=70, max_size=70) | st.just(b" " * 70),
-    st.integers(0, 20),
+    st.one_of(st.text(max_size=70).map(str.encode), awkward_bytes(25)), st.binary(min_size=70, max_size=70) | st.just(b" " * 70)
 )
-def test_read_characters(wide, data, rest, position):
-    read(b"x" * position + data + rest, position)
+def test_read_characters(wide, data, rest):
+    assert read(data + rest) == expected_classes(data + rest)
 
 
-@given(st.lists(st.characters(exclude_categories=["Cs"]), min_size=16, max_size=16), st.integers(0, 5))
-def test_read_characters__of_any_width(wide, characters, position):
-    """In valid text, characters of at most 63 bytes equal those of Python."""
-    text = "".join(characters).encode()
-    data = b"x" * position + text + b"y" * 70
-    assert read(data, position) == (len(text) if len(text) < 64 else 0)
+@given(st.lists(st.characters(exclude_categories=["Cs"]), min_size=16, max_size=60), st.integers(0, 5))
+def test_read_characters__of_any_width(wide, characters, n):
+    """All characters of valid text are read."""
+    data = "".join(["x" * n, *characters]).encode() + b"y" * 70
+    assert read(data) == expected_classes(data)
+    assert len(read(data)) >= n + len(characters)
 
 
-def test_read_characters__of_each_width(wide):
-    for character in (
-        "a",
-        "\x7f",
-        "\x80",
-        "é",
-        "\u07ff",
-        "\u0800",
-        "中",
-        "\ud7ff",
-        "\ue000",
-        "\uffff",
-        "\U00010000",
-        "\U0010ffff",
-    ):
-        text = character.encode()
-        size = 16 * len(text)
-        assert read(text * 16 + b"y" * 70, 0) == (size if size < 64 else 0)
-        # One byte less than the capacity.
-        assert read(text * 15 + b"y" * 70, 0) == 15 * len(text) + 1
+def test_read_characters__of_each_page(wide):
+    """The first, the last and another character of each page, among others of the same width and of other widths."""
+    points = [page + place for page in [*range(0, 0x12000, 64), 0x2FFC0, 0x10FFC0] for place in (0, page // 64 % 64, 63)]
+    characters = [chr(point) for point in points if not 0xD800 <= point < 0xE000]
+    for between in ("", "é中a"):
+        data = between.join(characters).encode()
+        assert read(data) == expected_classes(data)
 
 
 BROKEN = [
@@ -300,15 +365,14 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("around", ["a", "é", "中", "a中", "é中a"])
+@pytest.mark.parametrize("around", ["a", "é", "中", "a中", "é中a", "😀"])
 def test_read_characters__invalid_at_every_position(wide, around):
-    good = (around * 16)[:16]
+    """Also at the border of two blocks."""
     for broken in BROKEN:
-        for offset in range(17):
-            data = good[:offset].encode() + broken + good[offset:].encode() + b"y" * 70
-            size = read(data, 0)
+        for offset in (0, 1, 30, *range(59, 66)):
+            data = (around * 70).encode()[:offset].decode(errors="ignore").encode() + broken + around.encode() + b"y" * 133
             # An invalid or incomplete character is never read as text.
-            assert size == 0 or (offset == 16 and size == len(good.encode()) and broken[0] & 0xC0 != 0x80)
+            assert read(data) == expected_classes(data)
 
 
 @given(st.lists(words, min_size=64, max_size=64), st.binary(min_size=17, max_size=40), st.integers(1, 16), st.data())

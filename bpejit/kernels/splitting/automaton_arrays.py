@@ -30,6 +30,8 @@ class SplitAutomaton(NamedTuple):
         Boundaries determined by five neighboring characters (see `bpejit.splitting.local_rules`).
     group_rules : uint8 [128 + sets * CONTEXT_SIZE * width] or [0]
         The same for ASCII text, over groups of characters (see `bpejit.splitting.rule_groups.group_rules`).
+    class_pages : uint8 [2240] or [0]
+        The classes of most characters (see `bpejit.splitting.class_pages`).
     settings : int64 [5]
         IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
     needles, trie_roots, trie_nodes, trie_labels, trie_found
@@ -44,6 +46,7 @@ class SplitAutomaton(NamedTuple):
     safe: NDArray[np.uint8]
     local_rules: NDArray[np.uint8]
     group_rules: NDArray[np.uint8]
+    class_pages: NDArray[np.uint8]
     settings: NDArray[np.int64]
     needles: NDArray[np.uint64]
     trie_roots: NDArray[np.int32]
