@@ -46,6 +46,9 @@ SMALL_PIECES = [
 ]
 texts = st.lists(st.sampled_from(SMALL_PIECES), max_size=14).map("".join)
 
+SMALL: dict[str, Any] = {"cache_bytes": 1 << 16, "text_bytes": 1 << 12}
+"""Options of a workspace for a short text: filling the default one takes several milliseconds."""
+
 
 def pair(content: dict[str, Any]) -> tuple[Encoder, Any]:
     return Encoder(model_from_json(content)), tokenizers.Tokenizer.from_str(hf.dumped(content))
@@ -106,7 +109,7 @@ def test_pipelines_give_equal_ids(pre_tokenizer):
             if "strip" in normalizer and added == "stripping":
                 content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] != "A"]
             encoder, theirs = pair(content)
-            workspace = encoder.new_workspace(cache_bytes=1 << 16)
+            workspace = encoder.new_workspace(**SMALL)
             for _ in range(small(12, 2)):
                 text = "".join(generator.choices(SMALL_PIECES, k=generator.randrange(14)))
                 wanted = their_ids(theirs, text)
@@ -138,14 +141,14 @@ def mixed(request: pytest.FixtureRequest) -> tuple[Encoder, Any]:
 @given(text=texts | st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
 def test_awkward_text_has_equal_ids(mixed, text):
     encoder, theirs = mixed
-    assert encoder.encode(text.encode()).tolist() == their_ids(theirs, text)
+    assert encoder.encode(text.encode(), encoder.new_workspace(**SMALL)).tolist() == their_ids(theirs, text)
 
 
 @given(text=texts, cuts=st.lists(st.integers(0, 60), max_size=4))
 def test_stream_matches_whole_text(mixed, text, cuts):
     encoder, theirs = mixed
     data = text.encode()
-    stream = encoder.stream(encoder.new_workspace(cache_bytes=1 << 16, text_bytes=16))
+    stream = encoder.stream(encoder.new_workspace(**SMALL | {"text_bytes": 16}))
     bounds = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     ids = [stream.feed(data[start:end]) for start, end in itertools.pairwise(bounds)]
     assert np.concatenate([*ids, stream.finish()]).tolist() == their_ids(theirs, text)
@@ -155,9 +158,9 @@ def test_stream_matches_whole_text(mixed, text, cuts):
 def test_chunks_match_whole_text(mixed, data, repeats):
     encoder, _ = mixed
     data = (data + b" ab <a>12. a-") * repeats
-    whole = encoder.encode(data).tolist()
+    whole = encoder.encode(data, encoder.new_workspace(**SMALL)).tolist()
     text, stop = padded_text(data)
-    splitter, workspace = encoder.splitter, encoder.new_workspace(cache_bytes=1 << 16)
+    splitter, workspace = encoder.splitter, encoder.new_workspace(**SMALL)
     ahead = max(4, *map(len, splitter.special_tokens), 0)
     first, ids = 0, []
     while first < stop:
