@@ -125,12 +125,11 @@ def test_killed_runs_leave_nothing_after_the_next(tmp_path: Path, engine: str) -
     options = {"cwd": tmp_path, "env": ENVIRONMENT, "check": False}
     seen = 0
     for n_runs in (1, 3):
-        process = subprocess.Popen([*command, "--out", "b.counts"], cwd=tmp_path, env=ENVIRONMENT)
+        process = subprocess.Popen([*command, "--out", "b.counts"], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE)
         while len(list(tmp_path.glob(".*.scratch/*.run"))) < n_runs and process.poll() is None:
             time.sleep(0.01)
         process.kill()
-        process.wait()
-        time.sleep(0.3)  # the workers end when they notice
+        process.communicate(timeout=60)  # until the workers notice, end, and so close the pipe
         found = [path for path in tmp_path.iterdir() if path.suffix == ".scratch"]
         assert len(found) <= 1
         seen += len(found)
