@@ -98,7 +98,7 @@ def _train() -> None:
     packed.pack()
     MergeLearner(filled, 0)
     # More merges than there are, and two threads, so that their results are combined.
-    MergeLearner(table, 10_000, workers=2, least_cells=1).run()
+    MergeLearner(table, 10_000, workers=2, least_cells=1, least_postings=1).run()
 
 
 def _encode() -> None:

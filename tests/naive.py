@@ -539,6 +539,57 @@ def merge_some(
     return merges
 
 
+Occurrence = tuple[int, tuple[int, int] | None, int | None, int]
+"""Of a pair: its position, position and id of the token before it, the id of the token after it, and its weight."""
+
+
+def replace_in_part(words: list[tuple[list[tuple[int, int]], int]], pair: Pair, merged: int) -> list[Occurrence]:
+    """Return the occurrences of a pair in words of (position, id), as they are when they are replaced from the left."""
+    found: list[Occurrence] = []
+    for tokens, weight in words:
+        before, at = None, 0
+        while at < len(tokens):
+            if tuple(token for _, token in tokens[at : at + 2]) == pair:
+                after = tokens[at + 2][1] if at + 2 < len(tokens) else None
+                found.append((tokens[at][0], before, after, weight))
+                before = (tokens[at][0], merged)
+                at += 2
+            else:
+                before = tokens[at]
+                at += 1
+    return found
+
+
+def update_shared(parts: list[list[Occurrence]], side: str) -> list[dict[int, tuple[int, int, int]]]:
+    """Return weight and number of each neighbor on a side in each part, and its number in the parts before."""
+    found: list[dict[int, tuple[int, int, int]]] = []
+    numbers: Counter[int] = Counter()
+    for part in parts:
+        neighbors: dict[int, tuple[int, int, int]] = {}
+        for _, before, after, weight in part:
+            neighbor = after if side == "after" else before and before[1]
+            if neighbor is not None:
+                total, number, _ = neighbors.get(neighbor, (0, 0, 0))
+                neighbors[neighbor] = (total + weight, number + 1, numbers[neighbor])
+        numbers.update({neighbor: number for neighbor, (_, number, _) in neighbors.items()})
+        found.append(neighbors)
+    return found
+
+
+def finish_part(part: list[Occurrence], starts_before: dict[int, int], starts_after: dict[int, int]) -> dict[int, int]:
+    """Return what is written to the array of postings, given the next index of each list, by neighbor."""
+    written = {}
+    for position, before, after, _ in part:
+        for starts, neighbor, posting in (
+            (starts_before, before and before[1], before and before[0]),
+            (starts_after, after, position),
+        ):
+            if neighbor in starts:
+                written[starts[neighbor]] = posting
+                starts[neighbor] += 1
+    return written
+
+
 def learn_merges(
     counts: dict[bytes, int],
     n_merges: int,

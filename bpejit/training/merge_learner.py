@@ -17,8 +17,8 @@ from bpejit import arguments
 from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable
 from bpejit.errors import TrainingError
 from bpejit.kernels.common.interning import make_prefixes
-from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.training import buckets, merging, pairs
+from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
+from bpejit.kernels.training import buckets, merging, pairs, shared_merging
 from bpejit.training.cell_ranges import (
     FIRST_SLOTS,
     LEAST_CELLS,
@@ -30,6 +30,7 @@ from bpejit.training.cell_ranges import (
 )
 from bpejit.training.hash_tables import HashTables, Sizes
 from bpejit.training.merge_settings import MergeSettings
+from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule
 
 STEP = 48
@@ -128,8 +129,9 @@ def _sizes(counts: Array, lengths: Array) -> tuple[Array, Sizes]:
 class MergeLearner:
     """The arrays of merge learning, and the order in which the kernels process them.
 
-    The parameters are the same as for `learn_merges`; each thread has at least `least_cells` cells. The table is copied, so it
-    may be freed before `run`; `HashTables` are freed while they are copied.
+    The parameters are the same as for `learn_merges`; each thread has at least `least_cells` cells, and of one merge at least
+    `least_postings` occurrences. The table is copied, so it may be freed before `run`; `HashTables` are freed while they are
+    copied.
     """
 
     def __init__(
@@ -140,7 +142,9 @@ class MergeLearner:
         *,
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
+        least_postings: int = LEAST_POSTINGS,
     ) -> None:
+        self.least_postings = least_postings
         if isinstance(table, HashTables):
             self._prepare(table.sizes(), n_merges, settings or MergeSettings(), [])
             self.ranges = CellRanges.of_hash_tables(table, self.byte_ids, self.boundary, workers, least_cells)
@@ -159,6 +163,7 @@ class MergeLearner:
         *,
         workers: int = 1,
         least_cells: int = LEAST_CELLS,
+        least_postings: int = LEAST_POSTINGS,
     ) -> MergeLearner:
         """Return a learner that begins with tokens that earlier merges made. The new merges are the last ones of its result.
 
@@ -170,10 +175,11 @@ class MergeLearner:
             The pre-tokens, to which all earlier merges have been applied.
         n_merges : int
             Number of merges to learn, without the earlier ones.
-        settings, workers, least_cells
+        settings, workers, least_cells, least_postings
             As for the class.
         """
         self = cls.__new__(cls)
+        self.least_postings = least_postings
         has_pairs, sizes = _sizes(table.counts, np.diff(table.starts))
         self._prepare(sizes, n_merges, settings or MergeSettings(), tokens)
         ids = np.arange(256 + len(tokens), dtype=np.uint64)
@@ -257,9 +263,10 @@ class MergeLearner:
             threshold = self._index_byte_pairs(before)
         else:
             threshold = self._index_pairs(before)
-        self.before = self.new_neighbors()
-        self.after = self.new_neighbors()
-        self.followed = np.empty(int(self.n_tokens) + 1, np.uint32)
+        n = self.tokens.lengths.size
+        self.before_sums, self.after_sums = np.zeros(n, merging.NEIGHBOR), np.zeros(n, merging.NEIGHBOR)
+        self.before_seen, self.after_seen, self.followed = (np.empty(n, np.uint32) for _ in range(3))
+        self.share_merges()
         self.heads = np.empty(buckets.N_BUCKETS, np.uint32)
         self.bucket_pairs()
         return threshold
@@ -298,11 +305,21 @@ class MergeLearner:
         written costs nothing, so the array has its maximum size from the start.
         """
         status, n_cells = self.status, self.ranges.cells.size
-        size = int(status["n_postings"]) + 2 * n_cells + 2 * int(status["longest"])
-        size += max(int(merging.PREFETCH_CELLS), NOWHERE * len(self.ranges))
+        # Each part of a list that threads merge has its own place for ids, whether its postings are still valid or not.
+        size = int(status["n_postings"]) + 2 * n_cells + (2 if len(self.ranges) == 1 else 4) * int(status["longest"])
+        size += int(merging.PREFETCH_CELLS) + len(self.ranges) * max(NOWHERE, int(shared_merging.UNUSED_STEP))
         if self.postings.size < size:
             del self.postings  # before the new array is allocated
             self.postings = np.empty(size, np.uint32)
+
+    def share_merges(self) -> None:
+        """Let threads merge the pairs that have enough postings for at least two of them."""
+        least = 2 * self.least_postings
+        self.shared_merges = None
+        self.status["shared"] = 2**63
+        if len(self.ranges) > 1 and int(self.status["longest"]) >= least:  # the lists of new pairs are not longer
+            self.shared_merges = SharedMerges(self.ranges, self.tokens.lengths.size, self.least_postings)
+            self.status["shared"] = least
 
     def choose_threshold(self, sums: Array, before: int) -> int:
         """Return a threshold below `before`, given upper bounds of the counts of pairs."""
@@ -333,7 +350,8 @@ class MergeLearner:
 
     def end_phase(self) -> None:
         """Compact the cells, and free the arrays that the next phase replaces."""
-        del self.pairs, self.marks, self.heap, self.before, self.after, self.followed
+        del self.pairs, self.marks, self.heap, self.before_sums, self.before_seen, self.after_sums, self.after_seen
+        del self.followed, self.shared_merges
         self.ranges.compact(self.tokens.widths)
         self.tokens.widths[:] = 1
 
@@ -349,6 +367,8 @@ class MergeLearner:
                 progress(int(self.status["n_tokens"]) - 256)
             if result == NEED_SPACE:
                 self.grow()
+            elif result == SHARED and self.shared_merges is not None:
+                self.shared_merges.merge(self.arrays())
             elif result != DONE or target == self.n_tokens:
                 return result
             elif seconds < CALL_SECONDS / 2:
@@ -385,11 +405,6 @@ class MergeLearner:
         self.heap = np.empty(self.pairs.size, buckets.CANDIDATE)
         buckets.bucket_pairs(self.arrays())
 
-    def new_neighbors(self) -> merging.Neighbors:
-        """Return empty arrays for the neighbors on one side of any pair."""
-        n = int(self.n_tokens) + 1
-        return merging.Neighbors(np.zeros(n, merging.NEIGHBOR), np.empty(n, np.uint32))
-
     def arrays(self) -> merging.MergeArrays:
         """Return the arguments of the merge loop."""
         return merging.MergeArrays(
@@ -397,13 +412,19 @@ class MergeLearner:
             weights=self.ranges.weights,
             pairs=self.pairs,
             marks=self.marks,
-            followed=self.followed,
             postings=self.postings,
             heads=self.heads,
             heap=self.heap,
-            tokens=self.tokens,
-            before=self.before,
-            after=self.after,
+            lengths=self.tokens.lengths,
+            widths=self.tokens.widths,
+            prefixes=self.tokens.prefixes,
+            starts=self.tokens.starts,
+            pool=self.tokens.pool,
+            before_sums=self.before_sums,
+            before_seen=self.before_seen,
+            after_sums=self.after_sums,
+            after_seen=self.after_seen,
+            followed=self.followed,
             left=self.left,
             right=self.right,
             counts=self.counts,

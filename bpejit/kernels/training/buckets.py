@@ -146,7 +146,7 @@ def bucket_pair(slot, arrays):
         pair["next"] = arrays.heads[bucket]
         arrays.heads[bucket] = slot + ONE
     else:
-        push_candidate(arrays.heap, status["n_candidates"], count, pair["key"], status["rule"], arrays.tokens)
+        push_candidate(arrays.heap, status["n_candidates"], count, pair["key"], status["rule"], arrays)
         status["n_candidates"] += ONE
 
 
@@ -202,7 +202,7 @@ def next_pair(arrays):
             first = arrays.heap[0]
             count = first["count"]
             slot = find_pair_slot(arrays.pairs, first["key"])
-            pop_candidate(arrays.heap, status["n_candidates"], status["rule"], arrays.tokens)
+            pop_candidate(arrays.heap, status["n_candidates"], status["rule"], arrays)
             status["n_candidates"] -= ONE
             if arrays.pairs[slot]["count"] == count:
                 return slot

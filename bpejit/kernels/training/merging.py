@@ -20,7 +20,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, prefetch
-from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EXHAUSTED, HALF, LOW_HALF, NEED_SPACE, ONE, SHARED, TWO, ZERO
 from bpejit.kernels.training.buckets import PREFIX_BYTES, bucket_pair, next_pair
 from bpejit.kernels.training.cells import id_at, id_mask
 from bpejit.kernels.training.pairs import NO_SLOT, PREFETCH_PAIRS, find_pair_slot, hash_pair, mark_of, mark_pair, pair_key
@@ -34,6 +34,7 @@ STATE = np.dtype(
         ("max_bytes", np.uint64),  # maximum length of a token
         ("rule", np.uint64),  # how ties are resolved, see `COMPARISONS` in buckets.py
         ("boundary", np.uint64),  # the id of boundary cells, greater than any token id
+        ("shared", np.uint64),  # pairs with as many postings are merged by several threads, see shared_merging.py
         # state of the kernels between calls
         ("n_tokens", np.uint64),
         ("n_pairs", np.uint64),  # slots in use
@@ -44,6 +45,9 @@ STATE = np.dtype(
         ("longest_token", np.uint64),
         ("n_bytes", np.uint64),  # bytes of all tokens
         ("position", np.uint64),  # where to continue
+        # a merge that several threads make, see shared_merging.py
+        ("slot", np.uint64),
+        ("ids", np.uint64),  # see `place_of_ids`
     ]
 )
 """Settings, and the state of the kernels between calls; an array of one record."""
@@ -54,6 +58,9 @@ posting of its new pair is written."""
 
 PREFETCH_CELLS = np.uint64(24)
 """Prefetch distance in a posting list; the array of postings has as many extra elements."""
+
+DENSE_CELLS = np.uint64(16)
+"""A pair is dense if it has a posting for each so many cells: on average, one in each cache line."""
 
 NO_LIST = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
@@ -68,27 +75,28 @@ class Tokens(NamedTuple):
     pool: Array  # uint8 [...]
 
 
-class Neighbors(NamedTuple):
-    """The tokens on one side of the pair that is being merged."""
-
-    sums: Array  # NEIGHBOR [n], by token id; zeros between merges
-    seen: Array  # uint32 [n], the distinct ids
-
-
 class MergeArrays(NamedTuple):
-    """The arrays of the merge loop."""
+    """The arrays of the merge loop. They are not nested, so a call takes a few microseconds instead of a hundred."""
 
     cells: Array  # uint32 or uint64 [...], see cells.py
     weights: Array  # uint64 [...]
     pairs: Array  # PAIR [power of two], see pairs.py
     marks: Array  # uint8 [power of two], a set of the pairs of the table, see `mark_pair`
-    followed: Array  # uint32 [tokens], scratch space: neighbors
     postings: Array  # uint32 [...]
     heads: Array  # uint32 [N_BUCKETS], see buckets.py: slot + 1 of the first pair, 0 for none
     heap: Array  # CANDIDATE [three quarters of the slots]
-    tokens: Tokens
-    before: Neighbors
-    after: Neighbors
+    # The tokens, as in `Tokens`.
+    lengths: Array
+    widths: Array
+    prefixes: Array
+    starts: Array
+    pool: Array
+    # The tokens before and after the pair that is being merged, by token id, zeros between merges; their distinct ids.
+    before_sums: Array  # NEIGHBOR [n]
+    before_seen: Array  # uint32 [n]
+    after_sums: Array  # NEIGHBOR [n]
+    after_seen: Array  # uint32 [n]
+    followed: Array  # uint32 [n], scratch space: neighbors
     left: Array  # int32 [merges], the result
     right: Array  # int32 [merges]
     counts: Array  # int64 [merges]
@@ -119,28 +127,39 @@ def add_token(left, right, tokens, state):
 
 
 @inline
-def neighbor_ids(number, state):
-    """Return where in `postings` the ids of the neighbors of a pair with `number` postings are, after its new lists."""
-    return state[0]["n_postings"] + TWO * number
+def place_of_ids(number, arrays):
+    """Return where in `postings` the ids of the neighbors of a pair with `number` postings are, or `NO_LIST`.
+
+    The place is after the new lists of the merge. If the pair occurs in most cache lines of the cells, the ids are read there
+    again instead: new memory, eight bytes for each posting, takes longer.
+    """
+    if number * DENSE_CELLS >= np.uint64(arrays.cells.size):
+        return NO_LIST
+    return arrays.state[0]["n_postings"] + TWO * number
 
 
 @inline
-def replace_occurrences(left, right, merged, first, number, arrays):
+def replace_occurrences(left, right, merged, first, number, ids, arrays):
     """Write the new token at each occurrence of the pair, and sum the weights of its neighbors.
 
     The positions that are still valid are moved to the front of `postings[first:]`, and the ids before and after each of them
-    are written to `postings[neighbor_ids(...):]`. Return their number, the number of distinct ids before them, and the number
-    of distinct ids after them.
+    are written to `postings[ids:]`, unless `ids` is `NO_LIST`. Return their number, the number of distinct ids before them, and
+    the number of distinct ids after them.
     """
-    cells, postings, before, after = arrays.cells, arrays.postings, arrays.before, arrays.after
-    width_left = np.uint64(arrays.tokens.widths[left])
-    width = np.uint64(arrays.tokens.widths[merged])
+    cells, postings = arrays.cells, arrays.postings
+    before_sums, before_seen, after_sums, after_seen = (
+        arrays.before_sums,
+        arrays.before_seen,
+        arrays.after_sums,
+        arrays.after_seen,
+    )
+    width_left = np.uint64(arrays.widths[left])
+    width = np.uint64(arrays.widths[merged])
     boundary = arrays.state[0]["boundary"]
     mask, id_bits = id_mask(boundary), bit_length(boundary)
     n_positions = ZERO
     n_before = ZERO
     n_after = ZERO
-    ids = neighbor_ids(number, arrays.state)
     at = first
     end = first + number
     while at < end:
@@ -162,19 +181,20 @@ def replace_occurrences(left, right, merged, first, number, arrays):
         cells[position + width - ONE] = cell
         cells[position] = cell
         postings[first + n_positions] = position
-        postings[ids] = x
-        postings[ids + ONE] = y
-        ids += TWO
+        if ids != NO_LIST:
+            postings[ids] = x
+            postings[ids + ONE] = y
+            ids += TWO
         n_positions += ONE
         # A boundary counts as a neighbor here, and is skipped later. That is cheaper than an unpredictable branch.
-        before.seen[n_before] = x
-        n_before += ONE if before.sums[x]["cursor"] == ZERO else ZERO
-        before.sums[x]["weight"] += weight
-        before.sums[x]["cursor"] += ONE
-        after.seen[n_after] = y
-        n_after += ONE if after.sums[y]["cursor"] == ZERO else ZERO
-        after.sums[y]["weight"] += weight
-        after.sums[y]["cursor"] += ONE
+        before_seen[n_before] = x
+        n_before += ONE if before_sums[x]["cursor"] == ZERO else ZERO
+        before_sums[x]["weight"] += weight
+        before_sums[x]["cursor"] += ONE
+        after_seen[n_after] = y
+        n_after += ONE if after_sums[y]["cursor"] == ZERO else ZERO
+        after_sums[y]["weight"] += weight
+        after_sums[y]["cursor"] += ONE
     return n_positions, n_before, n_after
 
 
@@ -190,7 +210,7 @@ def decrease_count(left, right, weight, pairs):
 def add_pair(left, right, weight, number, arrays):
     """Add a new pair to the table, unless the token would be too long. Return the start of its posting list, or `NO_LIST`."""
     status = arrays.state[0]
-    lengths = arrays.tokens.lengths
+    lengths = arrays.lengths
     if np.uint64(lengths[left]) + np.uint64(lengths[right]) > status["max_bytes"]:
         return NO_LIST
     key = pair_key(left, right)
@@ -218,14 +238,14 @@ def prefetch_pair(left, right, pairs):
 def update_before(left, merged, n_before, arrays):
     """Decrease the counts of (x, left), and add the pairs (x, merged)."""
     threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
-    before, followed = arrays.before, arrays.followed
+    sums, seen, followed = arrays.before_sums, arrays.before_seen, arrays.followed
     n_followed = ZERO
     for i in range(n_before):
-        x = np.uint64(before.seen[i])
+        x = np.uint64(seen[i])
         # Nine of ten of these pairs are not in the table in Chinese, and nearly no new pair is frequent enough.
         followed[n_followed] = x
         n_followed += mark_of(pair_key(x, left), arrays.marks)
-        neighbor = before.sums[x]
+        neighbor = sums[x]
         number = neighbor["cursor"]
         neighbor["cursor"] = NO_LIST
         if neighbor["weight"] >= threshold and x != boundary:
@@ -234,59 +254,67 @@ def update_before(left, merged, n_before, arrays):
         prefetch_pair(np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), left, arrays.pairs)
         x = np.uint64(followed[i])
         # If x is the merged token itself, (x, left) is not in the table yet, and nothing is subtracted.
-        decrease_count(x, left, before.sums[x]["weight"], arrays.pairs)
+        decrease_count(x, left, sums[x]["weight"], arrays.pairs)
 
 
 @inline
 def update_after(left, right, merged, n_after, arrays):
     """Decrease the counts of (right, y), and add the pairs (merged, y)."""
     threshold, boundary = arrays.state[0]["threshold"], arrays.state[0]["boundary"]
-    after, followed = arrays.after, arrays.followed
+    sums, seen, followed = arrays.after_sums, arrays.after_seen, arrays.followed
     n_followed = ZERO
     for i in range(n_after):
-        y = np.uint64(after.seen[i])
+        y = np.uint64(seen[i])
         followed[n_followed] = y
         n_followed += mark_of(pair_key(right, y), arrays.marks)
-        neighbor = after.sums[y]
+        neighbor = sums[y]
         number = neighbor["cursor"]
         neighbor["cursor"] = NO_LIST
         weight = neighbor["weight"]
         if y == left:
             # Where the next occurrence follows immediately, its left token is merged too: that weight is (merged, merged).
-            weight -= arrays.before.sums[merged]["weight"]
+            weight -= arrays.before_sums[merged]["weight"]
         if weight >= threshold and y != boundary:
             neighbor["cursor"] = add_pair(merged, y, weight, number, arrays)
     for i in range(n_followed):
         prefetch_pair(right, np.uint64(followed[min(np.uint64(i) + PREFETCH_PAIRS, n_followed - ONE)]), arrays.pairs)
         y = np.uint64(followed[i])
-        decrease_count(right, y, after.sums[y]["weight"], arrays.pairs)
+        decrease_count(right, y, sums[y]["weight"], arrays.pairs)
 
 
 @inline
-def write_new_postings(first, n_positions, ids, arrays):
+def write_new_postings(left, merged, first, n_positions, ids, unused, arrays):
     """Write the postings of the new pairs, one for the token before each occurrence and one for the token after it."""
-    postings, before, after, widths = arrays.postings, arrays.before, arrays.after, arrays.tokens.widths
-    # Whether a neighbor has a list is unpredictable, so postings without one are written, too: to the last element, which
-    # is only there for prefetching.
-    unused = np.uint64(postings.size) - ONE
+    cells, postings, widths = arrays.cells, arrays.postings, arrays.widths
+    before_sums, after_sums = arrays.before_sums, arrays.after_sums
+    width = np.uint64(widths[merged])
+    mask = id_mask(arrays.state[0]["boundary"])
+    # Whether a neighbor has a list is unpredictable, so postings without one are written, too: to an element that is only
+    # there for prefetching.
     for i in range(n_positions):
         position = np.uint64(postings[first + np.uint64(i)])
-        x = np.uint64(postings[ids])
-        cursor = before.sums[x]["cursor"]
+        if ids == NO_LIST:
+            x = id_at(cells, position - ONE, mask)
+            y = id_at(cells, position + width, mask)
+            # Only an occurrence that follows immediately has become the merged token since.
+            y = left if y == merged else y
+        else:
+            x = np.uint64(postings[ids])
+            y = np.uint64(postings[ids + ONE])
+            ids += TWO
+        cursor = before_sums[x]["cursor"]
         postings[min(cursor, unused)] = position - np.uint64(widths[x])
-        before.sums[x]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
-        y = np.uint64(postings[ids + ONE])
-        ids += TWO
-        cursor = after.sums[y]["cursor"]
+        before_sums[x]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
+        cursor = after_sums[y]["cursor"]
         postings[min(cursor, unused)] = position
-        after.sums[y]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
+        after_sums[y]["cursor"] = cursor + (ONE if cursor != NO_LIST else ZERO)
 
 
 @inline
-def reset_sums(neighbors, n_seen):
+def reset_sums(sums, seen, n_seen):
     """Reset the sums of the neighbors to zero."""
     for i in range(n_seen):
-        neighbor = neighbors.sums[neighbors.seen[i]]
+        neighbor = sums[seen[i]]
         neighbor["weight"] = ZERO
         neighbor["cursor"] = ZERO
 
@@ -297,15 +325,16 @@ def merge_pair(slot, arrays):
     pair = arrays.pairs[slot]
     left, right = (pair["key"] - ONE) >> HALF, (pair["key"] - ONE) & LOW_HALF
     first, number = pair["start"], np.uint64(pair["length"])
-    merged = add_token(left, right, arrays.tokens, arrays.state)
-    n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, arrays)
-    n_postings, ids = arrays.state[0]["n_postings"], neighbor_ids(number, arrays.state)
+    merged = add_token(left, right, arrays, arrays.state)
+    n_postings, ids = arrays.state[0]["n_postings"], place_of_ids(number, arrays)
+    n_positions, n_before, n_after = replace_occurrences(left, right, merged, first, number, ids, arrays)
     update_before(left, merged, n_before, arrays)
     update_after(left, right, merged, n_after, arrays)
     if arrays.state[0]["n_postings"] != n_postings:
-        write_new_postings(first, n_positions, ids, arrays)
-    reset_sums(arrays.before, n_before)
-    reset_sums(arrays.after, n_after)
+        unused = np.uint64(arrays.postings.size) - ONE
+        write_new_postings(left, merged, first, n_positions, ids, unused, arrays)
+    reset_sums(arrays.before_sums, arrays.before_seen, n_before)
+    reset_sums(arrays.after_sums, arrays.after_seen, n_after)
     pair["count"] = ZERO
 
 
@@ -316,7 +345,7 @@ def has_capacity(arrays):
     new_pairs = TWO * min(status["n_tokens"] + ONE, status["longest"])
     limit = np.uint64(arrays.pairs.size) * np.uint64(3) // np.uint64(4)
     new_bytes = TWO * status["longest_token"]
-    return status["n_pairs"] + new_pairs <= limit and status["n_bytes"] + new_bytes <= np.uint64(arrays.tokens.pool.size)
+    return status["n_pairs"] + new_pairs <= limit and status["n_bytes"] + new_bytes <= np.uint64(arrays.pool.size)
 
 
 @kernel
@@ -326,20 +355,22 @@ def merge_some(arrays, n_tokens):
     Parameters
     ----------
     arrays : MergeArrays
-        In-out.
+        In-out. In `state`, `shared` is at least 1.
     n_tokens : uint64
 
     Returns
     -------
     int
         `DONE`; `NEED_SPACE` if the pair table or the pool is too small for the next merge: call again with larger ones
-        (see `copy_pairs` and `bucket_pairs`); `EXHAUSTED` if no pair reaches the threshold.
+        (see `copy_pairs` and `bucket_pairs`); `EXHAUSTED` if no pair reaches the threshold; `SHARED` if the pair in
+        `state["slot"]` has a token, but has to be merged by several threads (see shared_merging.py) before the next call.
 
     Notes
     -----
     O(1) for each occurrence that is merged and for each distinct neighbor of a pair, O(log pairs) for each pair that is
     pushed onto the heap. Not checked: `postings` needs two elements for each pair of adjacent tokens and for each
-    posting of the longest list, in addition to the initial lists, and the arrays of `tokens` need an element for each token.
+    posting of the longest list (four if threads merge), besides the initial lists, and the arrays of tokens need an element
+    for each token.
     """
     status = arrays.state[0]
     while status["n_tokens"] < n_tokens:
@@ -353,5 +384,10 @@ def merge_some(arrays, n_tokens):
         arrays.left[merge] = key >> HALF
         arrays.right[merge] = key & LOW_HALF
         arrays.counts[merge] = arrays.pairs[slot]["count"]
+        if np.uint64(arrays.pairs[slot]["length"]) >= status["shared"]:
+            status["slot"] = slot
+            status["ids"] = place_of_ids(np.uint64(arrays.pairs[slot]["length"]), arrays)
+            add_token(key >> HALF, key & LOW_HALF, arrays, arrays.state)
+            return SHARED
         merge_pair(slot, arrays)
     return DONE

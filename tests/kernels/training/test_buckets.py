@@ -41,7 +41,7 @@ def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens:
     state = np.zeros(1, merging.STATE)
     state[0]["threshold"], state[0]["rule"] = threshold, buckets.COMPARISONS[rule]
     none = np.zeros(0, np.uint32)
-    nothing = merging.Neighbors(np.zeros(0, merging.NEIGHBOR), none)
+    nothing = np.zeros(0, merging.NEIGHBOR)
     return merging.MergeArrays(
         cells=np.zeros(0, np.uint32),
         weights=np.zeros(0, np.uint64),
@@ -51,9 +51,11 @@ def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens:
         postings=none,
         heads=np.full(buckets.N_BUCKETS, 12345, np.uint32),
         heap=np.zeros(table.size, buckets.CANDIDATE),
-        tokens=tokens,
-        before=nothing,
-        after=nothing,
+        **tokens._asdict(),
+        before_sums=nothing,
+        before_seen=none,
+        after_sums=nothing,
+        after_seen=none,
         left=np.zeros(0, np.int32),
         right=np.zeros(0, np.int32),
         counts=np.zeros(0, np.int64),

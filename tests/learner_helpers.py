@@ -1,0 +1,86 @@
+"""A merge learner at the start of a phase, and a check of its arrays against words in plain Python."""
+
+from __future__ import annotations
+
+import naive
+from hypothesis import strategies as st
+from training_helpers import as_twin, pair_of
+
+from bpejit.arrays import PretokenTable
+from bpejit.kernels.training import pairs
+from bpejit.training import merge_learner
+from bpejit.training.merge_settings import MergeSettings
+
+# Runs and alternations, in which occurrences overlap or are adjacent: see the docstring of merging.py.
+words = st.one_of(
+    st.text("ab", min_size=2, max_size=12),
+    st.text("abc", min_size=2, max_size=12),
+    st.integers(2, 12).map(lambda n: "a" * n),
+    st.tuples(st.sampled_from(["ab", "aab", "aba"]), st.integers(1, 5)).map(lambda part: part[0] * part[1] + "a"),
+).map(str.encode)
+tables = st.dictionaries(words, st.one_of(st.integers(1, 3), st.just(2**31)), min_size=1, max_size=6)
+
+
+FILLER = bytes(range(120, 250))
+"""A word whose pairs occur once: with it, pairs are in few cache lines, and the ids of neighbors are stored."""
+
+
+def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merge_learner.MergeLearner:
+    """Return a learner at the start of a phase with a threshold."""
+    table = PretokenTable.from_counts(counts)
+    learner = merge_learner.MergeLearner(table, n_merges, MergeSettings(min_frequency=threshold))
+    learner.start_phase(0)
+    return learner
+
+
+def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int]]:
+    """Return the tokens of each pre-token, read from the cells."""
+    cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
+    found: list[tuple[list[int], int]] = []
+    word: list[int] = []
+    at, weight = 1, 0
+    while at < len(cells):
+        token = cells[at][1]
+        if token is None:
+            found.append((word, weight))
+            word = []
+            at += 1
+        else:
+            word, weight = [*word, token], cells[at][0]
+            width = int(learner.tokens.widths[token])
+            assert cells[at + width - 1] == cells[at], "a token has its id in its last cell"
+            at += width
+    return found
+
+
+def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[int]]:
+    """Return the positions of each pair, read from the cells."""
+    cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
+    found: dict[naive.Pair, list[int]] = {}
+    at = 1
+    while at < len(cells):
+        left = cells[at][1]
+        after = at + (1 if left is None else int(learner.tokens.widths[left]))
+        if left is not None and cells[after][1] is not None:
+            found.setdefault((left, cells[after][1]), []).append(at)
+        at = after
+    return found
+
+
+def check_everything(learner: merge_learner.MergeLearner, words: list[tuple[list[int], int]], threshold: int) -> None:
+    """Compare cells, counts and posting lists with the words."""
+    assert read_words(learner) == words
+    counts = naive.count_adjacent(words)
+    followed = {pair_of(pair["key"]): pair for pair in learner.pairs[learner.pairs["count"] > 0]}
+    assert {pair: int(followed[pair]["count"]) for pair in followed} == {pair: counts.get(pair, 0) for pair in followed}
+    assert {pair for pair, count in counts.items() if count >= threshold} <= set(followed)
+    assert all(pairs.mark_of(pair["key"], learner.marks) for pair in learner.pairs[learner.pairs["key"] != 0])
+    positions = positions_in(learner)
+    for pair, slot in followed.items():
+        first, length = int(slot["start"]), int(slot["length"])
+        listed = learner.postings[first : first + length].tolist()
+        assert listed == sorted(set(listed))
+        assert set(positions[pair]) <= set(listed)
+    for sums in (learner.before_sums, learner.after_sums):
+        assert not sums["weight"].any()
+        assert not sums["cursor"].any()
