@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bpejit.kernels.common.integer_lists import lists_of
 from bpejit.kernels.constants import TEXT_PADDING
 
 Array = npt.NDArray[Any]
@@ -246,5 +247,5 @@ class EncodedBatch(_Record):
 
     def tolist(self) -> list[list[int]]:
         """Return the ids of each document as a list."""
-        ids = self.ids.tolist()
-        return [ids[start:end] for start, end in pairwise(self.starts.tolist())]
+        _check_starts(self.ids, self.starts, "encoded batch")  # once more: arrays can be changed, and `lists_of` trusts them
+        return lists_of(self.ids, self.starts)

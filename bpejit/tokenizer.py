@@ -22,6 +22,7 @@ from bpejit.engines import check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
+from bpejit.kernels.common.integer_lists import list_of
 from bpejit.model import Model
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
@@ -432,7 +433,12 @@ class Tokenizer:
         SpecialTokenError
             If the text contains a disallowed special token.
         """
-        return self._codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        codec = self._codec
+        if allowed_special is None and disallowed_special is None:
+            ids = codec.encode_short(text)
+            if ids is not None:
+                return ids
+        return codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_array(
         self,
@@ -446,7 +452,9 @@ class Tokenizer:
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text without looking for special tokens."""
-        return self._codec.encode_list(text, disallowed_special=())
+        codec = self._codec
+        ids = codec.encode_short_ordinary(text)
+        return codec.encode_list(text, disallowed_special=()) if ids is None else ids
 
     def encode_batch(
         self,
@@ -529,15 +537,14 @@ class Tokenizer:
         # Each further generator would take 30 ns per id.
         return chain.from_iterable(self._encode_pieces(iterable))
 
-    def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[memoryview]:
+    def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[list[int]]:
         with self._codec.workspace() as workspace:
             stream = self._codec.encoder.stream(workspace)
-            # A memoryview makes each integer when it is requested. Lists of them take a third longer.
             for text in join_pieces(pieces, "iterable"):
                 for ids in stream.blocks(text):
-                    yield ids.data
+                    yield list_of(ids)
             for ids in stream.blocks("", final=True):
-                yield ids.data
+                yield list_of(ids)
 
     def encode_files(
         self,

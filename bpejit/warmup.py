@@ -102,15 +102,14 @@ def _train() -> None:
 
 
 def _encode() -> None:
-    from bpejit.encoding.encoder import Encoder
+    from bpejit.encoding.codec import Codec
     from bpejit.model import Model
-    from bpejit.splitting import Splitter
 
     # `find_cut` is compiled by the process that trains.
-    splitter = Splitter("gpt2", [b"<|endoftext|>"])
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
-    encoder = Encoder(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}), splitter)
-    encoder.decode(encoder.encode(_TEXT))
+    codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
+    encoder = codec.encoder
+    encoder.decode(codec.encode_list(_TEXT))
     stream = encoder.stream()
     stream.feed(_TEXT[:100])
     stream.finish()

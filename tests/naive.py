@@ -1260,6 +1260,26 @@ def fill_packs(members: list[list[int]], spacing: int) -> tuple[list[int], list[
     return ids, segments, positions
 
 
+# ---- Python objects --------------------------------------------------------------------------------------------------
+
+
+def make_lists(ids: list[int], starts: list[int]) -> list[list[int]]:
+    """Return the ids between adjacent starts as lists."""
+    return [ids[start:stop] for start, stop in pairwise(starts)]
+
+
+def encode_string(given: object, encode: Callable[[str], list[int]], n_bytes: int, id_limit: int) -> list[int] | None:
+    """Return the ids of a string, or None if it is longer than `n_bytes`, or has an id from `id_limit` on."""
+    if type(given) is not str or len(given) > n_bytes:
+        return None
+    try:
+        data = given.encode()
+    except UnicodeEncodeError:
+        return None
+    ids = encode(given)
+    return ids if len(data) <= n_bytes and max(ids, default=-1) < id_limit else None
+
+
 # ---- inspection ------------------------------------------------------------------------------------------------------
 
 

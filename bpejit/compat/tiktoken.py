@@ -66,7 +66,8 @@ class Encoding:
 
     def encode_ordinary(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens."""
-        return self._codec.encode_list(text, disallowed_special=())
+        ids = self._codec.encode_short_ordinary(text)
+        return self._codec.encode_list(text, disallowed_special=()) if ids is None else ids
 
     def encode(
         self,
@@ -76,6 +77,10 @@ class Encoding:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
         """Return the ids of a text; raise SpecialTokenError if it contains a disallowed special token."""
+        if allowed_special is _NONE and disallowed_special == "all":
+            ids = self._codec.encode_short_checked(text)
+            if ids is not None:
+                return ids
         return self._codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_to_numpy(

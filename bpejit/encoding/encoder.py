@@ -24,6 +24,7 @@ from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.short_text import ShortTextCall
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
+from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding import span_encoding as kernels
@@ -234,8 +235,12 @@ class Encoder(Decoder):
         """Return a prepared call for texts of up to `Workspace.short_text_bytes`, and store it in the workspace."""
         call: ShortTextCall | None = workspace.short_call
         if call is None or call.splitter is not splitter:
-            call = workspace.short_call = ShortTextCall(self._runner, splitter, workspace)
+            call = workspace.short_call = self.new_short_call(workspace, splitter)
         return call
+
+    def new_short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
+        """Return a prepared call for texts of up to `Workspace.short_text_bytes`."""
+        return ShortTextCall(self._runner, splitter, workspace)
 
     def encode_list(self, data: BytesLike, workspace: Workspace, splitter: AnySplitter) -> list[int]:
         """Return the ids of a text as a list. The parameters are those of `encode`."""
@@ -244,8 +249,7 @@ class Encoder(Decoder):
             n_ids = call.run(data)
             if n_ids >= 0:
                 return call.ids[:n_ids].tolist()
-        ids: list[int] = self.encode(data, workspace, splitter).tolist()
-        return ids
+        return list_of(self.encode(data, workspace, splitter))
 
     def encode_batch(
         self,

@@ -7,6 +7,8 @@ is prepared once for each workspace. The text is copied to the same buffer each 
 from __future__ import annotations
 
 import array
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +18,7 @@ from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.kernels.constants import DONE
 from bpejit.kernels.encoding.pretoken_cache import N_OUT
 from bpejit.kernels.encoding.span_encoding import OUT_SLACK
-
-_LIMIT, _STOP = 1, 2
-"""Indices of two arguments of `encode_text`."""
+from bpejit.kernels.encoding.string_encoding import LIMIT, STOP, make_string_encoder
 
 _BLOCK_PADDING = 128
 """Bytes after the text buffer: local rules read blocks of 64 bytes and the characters next to them."""
@@ -47,7 +47,7 @@ class ShortTextCall:
         The same memory.
     """
 
-    __slots__ = ("_call", "_progress", "_run", "_view", "_words", "ids", "out", "splitter")
+    __slots__ = ("_call", "_progress", "_run", "_text", "_view", "_words", "ids", "out", "splitter")
 
     def __init__(self, runner: KernelRunner, splitter: AnySplitter, workspace: Workspace) -> None:
         self.splitter = splitter
@@ -56,6 +56,7 @@ class ShortTextCall:
         text = np.zeros(SHORT_TEXT_BYTES + _BLOCK_PADDING, dtype=np.uint8)
         self._view = memoryview(text)  # type: ignore[arg-type]
         self._progress = memoryview(workspace.progress)  # type: ignore[arg-type]
+        self._text = text
         self._call = runner.bind_text(workspace, splitter.addresses, text, self.out)
         self._run = self._call.run
         self._words = self._call.words
@@ -65,11 +66,32 @@ class ShortTextCall:
         n_bytes = len(data)
         self._view[:n_bytes] = data  # type: ignore[assignment]
         words = self._words
-        words[_LIMIT] = n_bytes
-        words[_STOP] = n_bytes
+        words[LIMIT] = n_bytes
+        words[STOP] = n_bytes
         progress = self._progress
         progress[N_OUT] = 0
         if self._run() != DONE:
             return -1
         n_ids: int = progress[N_OUT]
         return n_ids
+
+    def on_strings(self, workspace: Workspace, pool: list[Any], limit: int) -> Callable[[object], list[int] | None] | None:
+        """Return a builtin function that does the same for strings, and returns a list of ids.
+
+        Parameters
+        ----------
+        workspace : Workspace
+            The one of this call, of which it is the only user.
+        pool : list of Workspace
+            The function uses the workspace while it is in this list.
+        limit : int
+            Ids from this one on are not returned.
+
+        Returns
+        -------
+        callable, optional
+            Takes any object; returns None if it has to be encoded in another way. The arguments and this object must outlive
+            it. None if such functions are not possible (see `bpejit.jit.methods`).
+        """
+        text = self._text[:SHORT_TEXT_BYTES]
+        return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit)

@@ -59,8 +59,10 @@ class Workspace:
 
     Attributes
     ----------
+    addresses : int64 [2 * arrays]
+        The addresses of the arrays (see `array_addresses`).
     short_call : ShortTextCall or None
-        A call that `Encoder.short_call` prepared for the current arrays.
+        A call that `Encoder.short_call` prepared.
     short_text_bytes : int
         Longest text for such a call: SHORT_TEXT_BYTES, or less in a smaller workspace.
     """
@@ -74,6 +76,8 @@ class Workspace:
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
         self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
+        self.short_call: Any = None
+        self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), dtype=np.int64)
         self.arrays = WorkspaceArrays(
             slots=slots,
             arena=arena,
@@ -105,8 +109,7 @@ class Workspace:
     @arrays.setter
     def arrays(self, arrays: WorkspaceArrays) -> None:
         self._arrays = arrays
-        self.addresses = addresses_of(arrays)
-        self.short_call: Any = None
+        self.addresses[:] = addresses_of(arrays)  # in place, since prepared calls refer to this array
 
     def resize_text(self, n_bytes: int) -> None:
         """Allocate a text buffer of `n_bytes`, and a buffer for their ids."""

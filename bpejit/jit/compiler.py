@@ -57,11 +57,45 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...], symbol: str) -> Code
     gc.disable()  # saves a tenth of the time: Numba creates many objects, few of them garbage
     try:
         with listening.compiling(kernel.__qualname__):
-            module, returns = _make_entry(lowering.lower(kernel, arguments), symbol)
+            make_entry = _make_method if kernel.is_method else _make_entry
+            module, returns = make_entry(lowering.lower(kernel, arguments), symbol)
             return Code(_generate(module, symbol), returns)
     finally:
         if collecting:
             gc.enable()
+
+
+def _make_method(lowered: lowering.Lowered, symbol: str) -> tuple[Any, str]:
+    """Return a module with an entry function that Python calls (see `methods`), and the type of its result.
+
+    The entry function takes the address of an array object and that of any object. It passes the array and the address of the
+    object to the lowered function, and returns its result.
+    """
+    context = lowering.target_context()
+    descriptor = lowered.descriptor
+    module, callee, entry = _declare(context, descriptor, symbol, [_WORD, _WORD])
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    words, _ = descriptor.argtypes
+    arguments = [_as_array(context, builder, words, entry.args[0]), entry.args[1]]
+    _, value = context.call_conv.call_function(builder, callee, descriptor.restype, descriptor.argtypes, arguments)
+    builder.ret(value)
+    return _link(module, lowered), "int"
+
+
+def _declare(context: Any, descriptor: Any, symbol: str, parameters: list[Any]) -> tuple[Any, Any, Any]:
+    """Return a module, the declaration of the lowered function in it, and an entry function without code."""
+    module = ir.Module("entry")
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(_target_machine().target_data)
+    callee_type = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+    callee = ir.Function(module, callee_type, descriptor.llvm_func_name)
+    return module, callee, ir.Function(module, ir.FunctionType(_WORD, parameters), symbol)
+
+
+def _link(module: Any, lowered: lowering.Lowered) -> Any:
+    linked = llvm.parse_assembly(str(module))
+    linked.link_in(lowered.module)
+    return linked
 
 
 def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str, ...] | str]:
@@ -73,12 +107,7 @@ def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str,
     """
     context = lowering.target_context()
     descriptor = lowered.descriptor
-    module = ir.Module("entry")
-    module.triple = llvm.get_process_triple()
-    module.data_layout = str(_target_machine().target_data)
-    callee_type = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
-    callee = ir.Function(module, callee_type, descriptor.llvm_func_name)
-    entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), symbol)
+    module, callee, entry = _declare(context, descriptor, symbol, [_WORD.as_pointer()])
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     several = isinstance(descriptor.restype, types.BaseTuple)
     indices = itertools.count()
@@ -109,9 +138,7 @@ def _make_entry(lowered: lowering.Lowered, symbol: str) -> tuple[Any, tuple[str,
     else:
         builder.ret(_as_word(builder, descriptor.restype, value))
         returns = _result_type(descriptor.restype)
-    linked = llvm.parse_assembly(str(module))
-    linked.link_in(lowered.module)
-    return linked, returns
+    return _link(module, lowered), returns
 
 
 def _count_words(kinds: Iterable[Any]) -> int:
@@ -122,7 +149,7 @@ def _unpack_array(context: Any, builder: Any, kind: Any, given: Any, array_type:
     """Emit code that builds Numba's array structure from the address of an array object, or returns `MISMATCH`."""
 
     def field(offset: int, width: int = 64) -> Any:
-        return builder.load(builder.inttoptr(builder.add(given, _WORD(offset)), ir.IntType(width).as_pointer()))
+        return _field(builder, given, offset, width)
 
     def check(found: Any, wanted: Any) -> None:
         with builder.if_then(builder.icmp_signed("!=", found, wanted), likely=False):
@@ -133,8 +160,18 @@ def _unpack_array(context: Any, builder: Any, kind: Any, given: Any, array_type:
     check(field(_ELEMENT), element_type)
     check(field(_DIMENSIONS, 32), ir.IntType(32)(1))
     check(builder.and_(field(_FLAGS, 32), ir.IntType(32)(_CONTIGUOUS | _ALIGNED | _WRITEABLE)), ir.IntType(32)(flags))
-    data = builder.inttoptr(field(_DATA), context.get_data_type(kind.dtype).as_pointer())
-    size = builder.load(builder.inttoptr(field(_SIZES), _WORD.as_pointer()))
+    return _as_array(context, builder, kind, given)
+
+
+def _field(builder: Any, given: Any, offset: int, width: int = 64) -> Any:
+    """Emit code that reads a field of the object at the address `given`."""
+    return builder.load(builder.inttoptr(builder.add(given, _WORD(offset)), ir.IntType(width).as_pointer()))
+
+
+def _as_array(context: Any, builder: Any, kind: Any, given: Any) -> Any:
+    """Emit code that builds Numba's array structure from the address of an array object that is known to have this type."""
+    data = builder.inttoptr(_field(builder, given, _DATA), context.get_data_type(kind.dtype).as_pointer())
+    size = builder.load(builder.inttoptr(_field(builder, given, _SIZES), _WORD.as_pointer()))
     width = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
     array = context.make_array(kind)(context, builder)
     populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)

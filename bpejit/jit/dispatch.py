@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bpejit.errors import OptionError, shorten
-from bpejit.jit import MISMATCH, cache, fingerprint, loader, shipped
+from bpejit.jit import MISMATCH, cache, fingerprint, loader, methods, shipped
 from bpejit.jit.listening import on_compile as on_compile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -117,11 +117,14 @@ class BoundCall(NamedTuple):
         The arguments. `words[i] = number` replaces argument `i`, which must be a number.
     arguments : tuple
         References that keep the arrays alive.
+    address : int
+        The address of the code, which takes the address of the words; 0 if there is none.
     """
 
     run: Callable[[], int]
     words: Any
     arguments: tuple[Any, ...]
+    address: int = 0
 
 
 class Kernel:
@@ -132,12 +135,15 @@ class Kernel:
     function : callable
     inlined : bool
         True if the function is inlined into the kernels that call it.
+    is_method : bool
+        True if Python calls the code itself (see `methods`).
     """
 
-    def __init__(self, function: Callable[..., Any], *, inlined: bool) -> None:
+    def __init__(self, function: Callable[..., Any], *, inlined: bool, is_method: bool = False) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.inlined = inlined
+        self.is_method = is_method
         self._entries: dict[str, _Entry] = {}
         self._last: _Entry | None = None
 
@@ -203,7 +209,14 @@ class Kernel:
             return None
         words = array.array("q", entry.pack(*_flatten(arguments)[0]) + entry.expected)
         call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(entry.address)
-        return BoundCall(functools.partial(call, words.buffer_info()[0]), words, arguments)
+        return BoundCall(functools.partial(call, words.buffer_info()[0]), words, arguments, entry.address)
+
+    def builtin(self, words: Any) -> Callable[[object], Any] | None:
+        """Return a builtin function that runs this method with an array of words, or None (see `make_builtin`)."""
+        arguments = words, 0
+        signature = ", ".join(_describe(arguments))
+        entry = self._entries.get(signature) or self._load(signature, arguments)
+        return None if entry is None else methods.builtin_of(entry.address, self.__name__, words)
 
     def _load(self, signature: str, arguments: tuple[Any, ...]) -> _Entry | None:
         """Load the machine code for these argument types, compiling it if it is not stored.
@@ -319,10 +332,10 @@ def symbol_of(name: str, signature: str) -> str:
     return f"bpejit.{name}.{fingerprint.hash_text(signature)}"
 
 
-def _decorate(function: Function, *, inlined: bool) -> Function:
+def _decorate(function: Function, *, inlined: bool, is_method: bool = False) -> Function:
     if not JIT_ENABLED:
         return function
-    made = Kernel(function, inlined=inlined)
+    made = Kernel(function, inlined=inlined, is_method=is_method)
     if BY_NUMBA:
         from bpejit.jit import ordinary
 
@@ -340,6 +353,30 @@ def kernel(function: Function) -> Function:
 def inline(function: Function) -> Function:
     """Compile a small function that is called only by kernels. LLVM inlines it into each caller."""
     return _decorate(function, inlined=True)
+
+
+def method(function: Function) -> Function:
+    """Compile a function of an array of words and an object, which Python calls itself (see `methods`)."""
+    made = _decorate(function, inlined=False, is_method=True)
+    KERNELS.append(made)
+    return made
+
+
+def make_builtin(function: Callable[..., int], words: Any) -> Callable[[object], Any] | None:
+    """Return a builtin function that runs a method.
+
+    Parameters
+    ----------
+    function : method
+    words : int64 [words]
+        Its first argument.
+
+    Returns
+    -------
+    callable, optional
+        Takes one object. None if methods cannot be compiled in this mode, or with this interpreter.
+    """
+    return function.builtin(words) if isinstance(function, Kernel) and methods.are_possible() else None
 
 
 def bind(function: Callable[..., int], *arguments: Any) -> BoundCall:

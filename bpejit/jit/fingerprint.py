@@ -27,7 +27,17 @@ from bpejit.jit import target
 _FOLDER = Path(__file__).parent
 
 _STORING = frozenset(
-    {"cache.py", "fingerprint.py", "folders.py", "linking.py", "listening.py", "loader.py", "shipped.py", "upkeep.py"}
+    {
+        "cache.py",
+        "fingerprint.py",
+        "folders.py",
+        "linking.py",
+        "listening.py",
+        "loader.py",
+        "methods.py",
+        "shipped.py",
+        "upkeep.py",
+    }
 )
 """Modules of this package that affect where machine code is stored and how it is loaded, but not the code itself."""
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bpejit.jit import MISMATCH, dispatch, linking, listening, loader
+from bpejit.jit import MISMATCH, c_calls, dispatch, linking, listening, loader, methods
+from bpejit.jit.c_calls import call_1, call_2, call_3
 
 pytestmark = [
     pytest.mark.compiled,
@@ -464,3 +465,83 @@ def test_loaded_kernel_needs_no_numba():
         [sys.executable, "-c", code], env=environment, check=True, timeout=300, capture_output=True, text=True
     )
     assert done.stdout.split() == ["False"]
+
+
+def test_methods():
+    """A builtin function receives an array of words and an object; it returns a new reference, or raises an exception."""
+
+    @dispatch.method
+    def echo(words, given):
+        """Return the object, after counting it, or fail."""
+        words[0] += 1
+        if words[2] != 0:
+            call_2(words[2], words[3], given)
+            return 0
+        call_1(words[1], given)
+        return given
+
+    dispatch.KERNELS.remove(echo)
+    names = "Py_IncRef", "PyErr_SetObject"
+    increase, fail = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in names)
+    words = np.array([0, increase, 0, id(KeyError)])
+    function = dispatch.make_builtin(echo, words)
+    assert function.__name__ == "echo"
+    given = object()
+    before = sys.getrefcount(given)
+    assert [function(given) is given for _ in range(5)] == [True] * 5
+    assert sys.getrefcount(given) == before
+    assert words[0] == 5
+    other = dispatch.make_builtin(echo, np.array([0, increase, 0, 0]))
+    assert other(given) is given
+    assert words[0] == 5
+    words[2] = fail
+    del words  # the function keeps the array
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            function(given)
+
+
+def test_methods__not_possible(monkeypatch):
+    @dispatch.method
+    def none(words, given):
+        """Never called."""
+        return words[0] + given
+
+    dispatch.KERNELS.remove(none)
+    monkeypatch.setattr(methods, "_HEAD_BYTES", 32)  # as in builds of Python without a GIL
+    assert dispatch.make_builtin(none, np.zeros(1, np.int64)) is None
+    assert dispatch.make_builtin(lambda words, given: 0, np.zeros(1, np.int64)) is None
+
+
+@pytest.mark.parametrize("function", [c_calls.call_1, c_calls.call_2, c_calls.call_3])
+def test_c_calls(function):
+    """In plain Python and in compiled code."""
+    count = function.function.__code__.co_argcount - 1
+    kind = ctypes.CFUNCTYPE(*[ctypes.c_int64] * (count + 1))
+    called = kind(lambda *arguments: sum(number << 8 * place for place, number in enumerate(arguments)))
+    address = ctypes.cast(called, ctypes.c_void_p).value
+    expected = int.from_bytes(bytes([7, 8, 9][:count]), "little")
+    assert function(address, *[7, 8, 9][:count]) == expected
+    compiled = {1: call_1_of, 2: call_2_of, 3: call_3_of}[count]
+    assert compiled(address, *[7, 8, 9][:count]) == expected
+
+
+@dispatch.kernel
+def call_1_of(address, first):
+    """Call a function."""
+    return call_1(address, first)
+
+
+@dispatch.kernel
+def call_2_of(address, first, second):
+    """Call a function."""
+    return call_2(address, first, second)
+
+
+@dispatch.kernel
+def call_3_of(address, first, second, third):
+    """Call a function."""
+    return call_3(address, first, second, third)
+
+
+del dispatch.KERNELS[-3:]

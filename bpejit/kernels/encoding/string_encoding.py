@@ -1,0 +1,176 @@
+"""Encode a short string to a list of ids, all in one builtin function of Python (see `bpejit.jit.methods`).
+
+It takes less than half of the time of the same steps in Python: UTF-8, a copy to the text buffer, the kernel `encode_text` with
+words that were packed in advance (`dispatch.bind`), and a list of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from bpejit.jit.c_calls import call_1, call_2
+from bpejit.jit.dispatch import BoundCall, inline, make_builtin, method
+from bpejit.jit.memory import array_at
+from bpejit.kernels.common.array_addresses import addresses_of
+from bpejit.kernels.common.c_api import (
+    AS_UTF8,
+    BYTES_DATA,
+    BYTES_SIZE,
+    CLEAR_ERROR,
+    DECREF,
+    GET_ITEM,
+    INCREF,
+    LIST_SIZE,
+    NEW_LIST,
+    NONE,
+    STR,
+    STRING_LENGTH,
+    TYPE_WORD,
+    c_api,
+)
+from bpejit.kernels.common.integer_lists import fill_list, integers
+from bpejit.kernels.constants import DONE
+from bpejit.kernels.encoding.pretoken_cache import N_OUT
+
+_GIVEN, _BYTES, _TEXT, _OUT, _PROGRESS, _CALL, _INTEGERS, _API = range(8)
+"""Indices of arrays that are passed to `encode_string` by their addresses. The first two are scratch: the words of the
+argument, and its bytes.
+"""
+
+_KERNEL, _POOL, _WORKSPACE, _ID_LIMIT, _IS_BUSY = range(16, 21)
+"""Indices of the other words: the addresses of the kernel, of a list and of the workspace, the first id that is not returned,
+and whether the output is in use.
+"""
+
+LIMIT, STOP = 1, 2
+"""Indices of two arguments of `encode_text`."""
+
+
+@method
+def encode_string(words, given):
+    """Return the ids of a string as a list.
+
+    Parameters
+    ----------
+    words : int64[:], in-out
+        As described above.
+    given : int
+        Address of any object.
+
+    Returns
+    -------
+    int
+        Address of a list of integers; of None if `given` has to be encoded in another way: it is no string or too long, it has
+        a lone surrogate, the workspace is in use, the kernel needs more memory, or an id is not below the limit. 0 if there is
+        no memory.
+
+    Notes
+    -----
+    The workspace stays in the pool. While the kernel runs, no Python code does, and no other thread that takes it from there.
+    Creating a list may run the garbage collector, and with it any code, but then only the output is in use.
+    """
+    api = array_at(words, _API, np.int64)
+    made = 0
+    n_ids = _run(words, given, api)
+    if n_ids >= 0:
+        words[_IS_BUSY] = 1
+        made = call_1(api[NEW_LIST], n_ids)
+        out = array_at(words, _OUT, np.uint32)
+        if made != 0 and not fill_list(made, out, 0, n_ids, array_at(words, _INTEGERS, np.int64), api):
+            call_1(api[DECREF], made)
+            made = 0
+        words[_IS_BUSY] = 0
+        return made
+    call_1(api[INCREF], api[NONE])
+    return api[NONE]
+
+
+@inline
+def _run(words, given, api):
+    """Run `encode_text` on a string; return the number of ids, or -1 if that is not possible."""
+    words[2 * _GIVEN] = given
+    words[2 * _GIVEN + 1] = TYPE_WORD + 1
+    if array_at(words, _GIVEN, np.int64)[TYPE_WORD] != api[STR] or words[_IS_BUSY] != 0:
+        return -1
+    text = array_at(words, _TEXT, np.uint8)
+    if call_1(api[STRING_LENGTH], given) > text.size or not _is_free(words, api):
+        return -1
+    data = call_1(api[AS_UTF8], given)
+    if data == 0:
+        call_1(api[CLEAR_ERROR], 0)
+        return -1
+    n_bytes = call_1(api[BYTES_SIZE], data)
+    if n_bytes <= text.size:
+        words[2 * _BYTES] = call_1(api[BYTES_DATA], data)
+        words[2 * _BYTES + 1] = n_bytes
+        source = array_at(words, _BYTES, np.uint8)
+        for index in range(n_bytes):
+            text[index] = source[index]
+    call_1(api[DECREF], data)
+    if n_bytes > text.size:
+        return -1
+    call = array_at(words, _CALL, np.int64)
+    progress = array_at(words, _PROGRESS, np.int64)
+    call[LIMIT] = n_bytes
+    call[STOP] = n_bytes
+    progress[N_OUT] = 0
+    if call_1(words[_KERNEL], words[2 * _CALL]) != DONE:
+        return -1
+    n_ids = progress[N_OUT]
+    out = array_at(words, _OUT, np.uint32)
+    limit = words[_ID_LIMIT]
+    for index in range(n_ids):
+        if np.int64(out[index]) >= limit:
+            return -1
+    return n_ids
+
+
+@inline
+def _is_free(words, api):
+    """Return True if the workspace is in the list."""
+    pool = words[_POOL]
+    for index in range(call_1(api[LIST_SIZE], pool)):
+        if call_2(api[GET_ITEM], pool, index) == words[_WORKSPACE]:
+            return True
+    return False
+
+
+def make_string_encoder(
+    call: BoundCall, text: Any, out: Any, progress: Any, pool: list[Any], workspace: object, id_limit: int
+) -> Callable[[object], list[int] | None] | None:
+    """Return a builtin function that encodes strings.
+
+    It keeps none of its arguments alive.
+
+    Parameters
+    ----------
+    call : BoundCall
+        A call of `encode_text` for a complete text.
+    text : uint8 array
+        The text buffer of the call. Strings of up to the size of this array are encoded.
+    out : uint32 array
+        The output of the call.
+    progress : int64 array
+        That of the workspace.
+    pool : list
+        The function encodes strings while this list has the workspace.
+    workspace : object
+    id_limit : int
+        If an id is not less than this, the function returns None.
+
+    Returns
+    -------
+    callable, optional
+        Takes any object; returns a list, or None if it has to be encoded in another way. None if such functions are not
+        possible.
+    """
+    if not call.address:
+        return None
+    scratch = [0] * 4
+    arrays = addresses_of((text, out, progress)), call.words.buffer_info(), addresses_of((integers(), c_api()))
+    words = [*scratch, *chain.from_iterable(arrays), call.address, id(pool), id(workspace), id_limit, 0]
+    return make_builtin(encode_string, np.array(words, dtype=np.int64))

@@ -1,0 +1,265 @@
+"""The builtin function that encodes short strings: equal ids, no leaks, and None where another way is needed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import signal
+import sys
+
+import naive
+import pytest
+from compat_helpers import NAMES, tiktoken_named, tokenizer_named
+from conftest import data_text, small
+from encoding_helpers import FALLBACK, learned_model, make_model, merge_lists
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bpejit
+from bpejit.encoding.codec import Codec
+from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
+from bpejit.errors import BpejitError, SpecialTokenError
+from bpejit.kernels.encoding import pretoken_cache
+
+END = "<|s|>"
+PIECES = [
+    "the",
+    "ing",
+    " ",
+    "  ",
+    "\n",
+    "a",
+    "ab",
+    "1",
+    "23",
+    "'s",
+    "é",
+    "日本",
+    "😀",
+    END,
+    "<|",
+    "\ud83d",
+    "\ude00",
+    "x" * 600,
+]
+
+strings = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+class Text(str):
+    """A string of another type."""
+
+    __slots__ = ()
+
+
+def made_codec(**options) -> Codec:
+    return Codec(learned_model(data_text("prose.txt")[: small(100_000, 2_000)], small(500, 30), specials=[END], **options))
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    return made_codec()
+
+
+@pytest.fixture(scope="module")
+def builtin(codec):
+    """The function itself."""
+    if codec.encode_short("the") is None:
+        pytest.skip("no builtin functions in this mode")
+    return codec.encode_short
+
+
+@given(text=strings)
+def test_encode_string(text, codec, builtin):
+    specials = set(codec.model.special_vocab)
+    for function, options, limit in (
+        (builtin, {}, sys.maxsize),
+        (codec.encode_short_ordinary, {"disallowed_special": ()}, sys.maxsize),
+        (codec._short_encoding(codec.encoder.splitter, 300), {}, 300),
+    ):
+        expected = naive.encode_string(text, lambda text: codec.encode(text, **options).tolist(), SHORT_TEXT_BYTES, limit)  # noqa: B023
+        for _ in range(2):
+            found = function(text)
+            assert found == expected
+    assert specials
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", FALLBACK])
+@settings(max_examples=20)  # each makes a tokenizer
+@given(merges=merge_lists(), step=st.sampled_from([1, 2_000]), text=strings)
+def test_tokenizer__all_models(pattern, step, merges, text):
+    """The ids of any model, of which some are above 262,144, and some patterns have no automaton."""
+    tokenizer = bpejit.Tokenizer.from_model(make_model(merges, [END, "ab"], pattern=pattern, step=step))
+    assert tokenizer.encode(text) == tokenizer.encode_array(text).tolist()
+    ordinary = tokenizer.encode_array(text, disallowed_special=()).tolist()
+    assert tokenizer.encode_ordinary(text) == tokenizer.as_tiktoken().encode_ordinary(text) == ordinary
+    if END in text or "ab" in text:
+        with pytest.raises(SpecialTokenError):
+            tokenizer.as_tiktoken().encode(text)
+    else:
+        assert tokenizer.as_tiktoken().encode(text) == ordinary
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_tiktoken__encode(name):
+    ours, theirs = tokenizer_named(name).as_tiktoken(), tiktoken_named(name)
+    for line in data_text("prose.txt")[: small(50_000, 500)].decode(errors="ignore").replace("<|", "").splitlines():
+        assert ours.encode(line) == theirs.encode(line) == theirs.encode(line, disallowed_special=())
+    for special in theirs.special_tokens_set:
+        text = f"before {special} after"
+        with pytest.raises(ValueError, match="special token"):
+            theirs.encode(text)
+        with pytest.raises(SpecialTokenError):
+            ours.encode(text)
+        assert ours.encode(text, disallowed_special=()) == theirs.encode(text, disallowed_special=())
+
+
+@pytest.mark.parametrize(
+    "given_object", [b"the", bytearray(b"the"), None, 5, 2.5, [], "", Text("the"), "\ud800", "é" * 1_000, "x" * 1_025]
+)
+def test_other_objects(codec, builtin, given_object):
+    expected = [] if given_object == "" else None
+    assert builtin(given_object) == expected
+    before = sys.getrefcount(given_object)
+    for _ in range(100):
+        assert builtin(given_object) == expected
+    assert sys.getrefcount(given_object) == before
+    tokenizer = bpejit.Tokenizer.from_model(codec.model)
+    if isinstance(given_object, (str, bytes, bytearray)):
+        assert tokenizer.encode(given_object) == tokenizer.encode_array(given_object).tolist()
+    else:
+        with pytest.raises(BpejitError):
+            tokenizer.encode(given_object)
+    with pytest.raises(TypeError):
+        builtin()
+    with pytest.raises(TypeError):
+        builtin("the", "the")
+
+
+def test_no_leaks(builtin):
+    texts = ["the 1234 words, and é", "no\ud800", "x" * 2_000, b"bytes", "", "日本語の文"]
+    for text in texts:
+        builtin(text)
+    gc.collect()
+    blocks, none = sys.getallocatedblocks(), sys.getrefcount(None)
+    for _ in range(20_000):
+        for text in texts:
+            builtin(text)
+    assert sys.getallocatedblocks() < blocks + 200
+    assert abs(sys.getrefcount(None) - none) < 200
+
+
+def test_without_memory(builtin):
+    memory = pytest.importorskip("_testcapi")
+    text = "the words, and é"
+    expected = builtin(text)
+    outcomes = set()
+    for count in range(6):
+        memory.set_nomemory(count, count + 1)
+        try:
+            found = builtin(text)
+        except MemoryError:
+            found = "error"
+        finally:
+            memory.remove_mem_hooks()
+        assert found in (expected, None, "error")
+        outcomes.add(str(found))
+    assert len(outcomes) == 3
+    assert builtin(text) == expected
+
+
+def test_a_workspace_in_use(codec, builtin):
+    expected = builtin("the words")
+    with codec.workspace() as workspace:
+        assert builtin("the words") is None
+        with codec.workspace() as other:
+            assert builtin("the words") is None
+        assert other in codec._workspaces
+        assert builtin("the words") is None
+        assert codec.encode_list("the words") == expected
+    assert codec._workspaces[-1] is workspace
+    assert builtin("the words") == expected
+    codec._workspaces.reverse()  # the other one is used first
+    assert builtin("the words") == expected
+
+
+def test_the_collector_runs_other_code(builtin):
+    """Creating a list may run finalizers, which encode other texts, and let other threads do so."""
+    texts = ["the words", "other words, and more of them", "1 2 3 4 5 6 7 8 9"]
+    expected = [builtin(text) for text in texts]
+    inner = []
+
+    def encode_others(phase, info):
+        inner.extend(builtin(text) for text in texts)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(encode_others)
+    try:
+        gc.set_threshold(1, 1, 1)
+        for _ in range(20):
+            kept = [[builtin(text), []] for text in texts]
+            assert [ids for ids, _ in kept] == expected
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(encode_others)
+    assert inner
+    assert all(ids is None or ids in expected for ids in inner)
+    assert builtin(texts[0]) == expected[0]
+
+
+def test_a_cache_that_changes():
+    codec = made_codec()
+    lines = data_text("prose.txt")[:20_000].decode(errors="ignore").splitlines()
+    expected = [codec.encode(line).tolist() for line in lines]
+    for change in (Workspace.grow_cache, Workspace.shrink_cache, Workspace.grow_cache):
+        assert [codec.encode_short(line) or codec.encode_list(line) for line in lines] == expected
+        with codec.workspace() as workspace:
+            workspace.progress[pretoken_cache.CLEARS] = 1
+            change(workspace)
+    assert [codec.encode_short(line) or codec.encode_list(line) for line in lines] == expected
+
+
+def test_copies(codec, builtin):
+    tokenizer = bpejit.Tokenizer.from_model(codec.model)
+    expected = tokenizer.encode("the words")
+    for other in (pickle.loads(pickle.dumps(tokenizer)), copy.deepcopy(tokenizer)):
+        assert other.encode("the words") == expected
+    del tokenizer
+    gc.collect()
+    assert other.encode("the words") == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork(builtin):
+    expected = builtin("the words")
+    child = os.fork()
+    if not child:
+        os._exit(0 if builtin("the words") == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+def test_interrupts(codec, builtin):
+    tokenizer = bpejit.Tokenizer.from_model(codec.model)
+    expected = tokenizer.encode("the words, and more")
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    interrupts = 0
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+        while interrupts < 20:
+            try:
+                while True:
+                    assert tokenizer.encode("the words, and more") == expected
+            except KeyboardInterrupt:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert tokenizer.encode("the words, and more") == expected
