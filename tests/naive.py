@@ -257,10 +257,12 @@ def rehash(slots: list[bytes | None], larger: int) -> list[bytes | None]:
     return found
 
 
-def move_common(counts: dict[bytes, int], other: dict[bytes, int]) -> None:
-    """Move the counts of common pre-tokens from one dict of counts to another."""
-    for pretoken in counts.keys() & other.keys():
-        other[pretoken] += counts.pop(pretoken)
+def move_common(tables: list[dict[bytes, int]]) -> None:
+    """Add the counts of each pre-token to the first dict that has it, and remove it from the others."""
+    for number, counts in enumerate(tables):
+        for other in tables[number + 1 :]:
+            for pretoken in counts.keys() & other.keys():
+                counts[pretoken] += other.pop(pretoken)
 
 
 def measure_table(counts: dict[bytes, int]) -> tuple[int, int]:

@@ -6,7 +6,9 @@ import naive
 import numpy as np
 from hypothesis import strategies as st
 
-from bpejit.arrays import PretokenTable
+from bpejit.arrays import ByteStrings, PretokenTable
+from bpejit.kernels.common import interning
+from bpejit.kernels.constants import DONE, TEXT_PADDING
 from bpejit.kernels.training import byte_pairs, pairs
 
 BOUNDARY = np.uint64(1000)
@@ -64,3 +66,21 @@ def key(pair: naive.Pair) -> np.uint64:
 def pair_of(value: np.uint64) -> naive.Pair:
     """Return the pair with a key."""
     return divmod(int(value) - 1, 1 << 32)
+
+
+def hash_table(table: dict[bytes, int], slots: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slots and the arena of a table."""
+    packed = ByteStrings.from_list(list(table))
+    pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
+    found = np.zeros(4 * slots, np.uint64), np.zeros(1 << 12, np.uint8)
+    numbers, state = np.array(list(table.values()), np.int64), np.zeros(3, np.int64)
+    assert interning.add_pretokens(pool, packed.starts, numbers, 1, *found, state) == DONE
+    return found
+
+
+def slot_contents(table: np.ndarray, arena: np.ndarray) -> dict[bytes, int]:
+    """Return the pre-tokens of a hash table, in the order of their slots."""
+    n, n_bytes = interning.measure_table(table)
+    pool, starts, numbers = np.zeros(n_bytes, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+    interning.unpack_table(table, arena, 0, pool, starts, numbers)
+    return dict(zip(ByteStrings(pool, starts), numbers.tolist(), strict=True))

@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from unittest import mock
 
@@ -18,8 +17,7 @@ from hypothesis import strategies as st
 from split_helpers import cached_splitter
 from strategies import awkward_bytes, special_tokens
 
-from bpejit.arrays import Array, PretokenTable, padded_text
-from bpejit.kernels.common import interning
+from bpejit.arrays import PretokenTable, padded_text
 from bpejit.training import counting, hash_tables
 from bpejit.training.counting import PretokenCounter, _stride, add_up, merge_tables
 from bpejit.training.hash_tables import HashTables
@@ -100,7 +98,7 @@ def test_added_counters_equal_one_table(threads: int, parts: list[tuple[list[byt
         counter.weight = weight
         counters.append(counter)
         expected.update({word: weight * number for word, number in Counter(pretokens).items()})
-    with mock.patch.object(counting, "LEAST_WORDS", 64), mock.patch.object(hash_tables, "LEAST_WORDS", 64):
+    with mock.patch.object(counting, "PART_SLOTS", 64), mock.patch.object(hash_tables, "LEAST_WORDS", 64):
         tables = add_up(counters, threads)
         assert isinstance(tables, HashTables)
     assert tables.n_total == expected.total()
@@ -109,20 +107,8 @@ def test_added_counters_equal_one_table(threads: int, parts: list[tuple[list[byt
     assert all(len(counter.table()) == 0 for counter in counters)
 
 
-def test_threads_move_the_counts_of_one_table_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    # If two threads moved counts of different tables, they could add to the same count of an earlier one, and lose a sum.
-    running: list[int] = []
-    move = interning.move_common
-
-    def move_slowly(slots: Array, arena: Array, other: Array, other_arena: Array) -> None:
-        running.append(id(arena))
-        assert set(running) == {id(arena)}
-        time.sleep(0.002 * (slots.ctypes.data // 32 % 3))
-        move(slots, arena, other, other_arena)
-        running.remove(id(arena))
-
-    monkeypatch.setattr(interning, "move_common", move_slowly)
-    monkeypatch.setattr(counting, "LEAST_WORDS", 64)
+def test_parts_are_processed_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "PART_SLOTS", 64)
     counters = [PretokenCounter(slots=512, arena_bytes=64) for _ in range(4)]
     for counter, n_words in zip(counters, (100, 300, 1000, 3000), strict=True):
         add([b"%d" % number for number in range(n_words)], counter)
@@ -199,6 +185,47 @@ def test_merging_tables_takes_linear_time() -> None:
     each = [float(line) for line in done.stdout.split()]
     assert len(each) == 3
     assert max(each) < 6, each
+
+
+LOOKUPS = """
+    from bpejit.training import counting
+    from bpejit.arrays import PretokenTable
+    from bpejit.kernels.common import common_pretokens
+
+    find, lookups, steps = common_pretokens.find_pretoken, 0, 0
+
+    def counted(addresses, index, table, arena, word, hashed):
+        global lookups, steps
+        place = find(addresses, index, table, arena, word, hashed)
+        lookups += 1
+        steps += (int(place) - (int(hashed) >> 32)) % index.size + 1
+        return place
+
+    def made(number):
+        counter = counting.PretokenCounter(slots=512)
+        words = [b"%d" % word for word in range(500)] + [b"%d %d" % (number, word) for word in range(1000)]
+        counter.add_table(PretokenTable.from_counts(dict.fromkeys(words, 1)))
+        return counter
+
+    common_pretokens.find_pretoken = counted
+    counting.PART_SLOTS = 1024
+    for n in (2, 4, 8, 16):
+        lookups = steps = 0
+        assert len(counting.add_up([made(number) for number in range(n)], 1)) == 500 + 1000 * n
+        print(lookups / (1500 * n), steps / lookups)
+"""
+
+
+@pytest.mark.slow
+def test_adding_up_tables_takes_linear_time() -> None:
+    """Count lookups, with the kernels as plain Python: one for each pre-token of each table, however many tables there are."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(LOOKUPS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    each = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    assert len(each) == 4
+    assert all(lookups == 1 and steps < 2 for lookups, steps in each), each
 
 
 @given(st.integers(0, 5000))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import load_u64, prefetch, store_u64
+from bpejit.jit.memory import load_u64, store_u64
 from bpejit.kernels.common.keys import (
     BATCH,
     LENGTH_SHIFT,
@@ -37,9 +37,6 @@ ADDED_TOGETHER = 16
 
 MOVED = np.uint64(1 << 63)
 """The count in the slot of a pre-token that another table counts."""
-
-PREFETCH_SLOTS = 16
-"""Prefetch distance in `move_common`, in slots."""
 
 _POSITION = np.uint32(POSITION_MASK)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
@@ -239,42 +236,18 @@ def rehash(table, larger):
 
 
 @inline
-def _slot_hash(table, word):
+def slot_hash(table, word):
     """Return the hash of the key in a slot; any number for a free slot."""
     return table[word] if table[word + ONE] >= LONG_TAG else hash_key(table[word], table[word + ONE])
 
 
-@kernel
-def move_common(table, arena, other, other_arena):
-    """Move the counts of the pre-tokens that another table has as well to that table.
-
-    Parameters
-    ----------
-    table : uint64[4 * slots], in-out
-        A hash table, or a range of its slots. The counts of the pre-tokens of `other` become `MOVED`.
-    arena : uint8[:], in
-    other : uint64[4 * other slots], in-out
-        Another hash table; only counts change. No pre-token of `table` is `MOVED` in it.
-    other_arena : uint8[:], in
-
-    Notes
-    -----
-    One probe for each pre-token of `table`. Threads may process ranges of one table at the same time: each pre-token is in one
-    slot of `table`, so no two threads change the same count.
-    """
-    mask = np.uint64(other.size // 4 - 1)
-    for old in range(0, table.size, 4):
-        ahead = min(old + 4 * PREFETCH_SLOTS, table.size - 4)
-        prefetch(other, (_slot_hash(table, np.uint64(ahead)) & mask) * FOUR)
-        word = np.uint64(old)
-        count = table[word + TWO]
-        if count == ZERO or count == MOVED:
-            continue
-        first = (_slot_hash(table, word) & mask) * FOUR
-        found = _find(other, table[word], table[word + ONE], first, arena, table[word + THREE], other_arena)
-        if other[found + TWO] != ZERO:
-            other[found + TWO] += count
-            table[word + TWO] = MOVED
+@inline
+def same_pretoken(table, arena, word, other, other_arena, other_word):
+    """Return True if two slots, which may be in different tables, have the same pre-token."""
+    low, high = table[word], table[word + ONE]
+    if low != other[other_word] or high != other[other_word + ONE]:
+        return False
+    return high < LONG_TAG or equal_bytes(arena, table[word + THREE], other_arena, other[other_word + THREE], high & _LENGTH)
 
 
 @kernel

@@ -141,38 +141,25 @@ def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int], stride
     assert contents(table, arena) == expected
 
 
-@given(
-    st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=60),
-    st.dictionaries(pretokens, st.integers(1, 9), max_size=60),
-    st.integers(0, 60),
-    st.integers(1, 5),
-)
-def test_move_common(first: dict[bytes, int], second: dict[bytes, int], common: int, n_ranges: int) -> None:
-    second |= dict(list(first.items())[:common])
-    tables = []
-    for counts in (first, second):
-        packed = ByteStrings.from_list(list(counts))
-        pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
-        table, arena, state = make_table()
-        interning.add_pretokens(pool, packed.starts, np.array(list(counts.values()), np.int64), 1, table, arena, state)
-        tables.append((table, arena))
-    (target, target_arena), (source, source_arena) = tables
-    bounds = [source.size // 4 * part // n_ranges * 4 for part in range(n_ranges + 1)]
-    for begin, end in pairwise(bounds):
-        interning.move_common(source[begin:end], source_arena, target, target_arena)
-    naive.move_common(second, first)
-    assert contents(target, target_arena) == first
-    assert contents(source, source_arena) == second
-    assert interning.measure_table(source) == naive.measure_table(second)
+@given(st.dictionaries(pretokens, st.integers(1, 1 << 40), max_size=60), st.integers(0, 60), st.integers(1, 5))
+def test_measuring_and_unpacking_ranges(counts: dict[bytes, int], moved: int, n_ranges: int) -> None:
+    packed = ByteStrings.from_list(list(counts))
+    pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
+    table, arena, state = make_table()
+    interning.add_pretokens(pool, packed.starts, np.array(list(counts.values()), np.int64), 1, table, arena, state)
+    expected = dict(list(contents(table, arena).items())[moved:])
+    table[2::4][np.flatnonzero(table[2::4])[:moved]] = interning.MOVED
+    assert contents(table, arena) == expected
+    assert interning.measure_table(table) == naive.measure_table(expected)
 
     unpacked: dict[bytes, int] = {}
-    for begin, end in pairwise(bounds):
-        n, n_bytes = interning.measure_table(source[begin:end])
+    for begin, end in pairwise(table.size // 4 * part // n_ranges * 4 for part in range(n_ranges + 1)):
+        n, n_bytes = interning.measure_table(table[begin:end])
         pool, starts, numbers = np.zeros(n_bytes, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
-        interning.unpack_table(source[begin:end], source_arena, 1000, pool, starts, numbers)
+        interning.unpack_table(table[begin:end], arena, 1000, pool, starts, numbers)
         assert starts[0] == 1000
         unpacked |= zip(ByteStrings(pool, starts - 1000), numbers.tolist(), strict=True)
-    assert unpacked == second
+    assert unpacked == expected
 
 
 @given(st.dictionaries(pretokens, st.integers(1, 9), max_size=small(300, 60)))

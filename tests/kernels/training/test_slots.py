@@ -8,11 +8,9 @@ import naive
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import BOUNDARY, as_twin, byte_pair_counts, cell_types
+from training_helpers import BOUNDARY, as_twin, byte_pair_counts, cell_types, hash_table, slot_contents
 
-from bpejit.arrays import ByteStrings
 from bpejit.kernels.common import interning
-from bpejit.kernels.constants import DONE, TEXT_PADDING
 from bpejit.kernels.training import byte_pairs, slots
 
 counts = st.one_of(st.integers(1, 5), st.sampled_from([2**16 - 1, 2**16, 2**31, 2**40]))
@@ -21,33 +19,16 @@ tables = st.dictionaries(
 )
 
 
-def hash_table(table: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slots and the arena of a table."""
-    packed = ByteStrings.from_list(list(table))
-    pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
-    found = np.zeros(4 * 64, np.uint64), np.zeros(1 << 12, np.uint8)
-    numbers, state = np.array(list(table.values()), np.int64), np.zeros(3, np.int64)
-    assert interning.add_pretokens(pool, packed.starts, numbers, 1, *found, state) == DONE
-    return found
-
-
-def contents(table: np.ndarray, arena: np.ndarray) -> dict[bytes, int]:
-    n, n_bytes = interning.measure_table(table)
-    pool, starts, numbers = np.zeros(n_bytes, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
-    interning.unpack_table(table, arena, 0, pool, starts, numbers)
-    return dict(zip(ByteStrings(pool, starts), numbers.tolist(), strict=True))
-
-
 @given(tables, st.integers(0, 10), st.integers(1, 4), cell_types)
 def test_measuring_and_filling(table: dict[bytes, int], moved: int, n_ranges: int, cell_type: type) -> None:
     array, arena = hash_table(table)
     array[2::4][np.flatnonzero(array[2::4])[:moved]] = interning.MOVED
-    weights = np.array([0, *naive.measure_slots(contents(array, arena))[1]], np.uint64)
+    weights = np.array([0, *naive.measure_slots(slot_contents(array, arena))[1]], np.uint64)
     byte_ids = np.roll(np.arange(256, dtype=np.uint64), -1)
     bounds = [64 * number // n_ranges * 4 for number in range(n_ranges + 1)]
     for begin, end in pairwise(bounds):
         part = array[begin:end]
-        expected = contents(part, arena)
+        expected = slot_contents(part, arena)
         sizes, occurs = np.zeros(1, slots.SLOT_SIZES), np.zeros(slots.SMALL_COUNTS, np.uint8)
         large = np.zeros(part.size // 4, np.uint64)
         slots.measure_slots(part, sizes, occurs, large)
