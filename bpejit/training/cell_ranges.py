@@ -24,6 +24,10 @@ with 142,000 distinct pre-tokens took 136 MB in two ranges and 124 MB in one, an
 FIRST_SLOTS = 1 << 14
 """Minimum size of a pair table; a power of two."""
 
+SLOTS_PER_SUM = 4
+"""Initial number of slots of a pair table for each sum that reaches the threshold. There are 1.1 to 2.6 pairs for each,
+and a table is enlarged when it is half full."""
+
 LEAST_SUMS = 1 << 16
 """Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""
 
@@ -291,7 +295,9 @@ class CellRanges:
 
     def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array) -> list[CountedRange]:
         """Count the pairs whose sum is at least `least`, in each range."""
-        reaching = np.packbits(sums >= np.uint32(min(least, 2**32 - 1)), bitorder="little")
+        reaches = sums >= sums.dtype.type(min(least, np.iinfo(sums.dtype).max))
+        n_slots = max(FIRST_SLOTS, power_of_two(SLOTS_PER_SUM * int(np.count_nonzero(reaches))))
+        reaching = np.packbits(reaches, bitorder="little")
 
         def count(number: int) -> CountedRange:
             view = self.view(number)
@@ -299,7 +305,7 @@ class CellRanges:
             pairs.select_positions(view, np.uint64(view.size), self.boundary, reaching, selected)
             own = state.copy()
             own["position"] = own["n_pairs"] = 0
-            counted: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
+            counted: Array = np.zeros(n_slots, pairs.PAIR)
             batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
             while pairs.count_pairs(view, selected, self.weights, self.boundary, batch, own, counted) == NEED_SPACE:
                 counted = enlarge(counted, lengths, own)
@@ -311,9 +317,10 @@ class CellRanges:
         """Return a table of the pairs of all ranges."""
         if len(found) == 1:
             return found[0].counted
-        total: Array = np.zeros(FIRST_SLOTS, pairs.PAIR)
-        state["n_pairs"] = 0
-        for part in found:
+        first, *others = found
+        total: Array = first.counted.copy()
+        state["n_pairs"] = np.count_nonzero(total["key"])
+        for part in others:
             state["position"] = 0
             while combining.add_counted_pairs(part.counted, state, total) == NEED_SPACE:
                 total = enlarge(total, lengths, state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import kernel
-from bpejit.jit.memory import bit_length
+from bpejit.jit.memory import bit_length, prefetch
 from bpejit.kernels.common.interning import MOVED, length_at
 from bpejit.kernels.common.keys import LONG_TAG
 from bpejit.kernels.constants import EIGHT, FOUR, ONE, THREE, TWO, ZERO
@@ -24,6 +24,9 @@ SLOT_SIZES = np.dtype(
     ]
 )
 """What a range of slots contains."""
+
+PREFETCH_WORDS = np.uint64(64)
+"""Prefetch distance in `fill_cells_from_slots`: 16 slots."""
 
 SMALL_COUNTS = 1 << 16
 """Nearly all counts are smaller, so that a table of them shows which of them occur."""
@@ -103,9 +106,12 @@ def fill_cells_from_slots(table, table_bytes, arena, byte_ids, boundary, weights
     O(slots + bytes + pre-tokens * log weights).
     """
     id_bits = bit_length(boundary)
+    last = np.uint64(max(table.size, 4) - 4)
     n_cells = ZERO
     for slot in range(table.size // 4):
         word = np.uint64(slot) * FOUR
+        # Slots are in the order of hashes, so the bytes of long pre-tokens are anywhere in the arena.
+        prefetch(arena, table[min(word + PREFETCH_WORDS, last) + THREE])
         weight = table[word + TWO]
         length = length_at(table, word)
         if weight == ZERO or weight == MOVED or length < TWO:
