@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bpejit import arguments
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.recognize import file_patterns
-from bpejit.formats.registry import load_format, writable_names
+from bpejit.formats.registry import load_format, load_writable
 from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.model import Model
 from bpejit.storage.files import StrPath
@@ -44,7 +43,7 @@ def save_model(
     overwrite: bool = False,
 ) -> str | None:
     """Write a model; parameters, result and errors are the same as for `Tokenizer.save`."""
-    found = load_format(arguments.choice("format", format, writable_names(), error=TokenizerFormatError))
+    found = load_writable(format)
     if legacy_merges and not found.has_tokenizer_json:
         raise TokenizerFormatError(
             f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: omit it"

@@ -154,7 +154,7 @@ def _vocab(model: Model, quoted: dict[bytes, str]) -> str:
     vocab = {quoted[token]: token_id for token_id, token in model.tokens.items()}
     for text, token_id in model.special_tokens.items():
         vocab.setdefault(_string(text), token_id)
-    return _block("{}", (f"{text}: {token_id}" for text, token_id in sorted(vocab.items(), key=itemgetter(1))), 2)
+    return _block("{}", [f"{text}: {token_id}" for text, token_id in sorted(vocab.items(), key=itemgetter(1))], 2)
 
 
 def _merges(model: Model, quoted: dict[bytes, str], legacy: bool) -> str:
@@ -163,11 +163,10 @@ def _merges(model: Model, quoted: dict[bytes, str], legacy: bool) -> str:
         from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         merges = as_merge_list(model)
-    form = "[{}, {}]".format
-    if legacy:
-        quoted = {token: text[1:-1] for token, text in quoted.items()}
-        form = '"{} {}"'.format
-    return _block("[]", (form(quoted[left], quoted[right]) for left, right in merges), 2)
+    if not legacy:
+        return _block("[]", [f"[{quoted[left]}, {quoted[right]}]" for left, right in merges], 2)
+    quoted = {token: text[1:-1] for token, text in quoted.items()}
+    return _block("[]", [f'"{quoted[left]} {quoted[right]}"' for left, right in merges], 2)
 
 
 def tokenizer_config_json(model: Model) -> bytes:
