@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline
-from bpejit.jit.memory import load_u64, store_u64
+from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
@@ -33,7 +33,7 @@ from bpejit.kernels.encoding.character_joins import (
     is_character,
     token_pair_bit,
 )
-from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank
+from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK, find_rank, pair_slot
 from bpejit.kernels.encoding.pretoken_cache import COUNT_SHIFT, ID_PAIR_MASK
 
 MAX_ELEMENTS = 256
@@ -47,6 +47,7 @@ _RANKS = _MAX_ELEMENTS
 _BYTE = np.uint64(0xFF)
 _BYTE_BITS = np.uint64(8)
 _SIXTEEN_BITS = np.uint64(16)
+_WORD_BITS = np.uint64(6)
 
 
 @inline
@@ -62,8 +63,19 @@ def _rank_of(tables, left, right):
 
 
 @inline
+def _prefetch_rank(tables, left, right):
+    """Prefetch what `_rank_of` reads first for a pair.
+
+    Half of the time was waiting for these tables. With prefetches when elements are appended and after each merge, a first pass
+    over Japanese takes 0.85 of the time, and one over Chinese the same.
+    """
+    prefetch(tables.pair_bits, token_pair_bit(tables.pair_bits, left, right) >> _WORD_BITS)
+    prefetch(tables.pairs, pair_slot(tables.pairs, left, right))
+
+
+@inline
 def _merge_scan(tables, scratch, n, out, n_out):
-    """Merge up to MAX_ELEMENTS elements; return the new `n_out`.
+    """Merge up to MAX_ELEMENTS elements; return the new `n_out`. Ranks are written to the second half of `scratch`.
 
     The same loop as in `bpe`, with another lookup. With one function for both, first passes over code took 1.3 times as long.
 
@@ -71,6 +83,11 @@ def _merge_scan(tables, scratch, n, out, n_out):
     load that follows has to wait for all of them.
     """
     last = n - ONE
+    for j in range(last):
+        i = np.uint64(j)
+        rank = _rank_of(tables, np.uint64(scratch[i]), np.uint64(scratch[i + ONE]))
+        prefetch(tables.merged, min(np.uint64(rank), np.uint64(tables.merged.size)))
+        scratch[_RANKS + i] = rank
     while last > ZERO:
         best = NEVER_ADJACENT
         for j in range(last):
@@ -81,6 +98,11 @@ def _merge_scan(tables, scratch, n, out, n_out):
         while scratch[_RANKS + at] != best:
             at += ONE
         token = np.uint64(tables.merged[best])
+        if at > ZERO:
+            _prefetch_rank(tables, np.uint64(scratch[at - ONE]), token)
+        if at + ONE < last:
+            _prefetch_rank(tables, token, np.uint64(scratch[at + TWO]))
+        prefetch(tables.ids, token)
         scratch[at] = token
         for j in range(at + ONE, last):
             scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
@@ -100,10 +122,10 @@ def _merge_scan(tables, scratch, n, out, n_out):
 
 @inline
 def _append(tables, scratch, n, token):
-    """Append an element, and the rank of its pair with the one before; return the new number of elements."""
+    """Append an element, and prefetch for the rank of its pair with the one before; return the new number of elements."""
     if n < _MAX_ELEMENTS:
         if n > ZERO:
-            scratch[_RANKS + n - ONE] = _rank_of(tables, np.uint64(scratch[n - ONE]), token)
+            _prefetch_rank(tables, np.uint64(scratch[n - ONE]), token)
         scratch[n] = np.uint32(token)
     return n + ONE
 
@@ -183,7 +205,7 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
                 out[n_out] = tables.ids[scratch[ZERO]]
                 n_out += ONE
             elif n == TWO:
-                rank = scratch[_RANKS]
+                rank = _rank_of(tables, np.uint64(scratch[ZERO]), np.uint64(scratch[ONE]))
                 if rank < NO_RANK:
                     out[n_out] = tables.ids[tables.merged[rank]]
                     n_out += ONE
