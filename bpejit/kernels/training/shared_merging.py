@@ -80,7 +80,7 @@ def replace_in_part(arrays, begin, end, found):
 
 
 @inline
-def add_sums(source, source_seen, base, n_source, sums, seen, n_seen):
+def add_part_sums(source, source_seen, base, n_source, sums, seen, n_seen):
     """Add the sums of one part to those of all. Return the number of distinct ids so far."""
     for i in range(base, base + n_source):
         x = np.uint64(source_seen[i])
@@ -129,10 +129,12 @@ def update_shared(arrays, before_sums, before_seen, after_sums, after_seen, foun
     n_after = ZERO
     for part in range(found.size // 3):
         base, numbers = np.uint64(part) * n, np.uint64(part) * THREE
-        n_before = add_sums(
+        n_before = add_part_sums(
             before_sums, before_seen, base, found[numbers + ONE], arrays.before_sums, arrays.before_seen, n_before
         )
-        n_after = add_sums(after_sums, after_seen, base, found[numbers + TWO], arrays.after_sums, arrays.after_seen, n_after)
+        n_after = add_part_sums(
+            after_sums, after_seen, base, found[numbers + TWO], arrays.after_sums, arrays.after_seen, n_after
+        )
     n_postings = arrays.state[0]["n_postings"]
     update_before(left, merged, n_before, arrays)
     update_after(left, right, merged, n_after, arrays)

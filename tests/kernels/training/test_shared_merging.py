@@ -166,7 +166,7 @@ def check_stages(learner: merge_learner.MergeLearner, words: list[tuple[list[tup
         assert not sums_of(part, "after")
 
 
-@pytest.mark.parametrize("least_postings", [1, 300])
+@pytest.mark.parametrize("least_postings", [1, small(300, 20)])
 def test_shared_merges__real_text(least_postings: int) -> None:
     text = data_text("cjk.txt").decode()[: small(20_000, 1000)]
     counts: dict[bytes, int] = {}
