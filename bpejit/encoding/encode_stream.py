@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bpejit.arguments import as_bytes
-from bpejit.arrays import Array
+from bpejit.arrays import Array, retained_empty
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.utf8 import encode_slices, is_high_surrogate
 from bpejit.encoding.workspace import Workspace
@@ -103,7 +103,7 @@ class EncodeStream:
         """Add the last piece; return all remaining ids as one array."""
         workspace = self._workspace
         n_bytes = len(data) if not isinstance(data, str) or data.isascii() else 3 * len(data)
-        out: Array = np.empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, dtype=np.uint32)
+        out = retained_empty(max(n_bytes // 3, min(n_bytes, _FULL_OUTPUT_BYTES)) + 64, np.uint32)
         done = 0
         is_new = self._fresh and not self._filled
         has_automaton = isinstance(self._splitter, Splitter) and self._splitter.automaton is not None
