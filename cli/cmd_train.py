@@ -135,7 +135,7 @@ def train(
     INPUT is one or more files, folders, globs or URLs, or - for standard input.
     --counts trains from counts instead, with equal results.
     The folder is also a Hugging Face tokenizer.
-    Counts are kept in OUT.partial.counts until the tokenizer is written.
+    Counts that took long are kept in OUT.partial.counts until the tokenizer is written.
 
     \b
     Example:

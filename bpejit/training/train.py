@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -145,7 +146,7 @@ def train(
         `engine="ray"`, all nodes must see it; it may be a URL.
     out : path, optional
         Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`, until
-        the tokenizer is written.
+        the tokenizer is written, unless counting again would take less time than writing them.
     also : sequence of int, optional
         Smaller sizes to save as well, to the folders `<out>-<size>`. Each has the first merges, so it equals a training of that
         size. Needs `out`.
@@ -367,6 +368,7 @@ def train_model(
     if counts_file is not None and counts_file.resumes:
         counts = counts_file.load(count_settings, found, contents)
         return _learn(counts, settings, inspect_counts, threads=threads, report=report)
+    start = time.perf_counter()
     with count_corpus(
         count_settings,
         found,
@@ -380,7 +382,7 @@ def train_model(
         report=report,
     ) as counts:
         if counts_file is not None:
-            counts = counts_file.save(counts)
+            counts = counts_file.save(counts, time.perf_counter() - start)
         return _learn(counts, settings, inspect_counts, threads=threads, report=report)
 
 

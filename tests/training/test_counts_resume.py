@@ -16,7 +16,7 @@ from conftest import data_text, small
 
 import bpejit
 from bpejit import OutputError
-from bpejit.training import model_learning
+from bpejit.training import counts_resume, model_learning
 
 ARGUMENTS = ["--vocab-size", "320", "--out", "tok"]
 
@@ -60,6 +60,19 @@ def test_an_interrupted_training_continues(work: Path, monkeypatch: pytest.Monke
     assert list(report["stages"]) == ["merge"]
     assert folder_bytes("tok") == folder_bytes("expected")
     assert not Path("tok.partial.counts").exists()
+
+
+@pytest.mark.parametrize(("pretokens_per_second", "memory"), [(0, []), (1e12, []), (0, ["--max-memory", "1G"])])
+def test_counts_that_are_written_in_more_time_than_they_took_are_not_kept(
+    work: Path, monkeypatch: pytest.MonkeyPatch, pretokens_per_second: float, memory: list[str]
+) -> None:
+    monkeypatch.setattr(counts_resume, "FEW_PRETOKENS", 10)
+    monkeypatch.setattr(counts_resume, "SAVE_SECONDS", 1 / pretokens_per_second if pretokens_per_second else 1e12)
+    Path("tok.partial.counts").write_bytes(b"of an earlier run")
+    interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS, *memory)
+    assert Path("tok.partial.counts").exists() == bool(pretokens_per_second or memory)
+    assert invoke("train", "a.txt", "b.txt", *ARGUMENTS, "--resume", "-q", *memory).exit_code == 0
+    assert folder_bytes("tok") == folder_bytes("expected")
 
 
 def test_nothing_to_resume_is_a_new_training(work: Path) -> None:
