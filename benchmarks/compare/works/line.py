@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +14,13 @@ from ..tools import Tool
 from ..tools.base import concatenate
 from ..vocabularies import Vocabulary
 from .base import Case, Metric, Record, Work
+from .batch import short_texts
 
 if TYPE_CHECKING:
     from ..measure import Context
 
 LENGTHS = {"short": (8, 20), "line": (40, 100), "paragraph": (400, 1_000)}
-"""Bytes of the strings of each kind."""
+"""Bytes of the strings of each kind. The strings of the kind "batch" are those of the work `batch`."""
 
 
 class Line(Work):
@@ -31,15 +34,18 @@ class Line(Work):
     def cases(self, context: Context) -> Iterable[Case]:
         text = context.corpus().read()[:20_000_000]
         for name in context.vocabulary_names():
-            for kind, limits in LENGTHS.items():
-                lines = lines_of(text, limits, context.settings.lines)
+            kinds = {kind: lines_of(text, limits, context.settings.lines) for kind, limits in LENGTHS.items()}
+            kinds["batch"] = short_texts(context.corpus().read().decode(), context.settings.batch_texts)
+            for kind, lines in kinds.items():
                 mean = round(sum(len(line.encode()) for line in lines) / len(lines))
                 key = {"kind": kind, "vocabulary": name, "corpus": context.corpus().name, "lines": len(lines), "bytes": mean}
-                yield Case(key, {"vocabulary": context.vocabulary(name).params(), "lines": lines})
+                path = context.folder / f"lines-{kind}.json"
+                path.write_text(json.dumps(lines))
+                yield Case(key, {"vocabulary": context.vocabulary(name).params(), "path": str(path)})
 
     def job(self, tool: Tool, params: Record) -> tuple[Record, np.ndarray]:
         encoder = tool.load(Vocabulary(**params["vocabulary"]))
-        lines = params["lines"]
+        lines = json.loads(Path(params["path"]).read_text())
         encode_each(tool, encoder, lines[:100])
         same = [lines[0]] * len(lines)
         _, again = timed(lambda: encode_each(tool, encoder, same))
