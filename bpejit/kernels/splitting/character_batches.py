@@ -81,7 +81,9 @@ def pack_batch(text, position, end, ends, out):
         starts, broken, expected = pack_characters(text, at, expected, ends, packed + n, _STRIDE)
         if starts == ~ZERO and k != ZERO:
             break  # the rules about ASCII are faster
-        starts &= bits_below(end - _LONGEST + ONE - at) & ((broken & (~broken + ONE)) - ONE)
+        starts &= bits_below(end - _LONGEST + ONE - at)
+        if broken != ZERO:
+            starts &= (broken & (~broken + ONE)) - ONE
         store_u64(ends, out + _STARTS_AT + k, starts)
         n += count_ones(starts)
         k += TWO
