@@ -110,6 +110,7 @@ def _encode() -> None:
     codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
     encoder = codec.encoder
     encoder.decode(codec.encode_list(_TEXT))
+    codec.encode_batch([_TEXT]).tolist()
     stream = encoder.stream()
     stream.feed(_TEXT[:100])
     stream.finish()
