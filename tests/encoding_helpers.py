@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.common import keys
-from bpejit.kernels.encoding import boundary_filter, pretoken_cache
+from bpejit.kernels.encoding import boundary_filter, interleaved_merging, pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
-from bpejit.kernels.encoding.span_encoding import RECENT_SPANS
+from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.splitting.spans import STATE_SIZE
 from bpejit.model import Model
 from bpejit.splitting.presets import PRESETS
@@ -80,6 +80,7 @@ def make_workspace(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scra
         seen_once=np.zeros(1 << 2, np.uint64),
         character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
         batch=np.zeros(keys.BATCH * keys.BATCH_WORDS, np.uint64),
+        deferred=np.zeros(interleaved_merging.DEFERRED_WORDS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
         recent_stops=np.zeros(RECENT_SPANS, np.uint64),

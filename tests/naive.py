@@ -805,12 +805,18 @@ def build_minima(ranks: list[int], fanout: int = 16) -> list[list[int]]:
     return levels
 
 
-def encode_interleaved(pretokens: list[bytes], cache: PretokenCache, rules: Rules, ids: list[int], most: int = 32) -> None:
-    """Insert the ids of the first `most` short ASCII pre-tokens that are not in the cache."""
-    misses = [pretoken for pretoken in pretokens if len(pretoken) <= 15 and pretoken.isascii() and cache.find(pretoken) is None]
-    for pretoken in dict.fromkeys(misses[:most]):
-        if cache.find(pretoken) is None:
-            cache.insert(pretoken, encode_pretoken(pretoken, rules, ids))
+def encode_deferred(parts: list[bytes | list[int]], cache: PretokenCache, rules: Rules, ids: list[int]) -> list[int]:
+    """Return the ids of a text, given ids and deferred pre-tokens, which are inserted into the cache."""
+    encoded: list[int] = []
+    for part in parts:
+        if isinstance(part, bytes):
+            new = encode_pretoken(part, rules, ids)
+            if cache.find(part) is None:
+                cache.insert(part, new)
+            encoded += new
+        else:
+            encoded += part
+    return encoded
 
 
 def merge_long(data: bytes, rules: Rules, ids: list[int]) -> list[int]:

@@ -13,7 +13,7 @@ from bpejit.errors import CorpusError
 from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, pretoken_cache, windowed_merging
+from bpejit.kernels.encoding import boundary_filter, interleaved_merging, pretoken_cache, windowed_merging
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -85,9 +85,10 @@ class Workspace:
             seen_once=np.zeros(pretoken_cache.SEEN_WORDS, dtype=np.uint64),
             character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
             batch=np.full(keys.BATCH * keys.BATCH_WORDS, 0, dtype=np.uint64),
+            deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, dtype=np.uint64),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
-            recent_stops=np.full(kernels.RECENT_SPANS, 0, dtype=np.uint64),
+            recent_stops=np.full(interleaved_merging.RECENT_SPANS, 0, dtype=np.uint64),
             document_stops=np.full(MAX_DOCUMENTS, 0, dtype=np.int64),
             id_stops=np.full(MAX_DOCUMENTS + 1, 0, dtype=np.int64),
             progress=np.full(pretoken_cache.PROGRESS_SIZE, 0, dtype=np.int64),

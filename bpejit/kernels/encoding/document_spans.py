@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline
+from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.encoding.pretoken_cache import FIRST_DOCUMENT, N_DOCUMENTS, N_OUT, NEXT_DOCUMENT
-from bpejit.kernels.encoding.span_encoding import RECENT_SPANS
 from bpejit.kernels.splitting.spans import MIN_ENDS, NEED_CALL, POSITION, split_spans
 
 _LAST = RECENT_SPANS - 1

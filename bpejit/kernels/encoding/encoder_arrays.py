@@ -66,6 +66,8 @@ class WorkspaceArrays(NamedTuple):
         Ids of single three-byte characters (see `boundary_filter`).
     batch : uint64
         Keys and home slots of the current batch of pre-tokens.
+    deferred : uint64 [DEFERRED_WORDS]
+        New pre-tokens that are merged together (see `interleaved_merging`).
     scratch : uint32
         Scratch space for merging.
     ends : uint32
@@ -88,6 +90,7 @@ class WorkspaceArrays(NamedTuple):
     seen_once: NDArray[np.uint64]
     character_ids: NDArray[np.uint64]
     batch: NDArray[np.uint64]
+    deferred: NDArray[np.uint64]
     scratch: NDArray[np.uint32]
     ends: NDArray[np.uint32]
     recent_stops: NDArray[np.uint64]

@@ -1,91 +1,191 @@
-"""Merge several new pre-tokens of a batch at once, with their steps interleaved.
+"""Merge new pre-tokens of a text together, with their steps interleaved.
 
 Merging one pre-token is a chain of dependent steps: the next pair to merge depends on ranks that have to be looked up first,
-in tables that are not in the processor's caches, with two lookups per merge and nothing else to do meanwhile. So up to
-MAX_INTERLEAVED pre-tokens are merged in lockstep: each prefetches the entries that it needs next, and they arrive while the
-others prefetch theirs. Only pre-tokens that are ASCII and at most 15 bytes long take part. All others are merged one by one.
+in tables that are not in the processor's first caches, with two lookups per merge and nothing else to do meanwhile. So some
+thirty pre-tokens are merged in lockstep: each prefetches the entries that it needs next, and they arrive while the others
+prefetch theirs. Only pre-tokens that are ASCII and at most 15 bytes long take part. All others are merged one by one.
+
+In English text one pre-token in 65 is new, so that thirty of them are spread over a thousand others. A new pre-token is
+therefore deferred: it leaves a gap in the output, and the encoding of the text continues. When enough are deferred, they are
+merged, and the ids after each gap move to where they belong, which takes a few cycles for each pre-token.
+
+    output before     a a a . . . . . . . . b b b b b c . . . . . . . . d d
+    output after      a a a x x b b b b b c y d d
+
+A pre-token that occurs again before it is merged leaves another gap.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bpejit.jit.dispatch import inline
-from bpejit.jit.memory import prefetch
+from bpejit.jit.dispatch import inline, kernel
+from bpejit.jit.memory import load_u64, prefetch, store_u64
 from bpejit.jit.simd import begin_merge, lowest_rank, merge_lane, write_tokens
-from bpejit.kernels.constants import ONE, POSITION_MASK, SHORT_KEY_BYTES, THREE, TWO, ZERO
+from bpejit.kernels.constants import ONE, SHORT_KEY_BYTES, TWO, ZERO
 from bpejit.kernels.encoding.merge_rules import NO_RANK, find_rank, pair_slot
 from bpejit.kernels.encoding.pretoken_cache import find_cache_slot, insert_pretoken
 
-MAX_INTERLEAVED = 32
+MAX_INTERLEAVED = 64
 """Largest number of pre-tokens merged at once."""
 
-_MAX_INTERLEAVED = np.uint64(MAX_INTERLEAVED)
+MAX_DEFERRED = 128
+"""Largest number of gaps."""
+
+RECENT_SPANS = 512
+"""Size of `WorkspaceArrays.recent_stops`, a power of two."""
+
+GAP = 16
+"""Ids in a gap: as many as `write_tokens` overwrites, and more than a short pre-token has."""
+
+N_NEW, N_DEFERRED, _SEEN = range(3)
+"""Fields of `WorkspaceArrays.deferred`: the numbers of different pre-tokens and of gaps, and a bit set of home slots."""
+
+# The following fields: of each pre-token its key, home slot and start, and of each gap its index, pre-token and span.
+_LOW, _HIGH, _HOME, _START = (np.uint64(8 + field * MAX_INTERLEAVED) for field in range(4))
+_AT, _NUMBER, _SPAN = (np.uint64(8 + 4 * MAX_INTERLEAVED + field * (MAX_DEFERRED + 1)) for field in range(3))
+DEFERRED_WORDS = 8 + 4 * MAX_INTERLEAVED + 3 * (MAX_DEFERRED + 1)
+"""Words of `WorkspaceArrays.deferred`."""
+
+_ENOUGH_NEW, _ENOUGH_GAPS = np.uint64(MAX_INTERLEAVED // 2), np.uint64(MAX_DEFERRED // 2)
+_GAP = np.uint64(GAP)
 _LANES = np.uint64(32)
+_MAX_NEW, _MAX_GAPS = np.uint64(MAX_INTERLEAVED), np.uint64(MAX_DEFERRED)
 _NO_RANK = np.uint64(NO_RANK)
 
 # Fields of each pre-token in the scratch space, after the lanes of all pre-tokens.
-_KEY, _START, _SIZE, _LANE, _TOKEN, _ORDER = (np.uint64((32 + field) * MAX_INTERLEAVED) for field in range(6))
-_IDS = np.uint64(38 * MAX_INTERLEAVED)
+_SIZE, _LANE, _TOKEN, _ORDER = (np.uint64((32 + field) * MAX_INTERLEAVED) for field in range(4))
 
-INTERLEAVED_SCRATCH_WORDS = 38 * MAX_INTERLEAVED + 16
+INTERLEAVED_SCRATCH_WORDS = 36 * MAX_INTERLEAVED
 """Words of scratch space required."""
 
 _ABOVE_SHORT = np.uint64((SHORT_KEY_BYTES + 1) << 56)
 _LENGTH_SHIFT = np.uint64(56)
 _NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
 _NOT_ASCII_HIGH = np.uint64(0x0080_8080_8080_8080)
-_POSITION = np.uint64(POSITION_MASK)
+_BIT_MASK = np.uint64(63)
+_RECENT = np.uint64(RECENT_SPANS - 1)
 
 
 @inline
-def is_short_miss(low, high, slot, text, start, workspace):
-    """Return True if a pre-token is ASCII, at most 15 bytes long and not in the cache."""
+def is_deferrable(deferred, low, high):
+    """Return True if a new pre-token is ASCII and at most 15 bytes long, and there is room for another one in `deferred`."""
     if high >= _ABOVE_SHORT or (low & _NOT_ASCII) | (high & _NOT_ASCII_HIGH) != ZERO:
         return False
-    return not find_cache_slot(workspace, low, high, slot, text, start)[1]
+    return deferred[N_NEW] < _MAX_NEW and deferred[N_DEFERRED] < _MAX_GAPS
 
 
 @inline
-def encode_interleaved(text, ends, span, last, key, tables, workspace):
-    """Merge the pre-tokens among the spans `span:last` for which `is_short_miss` is true, and insert their ids into the cache.
+def enough_deferred(deferred):
+    """Return True if enough pre-tokens are deferred to merge them, or half of the gaps are used."""
+    return deferred[N_NEW] >= _ENOUGH_NEW or deferred[N_DEFERRED] >= _ENOUGH_GAPS
 
-    The keys of the spans are in `workspace.batch`, starting at `key`.
+
+@inline
+def defer(deferred, low, high, home, start, span, n_out):
+    """Leave a gap at `n_out` for a pre-token for which `is_deferrable` is true; return the new `n_out`."""
+    n_new = deferred[N_NEW]
+    bit = ONE << ((home >> TWO) & _BIT_MASK)
+    number = n_new
+    if deferred[_SEEN] & bit != ZERO:
+        number = ZERO
+        while number < n_new and (deferred[_LOW + number] ^ low) | (deferred[_HIGH + number] ^ high) != ZERO:
+            number += ONE
+    if number == n_new:
+        deferred[_LOW + number] = low
+        deferred[_HIGH + number] = high
+        deferred[_HOME + number] = home
+        deferred[_START + number] = start
+        deferred[N_NEW] = number + ONE
+        deferred[_SEEN] |= bit
+    gap = deferred[N_DEFERRED]
+    deferred[_AT + gap] = n_out
+    deferred[_NUMBER + gap] = number
+    deferred[_SPAN + gap] = span
+    deferred[N_DEFERRED] = gap + ONE
+    return n_out + _GAP
+
+
+@kernel
+def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
+    """Merge the deferred pre-tokens, insert their ids into the cache, and close the gaps.
+
+    Parameters
+    ----------
+    text : uint8[:], in
+        Readable 17 bytes past the start of each deferred pre-token.
+    tables : EncoderTables, in
+    workspace : WorkspaceArrays, in-out
+        `workspace.deferred` is filled by `defer`, at least once, and empty on return. `workspace.scratch` has at least
+        INTERLEAVED_SCRATCH_WORDS words.
+    out : uint32[:], in-out
+        The ids of the text, with gaps.
+    n_out, span : uint64
+        The index after the last id, and the index of the next span.
+    records_stops : bool
+        Whether the ends of ids in `workspace.recent_stops` are updated. Only RECENT_SPANS spans may then follow the first gap.
+
+    Returns
+    -------
+    uint64
+        The new `n_out`.
+
+    Notes
+    -----
+    O(merges) steps, and O(ids after the first gap) moves. It is a kernel of its own because it is rarely called: inlined into
+    `encode_spans`, it made later passes 6 % slower.
     """
-    batch = workspace.batch
-    slots = workspace.slots
+    deferred = workspace.deferred
+    recent_stops = workspace.recent_stops
     scratch = workspace.scratch
-    n = ZERO
-    while span < last:
-        low = batch[key]
-        high = batch[key + ONE]
-        slot = batch[key + TWO]
-        if (slots[slot] ^ low) | (slots[slot + ONE] ^ high) != ZERO and n < _MAX_INTERLEAVED and high < _ABOVE_SHORT:
-            length = high >> _LENGTH_SHIFT
-            begin = (np.uint64(ends[span]) & _POSITION) - length
-            if is_short_miss(low, high, slot, text, begin, workspace):
-                scratch[_KEY + n] = key
-                scratch[_START + n] = begin
-                scratch[_SIZE + n] = length
-                scratch[_ORDER + n] = n
-                begin_merge(text, begin, length, tables.byte_pairs, scratch, n * _LANES)
-                n += ONE
-        key += THREE
-        span += ONE
-    _merge_interleaved(tables, scratch, n)
+    n_new = deferred[N_NEW]
     i = ZERO
-    while i < n:
-        count = np.uint64(scratch[_SIZE + i])
-        write_tokens(scratch, i * _LANES, count, tables.ids, scratch, _IDS)
-        key = np.uint64(scratch[_KEY + i])
-        low = batch[key]
-        high = batch[key + ONE]
-        home = batch[key + TWO]
-        begin = np.uint64(scratch[_START + i])
-        slot, found = find_cache_slot(workspace, low, high, home, text, begin)
-        if not found:
-            insert_pretoken(workspace, home, slot, low, high, text, begin, scratch, _IDS, _IDS + count)
+    while i < n_new:
+        length = deferred[_HIGH + i] >> _LENGTH_SHIFT
+        scratch[_SIZE + i] = length
+        scratch[_ORDER + i] = i
+        begin_merge(text, deferred[_START + i], length, tables.byte_pairs, scratch, i * _LANES)
         i += ONE
+    _merge_interleaved(tables, scratch, n_new)
+    n_gaps = deferred[N_DEFERRED]
+    deferred[_AT + n_gaps] = n_out
+    deferred[_SPAN + n_gaps] = span
+    end = deferred[_AT]
+    n_inserted = ZERO
+    gap = ZERO
+    while gap < n_gaps:
+        number = deferred[_NUMBER + gap]
+        count = np.uint64(scratch[_SIZE + number])
+        write_tokens(scratch, number * _LANES, count, tables.ids, out, end)
+        begin = end
+        end += count
+        if number == n_inserted:
+            low = deferred[_LOW + number]
+            high = deferred[_HIGH + number]
+            home = deferred[_HOME + number]
+            start = deferred[_START + number]
+            slot, found = find_cache_slot(workspace, low, high, home, text, start)
+            if not found:
+                insert_pretoken(workspace, home, slot, low, high, text, start, out, begin, end)
+            n_inserted += ONE
+        at = deferred[_AT + gap] + _GAP
+        gap += ONE
+        stop = deferred[_AT + gap]
+        if records_stops:
+            i = deferred[_SPAN + gap - ONE]
+            while i < deferred[_SPAN + gap]:
+                recent_stops[i & _RECENT] -= at - end
+                i += ONE
+        # Two at a time; the last store may overwrite the first id of the next gap.
+        while at < stop:
+            store_u64(out, end, load_u64(out, at))
+            at += TWO
+            end += TWO
+        end -= at - stop
+    deferred[N_NEW] = ZERO
+    deferred[N_DEFERRED] = ZERO
+    deferred[_SEEN] = ZERO
+    return end
 
 
 @inline
@@ -113,6 +213,7 @@ def _merge_interleaved(tables, scratch, n):
             i = np.uint64(scratch[_ORDER + j])
             token = np.uint64(merged[scratch[_TOKEN + i]])
             scratch[_TOKEN + i] = token
+            prefetch(tables.ids, token)
             at = i * _LANES + np.uint64(scratch[_LANE + i])
             prefetch(pairs, pair_slot(pairs, np.uint64(scratch[max(at, ONE) - ONE]), token))
             prefetch(pairs, pair_slot(pairs, token, np.uint64(scratch[at + TWO])))

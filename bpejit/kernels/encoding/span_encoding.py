@@ -4,7 +4,7 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 `pretoken_cache`). Misses are handled as follows:
 
 1. A pre-token that is kept whole is one token.
-2. When a batch of spans has a miss that is ASCII and at most 15 bytes long, all such misses of the batch are merged at once
+2. A pre-token that is ASCII and at most 15 bytes long leaves a gap in the output, and is merged later, together with others
    (see `interleaved_merging`).
 3. A pre-token that starts with a three-byte character is merged from its characters instead of its bytes, with vocabularies
    for which this is exact and faster (see `character_merging`).
@@ -40,12 +40,21 @@ from bpejit.kernels.encoding.boundary_filter import encode_fragments, find_fragm
 from bpejit.kernels.encoding.bpe import encode_pretoken
 from bpejit.kernels.encoding.character_joins import starts_with_character
 from bpejit.kernels.encoding.character_merging import CHARACTER_SCRATCH_WORDS, encode_characters
-from bpejit.kernels.encoding.interleaved_merging import INTERLEAVED_SCRATCH_WORDS, encode_interleaved, is_short_miss
+from bpejit.kernels.encoding.interleaved_merging import (
+    GAP,
+    INTERLEAVED_SCRATCH_WORDS,
+    MAX_DEFERRED,
+    N_DEFERRED,
+    RECENT_SPANS,
+    defer,
+    encode_deferred,
+    enough_deferred,
+    is_deferrable,
+)
 from bpejit.kernels.encoding.pretoken_cache import (
     COUNT_SHIFT,
     ID_PAIR_MASK,
     IDS_PER_COPY,
-    IN_ARENA,
     N_DOCUMENTS,
     N_OUT,
     N_SPANS,
@@ -73,17 +82,16 @@ NO_ID = np.uint32(MAX_ID + 1)
 WHOLE_WORDS = 3
 """Words per slot of `EncoderTables.whole_tokens`."""
 
-RECENT_SPANS = 512
-"""Size of `WorkspaceArrays.recent_stops`, a power of two."""
-
 _SENTENCE_FRAGMENT_BYTES = np.uint64(8)
 """A long pre-token whose fragments have at most this many bytes on average is taken for a sentence, which rarely recurs."""
 
 _LONG_RATIO = np.uint64(8)
 """Records are prefetched if more than one in this many pre-tokens of a batch is long."""
 
+_GAPS = np.uint64(GAP * MAX_DEFERRED)
 _POSITION = np.uint64(POSITION_MASK)
 _RECENT = np.uint64(RECENT_SPANS - 1)
+_SIGN = np.uint64(63)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
 _WINDOW = np.uint64(WINDOW)
 
@@ -141,42 +149,9 @@ def _find_whole_token(tables, text, start, length):
 
 
 @inline
-def _encode_uncommon(text, start, length, low, high, home, tables, workspace, out, n_out):
-    """Encode a span whose ids are not in its home slot; return the new `n_out`, or SCRATCH_TOO_SMALL."""
-    if high == SPECIAL_TAG:
-        out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
-        return n_out + ONE
+def _copy_found(workspace, home, slot, out, n_out):
+    """Write the ids of a pre-token that is in the cache, but not in its home slot, or in the arena; return the new `n_out`."""
     slots = workspace.slots
-    slot, found = find_cache_slot(workspace, low, high, home, text, start)
-    if not found:
-        whole = _find_whole_token(tables, text, start, length)
-        if whole != NO_ID:
-            out[n_out] = whole
-            end = n_out + ONE
-        else:
-            stop = start + length
-            end, position = n_out, start
-            is_sentence = False
-            if (
-                tables.character_tokens.size > 0
-                and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
-                and starts_with_character(text, start)
-            ):
-                end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
-                is_sentence = length > _SHORT
-            elif find_fragment_end(text, start, stop, tables.inner_pairs) < stop:
-                end, n_fragments = encode_fragments(text, start, stop, tables, workspace, out, n_out)
-                position = stop
-                is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
-                # The slot may have been taken by a fragment.
-                slot, found = find_cache_slot(workspace, low, high, home, text, start)
-            if position < stop:
-                end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
-            if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
-                return end
-        if end != SCRATCH_TOO_SMALL and not found:
-            insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
-        return end
     if slot != home and n_out & THREE == ZERO and slots[(slot ^ FOUR) + ONE] != ZERO:
         # Swap the entry into its home slot, where the fast path finds it. Doing so one time in four is enough, and keeps two
         # equally rare sentences from swapping each time. The displaced entry is still found: all slots between its home slot
@@ -186,6 +161,45 @@ def _encode_uncommon(text, start, length, low, high, home, tables, workspace, ou
             slots[a], slots[b] = slots[b], slots[a]
         slot = home
     return copy_ids(workspace, slot, out, n_out)
+
+
+@inline
+def _encode_new(text, start, length, low, high, home, slot, whole, tables, workspace, out, n_out):
+    """Encode a special token, or a pre-token that is not in the cache; return the new `n_out`, or SCRATCH_TOO_SMALL.
+
+    `slot` is where its ids belong, and `whole` is the result of `_find_whole_token`.
+    """
+    if high == SPECIAL_TAG:
+        out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
+        return n_out + ONE
+    found = False
+    if whole != NO_ID:
+        out[n_out] = whole
+        end = n_out + ONE
+    else:
+        stop = start + length
+        end, position = n_out, start
+        is_sentence = False
+        if (
+            tables.character_tokens.size > 0
+            and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
+            and starts_with_character(text, start)
+        ):
+            end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
+            is_sentence = length > _SHORT
+        elif find_fragment_end(text, start, stop, tables.inner_pairs) < stop:
+            end, n_fragments = encode_fragments(text, start, stop, tables, workspace, out, n_out)
+            position = stop
+            is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
+            # The slot may have been taken by a fragment.
+            slot, found = find_cache_slot(workspace, low, high, home, text, start)
+        if position < stop:
+            end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
+        if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
+            return end
+    if end != SCRATCH_TOO_SMALL and not found:
+        insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
+    return end
 
 
 @inline
@@ -199,7 +213,7 @@ def _copy_hits(slots, batch, span, last, k, out, n_out, recent_stops, records_st
         slot = batch[k + TWO]
         first = slots[slot + TWO]
         second = slots[slot + THREE]
-        if (slots[slot] ^ batch[k]) | (slots[slot + ONE] ^ batch[k + ONE]) | (first & IN_ARENA) != ZERO:
+        if (slots[slot] ^ batch[k]) | (slots[slot + ONE] ^ batch[k + ONE]) | (first >> _SIGN) != ZERO:
             break
         # All four unconditionally: a branch on the number of ids would often be mispredicted.
         store_u64(out, n_out, first)
@@ -210,6 +224,20 @@ def _copy_hits(slots, batch, span, last, k, out, n_out, recent_stops, records_st
         k += THREE
         span += ONE
     return span, k, n_out
+
+
+@inline
+def _choose_batch(ends, start, span, n_spans, space, can_defer):
+    """Return the number of spans that are encoded next, 0 if there are none or not enough space, and whether to defer some."""
+    size = min(np.uint64(BATCH), n_spans - span)
+    if size == ZERO:
+        return size, False
+    needed = (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK)
+    if can_defer and needed + _GAPS <= space:
+        return size, True
+    while size > ZERO and (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > space:
+        size >>= ONE
+    return size, False
 
 
 @kernel
@@ -242,26 +270,29 @@ def encode_spans(text, ends, tables, workspace, out):
     progress = workspace.progress
     slots = workspace.slots
     batch = workspace.batch
+    deferred = workspace.deferred
     recent_stops = workspace.recent_stops
     n_out = np.uint64(progress[N_OUT])
     start = np.uint64(progress[NEXT_START])
     span = np.uint64(progress[NEXT_SPAN])
     n_spans = np.uint64(progress[N_SPANS])
     records_stops = progress[N_DOCUMENTS] > 0
-    can_interleave = tables.whole_tokens.size == 0 and workspace.scratch.size >= INTERLEAVED_SCRATCH_WORDS
+    can_defer = workspace.scratch.size >= INTERLEAVED_SCRATCH_WORDS
     status = DONE
-    while span < n_spans and status == DONE:
-        size = min(np.uint64(BATCH), n_spans - span)
-        space = np.uint64(out.size) - n_out
-        while size > ZERO and (np.uint64(ends[span + size - ONE]) & _POSITION) - start + np.uint64(OUT_SLACK) > space:
-            size >>= ONE
-        if size == ZERO:
-            status = NEED_SPACE
+    while True:
+        size, may_defer = _choose_batch(ends, start, span, n_spans, np.uint64(out.size) - n_out, can_defer)
+        is_last = size == ZERO or status != DONE
+        if deferred[N_DEFERRED] > ZERO and (is_last or records_stops or not may_defer or enough_deferred(deferred)):
+            n_out = encode_deferred(text, tables, workspace, out, n_out, span, records_stops)
+            continue
+        if is_last:
+            if span < n_spans and status == DONE:
+                status = NEED_SPACE
+            break
         n_long = make_keys(text, start, ends, span, size, slots, batch)
         if n_long * _LONG_RATIO > size:
             prefetch_records(workspace, size)
         k = ZERO
-        may_interleave = can_interleave
         last = span + size
         first_span = span
         while True:
@@ -274,19 +305,24 @@ def encode_spans(text, ends, tables, workspace, out):
                 break
             low = batch[k]
             high = batch[k + ONE]
-            slot = batch[k + TWO]
+            home = batch[k + TWO]
             if span > first_span:
                 start = np.uint64(ends[span - ONE]) & _POSITION
             length = (np.uint64(ends[span]) & _POSITION) - start
-            if may_interleave and is_short_miss(low, high, slot, text, start, workspace):
-                encode_interleaved(text, ends, span, last, k, tables, workspace)
-                may_interleave = False
-            end = _encode_uncommon(text, start, length, low, high, slot, tables, workspace, out, n_out)
-            if end == SCRATCH_TOO_SMALL:
-                progress[NEEDED_BYTES] = np.int64(length)
-                status = NEED_SCRATCH
-                break
-            n_out = end
+            slot, found = find_cache_slot(workspace, low, high, home, text, start)
+            if found:
+                n_out = _copy_found(workspace, home, slot, out, n_out)
+            else:
+                whole = _find_whole_token(tables, text, start, length)
+                if may_defer and whole == NO_ID and is_deferrable(deferred, low, high):
+                    n_out = defer(deferred, low, high, home, start, span, n_out)
+                else:
+                    end = _encode_new(text, start, length, low, high, home, slot, whole, tables, workspace, out, n_out)
+                    if end == SCRATCH_TOO_SMALL:
+                        progress[NEEDED_BYTES] = np.int64(length)
+                        status = NEED_SCRATCH
+                        break
+                    n_out = end
             if records_stops:
                 recent_stops[span & _RECENT] = n_out
             k += THREE

@@ -17,7 +17,7 @@ from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.encoding import pretoken_cache, windowed_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
-from bpejit.kernels.encoding.span_encoding import RECENT_SPANS
+from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.model import Model
@@ -62,7 +62,9 @@ def encode(model: Model, pattern: str, texts: list[bytes], arrays: WorkspaceArra
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
-@given(merges=merge_lists(), texts=documents, ends=st.sampled_from([MIN_ENDS, 40, 4096]), room=st.integers(16, 400))
+@given(
+    merges=merge_lists(), texts=documents, ends=st.sampled_from([MIN_ENDS, 40, 4096]), room=st.integers(16, 400) | st.just(4096)
+)
 def test_encode_text__documents(pattern, merges, texts, ends, room):
     model = make_model(merges)
     table, ids = naive_rules(model)
@@ -79,7 +81,8 @@ def test_encode_text__as_many_spans_as_are_retained(size, before):
     texts = [*before, b"a\n" * (size // 2) + b"a" * (size % 2), b"", b"b", b""]
     expected = [naive.encode_text(text, regex.compile(PRESETS["gpt2"]), table, ids, SPECIALS) for text in texts]
     for ends in (MIN_ENDS, 8 * RECENT_SPANS):
-        assert encode(model, "gpt2", texts, make_workspace(ends=ends), 64) == expected
+        for room in (64, 1 << 14):
+            assert encode(model, "gpt2", texts, make_workspace(ends=ends), room) == expected
 
 
 def test_encode_text__documents_ask_for_scratch_space():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import naive
 import numpy as np
 import pytest
@@ -13,10 +15,11 @@ from bpejit.arrays import padded_text
 from bpejit.encoding.encoder_tables import make_tables
 from bpejit.jit import dispatch
 from bpejit.kernels.common.keys import make_keys
-from bpejit.kernels.constants import SPECIAL_FLAG, ZERO
+from bpejit.kernels.constants import ONE, SPECIAL_FLAG, ZERO
 from bpejit.kernels.encoding import interleaved_merging, pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables, WorkspaceArrays
 
+MAX_INTERLEAVED = interleaved_merging.MAX_INTERLEAVED
 SCRATCH_WORDS = interleaved_merging.INTERLEAVED_SCRATCH_WORDS
 
 
@@ -27,11 +30,27 @@ def _nothing_on_disk(monkeypatch):
 
 
 @dispatch.kernel
-def encode_interleaved(text, ends, tables, workspace):
-    """Make the keys of all spans, and call the function of the same name."""
-    n_spans = np.uint64(ends.size)
-    make_keys(text, ZERO, ends, ZERO, n_spans, workspace.slots, workspace.batch)
-    interleaved_merging.encode_interleaved(text, ends, ZERO, n_spans, ZERO, tables, workspace)
+def defer_spans(text, ends, n_others, workspace, out):
+    """Defer the new pre-tokens among some spans, and write `n_others[i]` ids, all of them 9000 + i, for the others.
+
+    `n_others[i]` becomes -1 for a deferred one. Returns the index after the last id.
+    """
+    make_keys(text, ZERO, ends, ZERO, np.uint64(ends.size), workspace.slots, workspace.batch)
+    start = ZERO
+    n_out = ZERO
+    for i in range(ends.size):
+        low, high, home = workspace.batch[3 * i], workspace.batch[3 * i + 1], workspace.batch[3 * i + 2]
+        found = pretoken_cache.find_cache_slot(workspace, low, high, home, text, start)[1]
+        if not found and interleaved_merging.is_deferrable(workspace.deferred, low, high):
+            n_out = np.uint64(interleaved_merging.defer(workspace.deferred, low, high, home, start, np.uint64(i), n_out))
+            n_others[i] = -1
+        else:
+            for _ in range(n_others[i]):
+                out[n_out] = 9000 + i
+                n_out += ONE
+        workspace.recent_stops[i] = n_out
+        start = np.uint64(ends[i] & 0x7FFF_FFFF)
+    return n_out
 
 
 @dispatch.kernel
@@ -54,12 +73,23 @@ def look_up(text, ends, workspace, out, counts):
 del dispatch.KERNELS[-2:]
 
 
-def encode(spans: list[tuple[bytes, bool]], tables: EncoderTables, workspace: WorkspaceArrays) -> None:
-    """Run the kernel on pre-tokens and special tokens."""
+def encode(
+    spans: list[tuple[bytes, bool]], n_others: list[int], tables: EncoderTables, workspace: WorkspaceArrays
+) -> tuple[list[bytes | list[int]], list[list[int]]]:
+    """Run the kernel on pre-tokens and special tokens; return what it was given, and the ids of each span."""
     ends = np.cumsum([len(data) for data, _ in spans]).astype(np.uint32)
     ends[[special for _, special in spans]] |= np.uint32(SPECIAL_FLAG)
     text, _ = padded_text(b"".join(data for data, _ in spans))
-    encode_interleaved(text, ends, tables, workspace)
+    counts = np.array(n_others, dtype=np.int64)
+    out = np.zeros((interleaved_merging.GAP + 4) * len(spans) + 2, dtype=np.uint32)
+    n_out = np.uint64(defer_spans(text, ends, counts, workspace, out))
+    if (counts < 0).any():
+        n_out = np.uint64(interleaved_merging.encode_deferred(text, tables, workspace, out, n_out, np.uint64(len(spans)), True))
+    assert not workspace.deferred[:3].any()
+    stops = workspace.recent_stops[: len(spans)].tolist()
+    assert stops[-1] == n_out
+    parts = [data if count < 0 else [9000 + i] * count for i, (count, (data, _)) in enumerate(zip(counts, spans, strict=True))]
+    return parts, [out[start:stop].tolist() for start, stop in pairwise([0, *stops])]
 
 
 def cached(pretokens: list[bytes], workspace: WorkspaceArrays) -> list[list[int] | None]:
@@ -76,40 +106,73 @@ words = st.lists(st.sampled_from([b"a", b"b", b" ", b"0", b"aa"]), min_size=1, m
 others = st.sampled_from(["é".encode(), b"\xff", b"a" * 16, "日本語".encode(), b"ab" * 20])
 
 
-@given(merge_lists(), st.lists(st.tuples(words | others, st.booleans()), min_size=1, max_size=80), st.lists(words, max_size=40))
-def test_encode_interleaved(merges, spans, known):
-    """The first short ASCII misses are inserted, with the ids that they have alone, and nothing else."""
+@given(
+    merge_lists(),
+    st.lists(st.tuples(words | others, st.booleans()), min_size=1, max_size=200),
+    st.lists(st.integers(0, 4), min_size=200, max_size=200),
+    st.lists(words, max_size=40),
+)
+def test_encode_deferred(merges, spans, n_others, known):
+    """Short ASCII pre-tokens that are new are deferred, and get the ids that they have alone; the other ids are unchanged."""
     model = make_model(merges)
     rules, ids = naive_rules(model)
     tables = make_tables(model, {})
-    workspace = make_workspace(scratch=SCRATCH_WORDS)
+    workspace = make_workspace()
     twin = naive.PretokenCache(1024, 4096 - pretoken_cache.ARENA_SLACK, pretoken_cache.ARENA_SLACK)
     for batch in ([(word, False) for word in known], spans):
         if batch:
-            encode(batch, tables, workspace)
-            naive.encode_interleaved([data for data, special in batch if not special], twin, rules, ids)
+            before = [twin.find(data) for data, _ in batch]
+            parts, encoded = encode(batch, n_others[: len(batch)], tables, workspace)
+            assert encoded == [naive.encode_deferred([part], twin, rules, ids) for part in parts]
+            for (data, special), found, part in zip(batch, before, parts, strict=True):
+                can_be = not special and found is None and len(data) <= 15 and data.isascii()
+                assert can_be or isinstance(part, list)
+            if len(batch) < MAX_INTERLEAVED:
+                assert sum(isinstance(part, bytes) for part in parts) == sum(
+                    not special and found is None and len(data) <= 15 and data.isascii()
+                    for (data, special), found in zip(batch, before, strict=True)
+                )
     pretokens = [*known, *(data for data, _ in spans)]
     assert cached(pretokens, workspace) == [twin.find(pretoken) for pretoken in pretokens]
     assert workspace.progress[pretoken_cache.USED_SLOTS] == twin.used
 
 
-@pytest.mark.parametrize("n", [1, 2, interleaved_merging.MAX_INTERLEAVED, interleaved_merging.MAX_INTERLEAVED + 1, 200])
-def test_encode_interleaved__of_every_length(n):
-    """Pre-tokens of 1 to 15 bytes finish after different numbers of steps, some immediately."""
+@pytest.mark.parametrize("n", [1, 2, MAX_INTERLEAVED, MAX_INTERLEAVED + 1, 200])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 17])
+def test_encode_deferred__of_every_length(n, size):
+    """Pre-tokens of 1 to 15 bytes finish after different numbers of steps, some immediately; other ids are between them."""
     model = make_model([(b"a" * size, b"a") for size in range(1, 15)] + [(b"b", b"c"), (b"bc", b"bc")])
     rules, ids = naive_rules(model)
-    workspace = make_workspace(scratch=SCRATCH_WORDS)
+    workspace = make_workspace()
     words = [(b"abc" + b"a" * 15 + b"bcbc")[number % 7 :][: 1 + number % 15] + b"%d" % number for number in range(n)]
     words = [word[-15:] for word in words]
-    encode([(word, False) for word in words], make_tables(model, {}), workspace)
-    n_inserted = min(n, interleaved_merging.MAX_INTERLEAVED)
-    expected = [naive.encode_pretoken(word, rules, ids) for word in words[:n_inserted]]
-    assert cached(words, workspace) == expected + [None] * (n - n_inserted)
+    others = [(b"a" * 16, False)] * n
+    spans = [span for pair in zip([(word, False) for word in words], others, strict=True) for span in pair]
+    _, encoded = encode(spans[:256], [min(size, 3)] * len(spans[:256]), make_tables(model, {}), workspace)
+    n_new = min(n, MAX_INTERLEAVED)
+    expected = [naive.encode_pretoken(word, rules, ids) for word in words[:n_new]]
+    assert encoded[: 2 * n_new : 2] == expected
+    assert cached(words, workspace) == expected + [None] * (n - n_new)
 
 
-def test_encode_interleaved__stays_within_its_scratch_space():
+def test_encode_deferred__as_many_gaps_as_there_are():
+    """The same pre-tokens again and again: each is merged and cached once."""
+    model = make_model([(b"a", b"b"), (b"ab", b"0")])
+    rules, ids = naive_rules(model)
+    workspace = make_workspace()
+    spans = [(b"ab%d" % (number % 7), False) for number in range(256)]
+    parts, encoded = encode(spans, [1] * 256, make_tables(model, {}), workspace)
+    assert [isinstance(part, bytes) for part in parts] == [i < interleaved_merging.MAX_DEFERRED for i in range(256)]
+    assert encoded[:100] == [naive.encode_pretoken(data, rules, ids) for data, _ in spans[:100]]
+    assert workspace.progress[pretoken_cache.USED_SLOTS] == 7
+
+
+def test_encode_deferred__stays_within_its_memory():
     workspace = make_workspace(scratch=SCRATCH_WORDS + 8)
-    workspace.scratch[-8:] = 0xABCDEF
-    words = [(b"%d" % (10**14 + number), False) for number in range(interleaved_merging.MAX_INTERLEAVED)]
-    encode(words, make_tables(make_model([]), {}), workspace)
-    assert (workspace.scratch[-8:] == 0xABCDEF).all()
+    workspace = workspace._replace(deferred=np.zeros(interleaved_merging.DEFERRED_WORDS + 8, np.uint64))
+    for array in (workspace.scratch, workspace.deferred):
+        array[-8:] = 0xABCDEF
+    words = [(b"%d" % (10**14 + number % MAX_INTERLEAVED), False) for number in range(256)]
+    encode(words, [1] * len(words), make_tables(make_model([]), {}), workspace)
+    for array in (workspace.scratch, workspace.deferred):
+        assert (array[-8:] == 0xABCDEF).all()

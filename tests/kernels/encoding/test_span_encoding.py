@@ -20,7 +20,7 @@ from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLA
 from bpejit.kernels.encoding import pretoken_cache, windowed_merging
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
-from bpejit.kernels.encoding.interleaved_merging import INTERLEAVED_SCRATCH_WORDS, MAX_INTERLEAVED
+from bpejit.kernels.encoding.interleaved_merging import GAP, INTERLEAVED_SCRATCH_WORDS, MAX_DEFERRED, MAX_INTERLEAVED
 from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.splitting import Splitter
@@ -30,14 +30,17 @@ SPECIALS = [b"<|s|>", b"ab", b" "]
 
 
 def encode(data: bytes, ends: list[int], tables, workspace: WorkspaceArrays, capacity: int | None = None) -> list[int]:
-    """Encode all spans with an output of `capacity` ids, emptied when full; if nothing fits, it grows by one."""
+    """Encode all spans with an output of `capacity` ids, emptied when full; if nothing fits, it grows by one.
+
+    By default there is space for all gaps (see `interleaved_merging`).
+    """
     text, _ = padded_text(data)
     spans = np.array(ends, dtype=np.uint32)
     progress = workspace.progress
     progress[pretoken_cache.NEXT_START] = progress[pretoken_cache.NEXT_SPAN] = progress[pretoken_cache.N_OUT] = 0
     progress[pretoken_cache.N_SPANS] = len(ends)
     ids: list[int] = []
-    out = np.zeros(capacity or len(data) + kernels.OUT_SLACK, dtype=np.uint32)
+    out = np.zeros(capacity or len(data) + kernels.OUT_SLACK + GAP * MAX_DEFERRED, dtype=np.uint32)
     while (status := kernels.encode_spans(text, spans, tables, workspace, out)) != DONE:
         assert capacity is not None
         assert status == NEED_SPACE
@@ -109,10 +112,10 @@ words = st.one_of(
     st.lists(st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 0, 0, 0, 0, 1, 2])), max_size=small(400, 80)),
     st.sampled_from([4, 16, 64, 512]),
     st.sampled_from([pretoken_cache.ARENA_SLACK + 16, 300, 4096]),
-    st.none() | st.integers(1, 300),
+    st.none() | st.integers(1, 300) | st.integers(GAP * MAX_DEFERRED, GAP * MAX_DEFERRED + 900),
 )
 def test_encode_spans__many_new_pretokens_at_once(merges, vocabulary, order, slots, arena, capacity):
-    """Batches exceed the interleaving limit and have duplicates; slots are cleared between lookup and encoding."""
+    """Batches exceed the limits of deferring and have duplicates; slots are cleared between lookup and encoding."""
     model = make_model(merges)
     table, ids = naive_rules(model)
     specials = {token: 1000 + number for number, token in enumerate(SPECIALS)}
@@ -180,7 +183,7 @@ def test_encode_spans__same_pretoken_twice_in_a_batch():
 
 @given(ranked_models(), st.lists(words, min_size=1, max_size=80))
 def test_encode_spans__whole_tokens(model, pieces):
-    """With whole tokens nothing is interleaved, and the result is the same."""
+    """Tokens that are kept whole are not deferred."""
     pieces += [token for token in model.tokens.values() if len(token) > 1]
     table, ids = naive_rules(model)
     whole, pool = make_whole_tokens(model, list(model.tokens.values()))
