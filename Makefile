@@ -98,8 +98,7 @@ bench: $(READY) ## install other tools, measure everything and write the tables 
 		[ $$name/ready -nt $$list ] || { rm -rf $$name; $(PYTHON) -m venv $$name && \
 		$$name/bin/python -m pip install -qq --disable-pip-version-check -r $$list && touch $$name/ready; } || exit 1; \
 	done
-	-for text in english code; do [ -f .bench/$$text-large.txt ] || \
-		$(BIN)/python -m benchmarks.large_texts $$text .bench/$$text-large.txt; done
+	-for text in english code; do [ -f .bench/$$text-large.txt ] || $(BIN)/python -m benchmarks.large_texts $$text .bench/$$text-large.txt; done
 	$(BIN)/python -m benchmarks.compare
 
 wheel: $(READY) ## build a wheel with compiled kernels, in dist; for Linux on x86-64
