@@ -153,8 +153,9 @@ PARTS = [*b"\n\r ax\x1c\x80\x85\xa0\xc2\xe1\xe2\xe3\xf0", b"\xe3\x80\x80", b"\xe
 
 @given(st.lists(st.sampled_from([bytes([part]) if isinstance(part, int) else part for part in PARTS]), max_size=15))
 def test_lines_of_any_bytes_are_stripped(parts):
-    lines = b"".join(parts).decode("utf-8", "surrogateescape").split("\n")
-    expected = "\n".join(line.replace("\r", "").strip() for line in lines)
+    # Carriage returns are removed first: the bytes around one may be the two halves of a white-space character.
+    lines = b"".join(parts).replace(b"\r", b"").decode("utf-8", "surrogateescape").split("\n")
+    expected = "\n".join(line.strip() for line in lines)
     assert strip_lines(b"".join(parts)) == expected.encode("utf-8", "surrogateescape")
 
 
