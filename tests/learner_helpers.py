@@ -33,11 +33,11 @@ def start(counts: dict[bytes, int], threshold: int, n_merges: int = 100) -> merg
     return learner
 
 
-def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int]]:
-    """Return the tokens of each pre-token, read from the cells."""
+def read_positions(learner: merge_learner.MergeLearner) -> list[tuple[list[tuple[int, int]], int]]:
+    """Return the tokens of each pre-token with their positions, read from the cells, and its weight."""
     cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
-    found: list[tuple[list[int], int]] = []
-    word: list[int] = []
+    found: list[tuple[list[tuple[int, int]], int]] = []
+    word: list[tuple[int, int]] = []
     at, weight = 1, 0
     while at < len(cells):
         token = cells[at][1]
@@ -46,11 +46,16 @@ def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int
             word = []
             at += 1
         else:
-            word, weight = [*word, token], cells[at][0]
+            word, weight = [*word, (at, token)], cells[at][0]
             width = int(learner.tokens.widths[token])
             assert cells[at + width - 1] == cells[at], "a token has its id in its last cell"
             at += width
     return found
+
+
+def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int]]:
+    """Return the tokens of each pre-token, read from the cells."""
+    return [([token for _, token in word], weight) for word, weight in read_positions(learner)]
 
 
 def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[int]]:

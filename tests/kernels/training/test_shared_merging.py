@@ -8,8 +8,8 @@ import pytest
 from conftest import data_text, small
 from hypothesis import example, given
 from hypothesis import strategies as st
-from learner_helpers import FILLER, check_everything, start, tables, words
-from training_helpers import as_twin, pair_of
+from learner_helpers import FILLER, check_everything, read_positions, start, tables, words
+from training_helpers import pair_of
 
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.constants import DONE, EXHAUSTED, SHARED
@@ -85,24 +85,6 @@ def test_shared_merges__step_by_step(
         assert not any(sums[name].any() for sums in parts[:3:2] for name in ("weight", "cursor"))
     finally:
         shared.ranges.close()
-
-
-def read_positions(learner: merge_learner.MergeLearner) -> list[tuple[list[tuple[int, int]], int]]:
-    """Return the tokens of each pre-token with their positions, and its weight."""
-    cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
-    found: list[tuple[list[tuple[int, int]], int]] = []
-    word: list[tuple[int, int]] = []
-    at, weight = 1, 0
-    while at < len(cells):
-        token = cells[at][1]
-        if token is None:
-            found.append((word, weight))
-            word = []
-            at += 1
-        else:
-            word, weight = [*word, (at, token)], cells[at][0]
-            at += int(learner.tokens.widths[token])
-    return found
 
 
 @given(tables, st.integers(2, 4), st.booleans())
