@@ -5,8 +5,10 @@ as encoding a sentence. A builtin function takes 20 ns, and its code creates the
 
 Such a function is written like a kernel and decorated with `dispatch.method`. It receives an array of words and the address of
 its argument, calls functions of the stable ABI by their addresses (`c_calls`), and returns the address of a new reference; or
-0, after a function of the C API has set an exception. Where there is none, because kernels are not compiled by `compiler`, or
-because threads run without a GIL, callers have another way that gives the same result.
+0, after a function of the C API has set an exception. It may rely on two layouts, which all versions of CPython with a GIL
+share: an object begins with the number of its references, and a list has the address of its items. Where there is none, because
+kernels are not compiled by `compiler`, or because threads run without a GIL, callers have another way that gives the same
+result.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from typing import Any
 
 _HEAD_BYTES = 16
 """Size of the head of an object, a count and an address. It differs with 32-bit addresses, and without a GIL."""
+
+_LIST_BYTES = 40
+"""Size of a list: a head, the number of items, their address, and the number for which there is room."""
 
 _TAKES_ONE = 0x8
 """METH_O of the C API: the function takes one argument."""
@@ -37,7 +42,8 @@ class _Definition(ctypes.Structure):
 
 def are_possible() -> bool:
     """Return True if code may call the C API of this interpreter."""
-    return sys.implementation.name == "cpython" and object.__basicsize__ == _HEAD_BYTES
+    sizes = object.__basicsize__, list.__basicsize__
+    return sys.implementation.name == "cpython" and sizes == (_HEAD_BYTES, _LIST_BYTES)
 
 
 def builtin_of(address: int, name: str, words: Any) -> Callable[[object], Any]:

@@ -48,11 +48,17 @@ def test_encode_iterable__str_and_bytes(tokenizer, pieces, ahead):
         assert list(tokenizer.encode_iterable(pieces)) == expected
 
 
-@given(pieces=st.lists(mixed, max_size=30), ahead=st.integers(0, 60))
-def test_join_pieces(pieces, ahead):
+@given(
+    pieces=st.lists(mixed, max_size=30) | st.lists(strings, max_size=30),
+    source=st.sampled_from([list, tuple, iter]),
+    ahead=st.integers(0, 60),
+    most=st.sampled_from([1, 4, 1_024]),
+)
+def test_join_pieces(pieces, source, ahead, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encode_stream, "READ_AHEAD", ahead)
-        groups = list(join_pieces(pieces, "iterable"))
+        patch.setattr(encode_stream, "_MAX_PIECES", most)
+        groups = list(join_pieces(source(pieces), "iterable"))
     assert all(len(group) <= max(ahead, *map(len, pieces), 0) for group in groups)
     for kind in (str, bytes):
         empty = kind()
@@ -111,7 +117,13 @@ def test_encode_iterable__ids_before_an_error(tokenizer, n_pieces):
     pieces = ["one two three\n"] * n_pieces
     stream = tokenizer._codec.encoder.stream()
     expected = [number for piece in pieces for number in stream.feed(piece).tolist()]
-    for source, error in ((failing(pieces), ReadError), (iter([*pieces, 5]), bpejit.ArgumentTypeError)):
+    wrong = [*pieces, 5]
+    for source, error in (
+        (failing(pieces), ReadError),
+        (iter(wrong), bpejit.ArgumentTypeError),
+        (wrong, bpejit.ArgumentTypeError),
+        (tuple(wrong), bpejit.ArgumentTypeError),
+    ):
         ids = tokenizer.encode_iterable(source)
         found = []
         with pytest.raises(error):
@@ -120,6 +132,18 @@ def test_encode_iterable__ids_before_an_error(tokenizer, n_pieces):
         assert list(ids) == []
     text = "one two three"
     assert tokenizer.encode(text) == list(tokenizer.encode_iterable([text]))
+
+
+def test_encode_iterable__list_that_grows(tokenizer):
+    """Pieces that are appended to a list in time are read, as by an iterator over the list."""
+    if tokenizer.pattern == FALLBACK:
+        pytest.skip("its text is held in memory")
+    pieces = ["one two three\n"] * 5_000
+    ids = tokenizer.encode_iterable(pieces)
+    found = list(islice(ids, 10))
+    pieces.append("four five")
+    found.extend(ids)
+    assert found == tokenizer.encode("".join(pieces))
 
 
 def test_encode_iterable__abandoned(tokenizer):

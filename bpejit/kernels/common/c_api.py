@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,14 @@ _FUNCTIONS = (
     AS_UTF8,
     BYTES_SIZE,
     BYTES_DATA,
-) = range(len(_FUNCTIONS))
+) = range(2, 2 + len(_FUNCTIONS))
 """Indices of the addresses of functions in `c_api`."""
 
-NONE, STR = len(_FUNCTIONS), len(_FUNCTIONS) + 1
+NONE, STR = 2 + len(_FUNCTIONS), 3 + len(_FUNCTIONS)
 """Indices of the addresses of `None` and `str`."""
+
+MEMORY = 0
+"""Index of an array of all memory in `c_api`, for `jit.memory.array_at`: its address is 0."""
 
 TYPE_WORD = object.__basicsize__ // 8 - 1
 """Index of the address of its type among the words of an object."""
@@ -48,9 +52,18 @@ TYPE_WORD = object.__basicsize__ // 8 - 1
 DATA_WORD = TYPE_WORD + 1
 """Index of the address of its data among the words of an array object."""
 
+ITEMS_WORD = TYPE_WORD + 2
+"""Index of the address of its items among the words of a list."""
+
+REFERENCES = np.int64 if sys.version_info < (3, 12) else np.int32
+"""Type of the number of references, with which an object begins. It is negative if references are not counted."""
+
 
 @functools.cache
 def c_api() -> Any:
-    """Return the addresses of the functions and objects that code refers to, as an int64 array that is never freed."""
+    """Return the address and size of all memory, and the addresses of the functions and objects that code refers to.
+
+    It is an int64 array that is never freed.
+    """
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
-    return np.array([*functions, id(None), id(str)], dtype=np.int64)
+    return np.array([0, sys.maxsize >> 3, *functions, id(None), id(str)], dtype=np.int64)
