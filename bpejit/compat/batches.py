@@ -133,9 +133,10 @@ def truncated_lengths(first: int, second: int | None, capacity: int, strategy: s
     return (first - surplus, second or 0) if strategy == "only_first" else (first, (second or 0) - surplus)
 
 
-def truncation_slice(length: int, count: int, side: str) -> slice:
-    """Return the slice of the `count` tokens out of `length` that remain if `side` is truncated."""
-    return slice(0, count) if side == "right" else slice(length - count, length)
+def padded_length(longest: int, plan: LengthPlan) -> int:
+    """Return the length to which rows are padded, the longest of which has `longest` tokens."""
+    target = longest if plan.padding == "longest" else plan.max_length or 0
+    return -(-target // plan.multiple) * plan.multiple if plan.multiple else target
 
 
 def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: LengthPlan, fills: Mapping[str, Any]) -> None:
@@ -153,9 +154,7 @@ def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: L
     """
     if plan.padding is None or not lengths:
         return
-    target = max(lengths) if plan.padding == "longest" else plan.max_length or 0
-    if plan.multiple and target % plan.multiple:
-        target += plan.multiple - target % plan.multiple
+    target = padded_length(max(lengths), plan)
     for name in columns.keys() & fills.keys():
         fill = fills[name]
         columns[name] = [
@@ -165,7 +164,7 @@ def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: L
 
 
 def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
-    """Return columns as a batch: lists as they are, or int64 arrays of NumPy or tensors of PyTorch.
+    """Return columns, lists or int64 arrays, as a batch: as they are, or int64 arrays of NumPy or tensors of PyTorch.
 
     Rows of several lengths become an array of arrays, as in transformers.
 
@@ -193,6 +192,8 @@ def as_tensors(columns: dict[str, Any], kind: str | None) -> BatchEncoding:
 
 def _as_array(name: str, values: Any, *, ragged: bool) -> Any:
     """Return a column as an array; rows of several lengths as an array of arrays if `ragged` is set."""
+    if isinstance(values, np.ndarray):
+        return values
     lengths = {len(row) for row in values if isinstance(row, (list, tuple))}
     if len(lengths) > 1:
         if not ragged:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from bpejit import arguments
 from bpejit.compat.batches import (
     UNLIMITED,
@@ -19,14 +21,15 @@ from bpejit.compat.batches import (
     as_tensors,
     make_plan,
     pad_columns,
+    padded_length,
     truncated_lengths,
-    truncation_slice,
 )
 from bpejit.compat.chat_templates import render_chats
 from bpejit.compat.named_tokens import NAMED, NamedTokens
-from bpejit.compat.template_rows import Row, added_ids, apply_template, bos_eos_template
 from bpejit.compat.token_addition import AddedToken, add_tokens, added_tokens, as_added_token
-from bpejit.compat.trimming import Located, count_blanks, trims
+from bpejit.compat.token_rows import ModelInputs, TokenRows, added_ids, apply_template, bos_eos_template
+from bpejit.compat.trimming import count_blanks, count_blanks_of_changed, trim, trims
+from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
 from bpejit.formats.export import save_model
@@ -244,17 +247,20 @@ class HuggingFaceTokenizer(NamedTokens):
             "attention_mask": _or("attention_mask" in self.model_input_names, return_attention_mask),
             "special_tokens_mask": return_special_tokens_mask,
             "offset_mapping": return_offsets_mapping,
-            "length": return_length,
         }
         split = _or(self.split_special_tokens, split_special_tokens)
         results = []
         for texts, pairs in ((text, text_pair), (text_target, text_pair_target)):
             if texts is not None:
                 rows = self._rows(texts, pairs, plan, add_special_tokens, return_offsets_mapping, split)
-                columns = self._columns(rows, plan, chosen)
+                columns = {name: column for name, column in rows.columns.items() if chosen.get(name, True)}
+                rows = self._pad(ModelInputs(columns, rows.starts), plan)
+                inputs: dict[str, Any] = rows.lists() if return_tensors is None or not rows.length else rows.matrices()
                 if isinstance(texts, str) and return_tensors is None:
-                    columns = {name: value[0] if name != "length" else value for name, value in columns.items()}
-                results.append(as_tensors(columns, return_tensors))
+                    inputs = {name: column[0] for name, column in inputs.items()}
+                if return_length:
+                    inputs["length"] = np.diff(rows.starts).tolist()
+                results.append(as_tensors(inputs, return_tensors))
         if not results:
             raise OptionError("neither text nor text_target is given; expected at least one: pass it")
         if len(results) == 2:
@@ -282,11 +288,11 @@ class HuggingFaceTokenizer(NamedTokens):
         add: bool,
         offsets: bool,
         split: bool,
-    ) -> list[Row]:
+    ) -> ModelInputs:
         """Encode texts, or pairs of texts, truncate them, and apply the template."""
         firsts, seconds = _pair_up(texts, pairs)
-        encoded = self._encode(firsts, offsets, split)
-        others: Sequence[Located | None] = [None] * len(firsts) if seconds is None else self._encode(seconds, offsets, split)
+        first = self._encode(firsts, offsets, split)
+        second = None if seconds is None else self._encode(seconds, offsets, split)
         template = self.template if add else Template()
         if seconds is not None and template.pair is None:
             raise OptionError("the template does not support pairs of texts; expected a single text: leave text_pair out")
@@ -298,14 +304,11 @@ class HuggingFaceTokenizer(NamedTokens):
                     f"max_length is {plan.max_length}, and {plan.max_length - capacity} special tokens are added to each row; "
                     "expected a max_length of at least that: choose a greater one, or add_special_tokens=False"
                 )
-        rows = []
-        for first, second in zip(encoded, others, strict=True):
-            if capacity is not None and plan.truncation:
-                first, second = self._truncate(first, second, capacity, plan.truncation)
-            for prefix in self._trims if offsets else ():
-                first, second = first.trimmed(prefix), second and second.trimmed(prefix)
-            rows.append(apply_template(template, first[:2], second and second[:2]))
-        return rows
+        if capacity is not None and plan.truncation:
+            first, second = self._truncate(first, second, capacity, plan.truncation)
+        for prefix in self._trims if offsets else ():
+            first, second = trim(first, prefix), second and trim(second, prefix)
+        return apply_template(template, first, second)
 
     @property
     def _trims(self) -> tuple[bool, ...]:
@@ -314,45 +317,48 @@ class HuggingFaceTokenizer(NamedTokens):
             return ()
         return trims(json.loads(self._codec.model.post_processor))
 
-    def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> list[Located]:
-        special = {number: text for text, number in self._codec.model.special_tokens.items()}
+    def _encode(self, texts: Sequence[str], offsets: bool, split: bool) -> TokenRows:
+        model = self._codec.model
+        special = {number: text for text, number in model.special_tokens.items()}
         choice: dict[str, Any] = {}
         if split:
-            flags = self._codec.model.token_flags
+            flags = model.token_flags
             special = {number: text for number, text in special.items() if text in flags and not flags[text].special}
             choice = {"allowed_special": set(special.values()), "disallowed_special": ()}
         if not offsets:
-            return [Located(ids, [], []) for ids in self._codec.encode_batch(texts, **choice).tolist()]
-        rows = []
-        for text in texts:
-            found, prepared = self._codec.locate(text, **choice)
-            ids = found.ids.tolist()
-            blanks = count_blanks(ids, self._codec.model.vocab, special, prepared) if self._trims else []
-            rows.append(Located(ids, list(zip(found.char_starts.tolist(), found.char_ends.tolist(), strict=True)), blanks))
-        return rows
+            if len(texts) == 1:
+                ids = self._codec.encode(texts[0], **choice)
+                return TokenRows(ids, np.array([0, ids.size]))
+            batch = self._codec.encode_batch(texts, **choice)
+            return TokenRows(batch.ids, batch.starts)
+        found, starts, changed = self._codec.locate_batch(texts, **choice)
+        blanks = None
+        if self._trims:
+            blanks = count_blanks(found.ids, model.vocab, special)
+            for row, prepared in changed.items():
+                tokens = slice(starts[row], starts[row + 1])
+                blanks[tokens] = count_blanks_of_changed(found.ids[tokens], model.vocab, prepared)
+        return TokenRows(found.ids, starts, np.stack([found.char_starts, found.char_ends], axis=1), blanks)
 
-    def _truncate(self, first: Located, second: Located | None, capacity: int, strategy: str) -> tuple[Located, Located | None]:
-        counts = truncated_lengths(len(first.ids), None if second is None else len(second.ids), capacity, strategy)
-        parts = [
-            None if one is None else one.select(truncation_slice(len(one.ids), count, self.truncation_side))
-            for one, count in zip((first, second), counts, strict=True)
-        ]
-        assert parts[0] is not None
-        return parts[0], parts[1]
+    def _truncate(
+        self, first: TokenRows, second: TokenRows | None, capacity: int, strategy: str
+    ) -> tuple[TokenRows, TokenRows | None]:
+        texts = [first] if second is None else [first, second]
+        lengths = np.array([np.diff(rows.starts) for rows in texts])
+        kept = lengths.copy()
+        for row in np.flatnonzero(lengths.sum(axis=0) > capacity).tolist():
+            n_first, *n_second = lengths[:, row].tolist()
+            counts = truncated_lengths(n_first, n_second[0] if n_second else None, capacity, strategy)
+            kept[:, row] = counts[: len(texts)]
+        begins = np.zeros_like(kept) if self.truncation_side == "right" else lengths - kept
+        first, *others = (rows.select(*chosen) for rows, *chosen in zip(texts, begins, kept, strict=True))
+        return first, others[0] if others else None
 
-    def _columns(self, rows: list[Row], plan: LengthPlan, chosen: dict[str, bool]) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {
-            "input_ids": [row.ids for row in rows],
-            "token_type_ids": [row.types for row in rows],
-            "attention_mask": [[1] * len(row.ids) for row in rows],
-            "special_tokens_mask": [row.special for row in rows],
-            "offset_mapping": [row.offsets for row in rows],
-        }
-        columns = {name: column for name, column in columns.items() if chosen.get(name, True)}
-        pad_columns(columns, [len(row.ids) for row in rows], plan, self._fills | {"offset_mapping": (0, 0)})
-        if chosen["length"]:
-            columns["length"] = [len(ids) for ids in columns["input_ids"]]
-        return columns
+    def _pad(self, rows: ModelInputs, plan: LengthPlan) -> ModelInputs:
+        if plan.padding is None or rows.starts.size == 1:
+            return rows
+        target = padded_length(int(np.diff(rows.starts).max()), plan)
+        return rows.padded(target, plan.side, self._fills | {"offset_mapping": (0, 0)})
 
     @property
     def _fills(self) -> dict[str, Any]:
@@ -536,7 +542,9 @@ class HuggingFaceTokenizer(NamedTokens):
         if isinstance(numbers, int):
             numbers = [numbers]
         if numbers and isinstance(numbers[0], (list, tuple)):
-            return [self.decode(row, skip_special_tokens) for row in numbers]
+            if any(not isinstance(row, (list, tuple)) or (row and isinstance(row[0], (list, tuple))) for row in numbers):
+                return [self.decode(row, skip_special_tokens) for row in numbers]
+            return decode_batch(self._codec.encoder, numbers, errors="replace", skip_special_tokens=skip_special_tokens)
         return self._codec.decode(numbers, skip_special_tokens=skip_special_tokens)
 
     def batch_decode(
@@ -631,6 +639,8 @@ def _as_lists(values: Any) -> Any:
     if hasattr(values, "tolist"):
         return values.tolist()
     if isinstance(values, (list, tuple)):
+        if set(map(type, values)) <= {int}:
+            return list(values)  # a tenth of the time
         return [_as_lists(value) for value in values]
     return values
 

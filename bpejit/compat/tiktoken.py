@@ -12,11 +12,12 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.compat.unstable import encode_bytes, encode_with_unstable
+from bpejit.encoding.batch_decoding import decode_batch, decode_bytes_batch
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.offsets import character_starts
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.engines import count_cpus
-from bpejit.errors import TokenIdError, UnsupportedError, shorten
+from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
 from bpejit.model import pattern_source
 
 _NONE: frozenset[str] = frozenset()
@@ -176,11 +177,19 @@ class Encoding:
 
     def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:  # noqa: ARG002
         """Return the texts of several lists of ids."""
-        return [self.decode(tokens, errors) for tokens in batch]
+        rows = list(batch)
+        try:
+            return decode_batch(self._codec.encoder, rows, errors=errors, skip_special_tokens=False)
+        except (TokenIdError, ArgumentTypeError):
+            return [self.decode(tokens, errors) for tokens in rows]  # raises the error of tiktoken
 
     def decode_bytes_batch(self, batch: Sequence[Sequence[int]], *, num_threads: int = 8) -> list[bytes]:  # noqa: ARG002
         """Return the bytes of several lists of ids."""
-        return [self.decode_bytes(tokens) for tokens in batch]
+        rows = list(batch)
+        try:
+            return decode_bytes_batch(self._codec.encoder, rows)
+        except (TokenIdError, ArgumentTypeError):
+            return [self.decode_bytes(tokens) for tokens in rows]
 
     # ---- properties --------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from bpejit.arrays import Array
+from bpejit.compat.token_rows import TokenRows
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.normalization import PreTokenizedText
 from bpejit.normalization.byte_characters import encode_byte_characters
@@ -20,40 +22,26 @@ from bpejit.normalization.normalizers import WHITE_SPACE
 _BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
 
-class Located(NamedTuple):
-    """The ids of a text, with the offsets of each token and the white space at its ends.
+def trim(rows: TokenRows, prefix: bool) -> TokenRows:
+    """Return the tokens with white space excluded from the offsets.
 
     Parameters
     ----------
-    ids : list of int
-    offsets : list of (int, int)
-        In characters; empty if not requested.
-    blanks : list of (int, int)
-        White space at the start and at the end of each token; empty if offsets are not trimmed.
+    rows : TokenRows
+        With offsets and blanks.
+    prefix : bool
+        Whether a single space at the start of a text counts as an inserted prefix, and is not excluded.
     """
-
-    ids: list[int]
-    offsets: list[tuple[int, int]]
-    blanks: list[tuple[int, int]]
-
-    def select(self, chosen: slice) -> Located:
-        """Return a slice of the tokens."""
-        return Located(self.ids[chosen], self.offsets[chosen], self.blanks[chosen])
-
-    def trimmed(self, prefix: bool) -> Located:
-        """Return the tokens with white space excluded from the offsets.
-
-        Parameters
-        ----------
-        prefix : bool
-            Whether a single space at the start of the text counts as an inserted prefix, and is not excluded.
-        """
-        offsets = []
-        for index, ((start, end), (before, after)) in enumerate(zip(self.offsets, self.blanks, strict=True)):
-            if before != 1 or not prefix or (index and start):
-                start = min(start + before, end)
-            offsets.append((start, max(end - after, start) if end >= after else end))
-        return self._replace(offsets=offsets)
+    assert rows.offsets is not None
+    assert rows.blanks is not None
+    begins, ends = rows.offsets.T
+    before, after = rows.blanks.T
+    inner = np.ones(begins.size, dtype=bool)
+    inner[rows.starts[:-1][np.diff(rows.starts) > 0]] = False
+    excluded = (before != 1) | (inner & (begins != 0)) if prefix else np.ones_like(inner)
+    begins = np.where(excluded, np.minimum(begins + before, ends), begins)
+    ends = np.where(ends >= after, np.maximum(ends - after, begins), ends)
+    return rows._replace(offsets=np.stack([begins, ends], axis=1))
 
 
 def trims(post_processor: Any) -> tuple[bool, ...]:
@@ -65,31 +53,37 @@ def trims(post_processor: Any) -> tuple[bool, ...]:
     return (post_processor["add_prefix_space"],) if post_processor.get("trim_offsets") else ()
 
 
-def count_blanks(
-    ids: list[int], vocab: Mapping[int, bytes], special: Mapping[int, str], prepared: PreTokenizedText | None
-) -> list[tuple[int, int]]:
+def count_blanks(ids: Array, vocab: Mapping[int, bytes], special: Mapping[int, str]) -> Array:
     """Count the white space at the start and at the end of each token, as `tokenizer.json` writes it.
 
     Parameters
     ----------
-    ids : list of int
-    vocab : dict of int to bytes
+    ids : uint32 [tokens]
+    vocab : mapping of int to bytes
     special : dict of int to str
         Text of each special token.
-    prepared : PreTokenizedText, optional
-        The output of the pipeline, if it changed the text.
+
+    Returns
+    -------
+    int64 [tokens, 2]
     """
-    if prepared is None:
-        found = {index: special[token_id] for index, token_id in enumerate(ids) if token_id in special}
-    else:
-        ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids)])
-        spans = np.concatenate([np.zeros(1, dtype=np.uint32), prepared.ends])
-        begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
-        found = dict(zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True))
-    return [
-        _blanks(found[index], _BLANK) if index in found else _blanks(vocab[token_id], b" ")
-        for index, token_id in enumerate(ids)
+    distinct, indices = np.unique(ids, return_inverse=True)
+    counts = [
+        _blanks(special[token_id], _BLANK) if token_id in special else _blanks(vocab[token_id], b" ")
+        for token_id in distinct.tolist()
     ]
+    return np.array(counts, dtype=np.int64).reshape(-1, 2)[indices]
+
+
+def count_blanks_of_changed(ids: Array, vocab: Mapping[int, bytes], prepared: PreTokenizedText) -> Array:
+    """Do the same for a text that a pipeline changed; its special tokens may have absorbed white space."""
+    ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids.tolist())])
+    spans = np.concatenate([np.zeros(1, dtype=np.uint32), prepared.ends])
+    begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
+    blanks = count_blanks(ids, vocab, {})
+    for index, text in zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True):
+        blanks[index] = _blanks(text, _BLANK)
+    return blanks
 
 
 def _blanks(token: Any, blank: Any) -> tuple[int, int]:

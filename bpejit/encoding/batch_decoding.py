@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import Any
 
@@ -15,6 +16,15 @@ from bpejit.errors import TokenIdError
 
 def decode_batch(encoder: Encoder, batch: Any, *, errors: str, skip_special_tokens: bool) -> list[str]:
     """Return the text of each sequence of ids (see `bpejit.Tokenizer.decode_batch`)."""
+    return [str(row, "utf-8", errors) for row in _decoded(encoder, batch, skip_special_tokens)]
+
+
+def decode_bytes_batch(encoder: Encoder, batch: Any) -> list[bytes]:
+    """Return the bytes of each sequence of ids."""
+    return [bytes(row) for row in _decoded(encoder, batch, False)]
+
+
+def _decoded(encoder: Encoder, batch: Any, skip_special_tokens: bool) -> Iterator[memoryview]:
     if isinstance(batch, EncodedBatch):
         ids, starts = batch.ids, batch.starts
     else:
@@ -37,7 +47,7 @@ def decode_batch(encoder: Encoder, batch: Any, *, errors: str, skip_special_toke
             _checked(encoder, index, shown[start:end])
         raise
     offsets = _sums(encoder.token_lengths(shown))[starts].tolist()
-    return [str(data[start:end], "utf-8", errors) for start, end in pairwise(offsets)]
+    return (data[start:end] for start, end in pairwise(offsets))
 
 
 def _sums(values: Array) -> Array:

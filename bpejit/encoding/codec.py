@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,7 +20,7 @@ from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
-from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
+from bpejit.encoding.offsets import TokenOffsets, batch_offsets, joined_offsets, pipeline_offsets, token_offsets
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
@@ -257,6 +257,38 @@ class Codec:
                 return pipeline_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared
         ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
+
+    def locate_batch(
+        self,
+        texts: Sequence[str],
+        *,
+        allowed_special: SpecialChoice | None = None,
+        disallowed_special: SpecialChoice | None = None,
+    ) -> tuple[TokenOffsets, Array, dict[int, PreTokenizedText]]:
+        """Return the ids of several texts, one text after the other, with their offsets.
+
+        Returns
+        -------
+        offsets : TokenOffsets
+            Each token's offsets are those in its text.
+        starts : int64 [texts + 1]
+            Index of the first token of each text, and the number of tokens.
+        changed : dict of int to PreTokenizedText
+            The prepared texts of those texts that a pipeline changed.
+        """
+        choice: Any = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
+        if isinstance(self.encoder.splitter, Splitter):
+            try:
+                data = "".join(texts).encode()
+            except UnicodeEncodeError:  # half of a surrogate pair
+                pass
+            else:
+                batch = self.encode_batch(texts, **choice)
+                lengths = self.encoder.token_lengths(batch.ids)
+                return batch_offsets(batch.ids, batch.starts, lengths, texts, data), batch.starts, {}
+        found, prepared = zip(*(self.locate(text, **choice) for text in texts), strict=True) if texts else ((), ())
+        starts = np.cumsum([0, *(one.ids.size for one in found)], dtype=np.int64)
+        return joined_offsets(found), starts, {row: one for row, one in enumerate(prepared) if one is not None}
 
     def decode_bytes(self, ids: Iterable[int] | Array) -> bytes:
         """Return the bytes of ids.

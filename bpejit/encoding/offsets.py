@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -60,6 +60,44 @@ def token_offsets(ids: Array, lengths: Array, texts: Iterable[str | bytes]) -> T
     return _located(ids, byte_ends - lengths, byte_ends, texts)
 
 
+def batch_offsets(ids: Array, starts: Array, lengths: Array, texts: Sequence[str], data: bytes) -> TokenOffsets:
+    """Return the offsets of the tokens of several texts, each in its text.
+
+    Parameters
+    ----------
+    ids : uint32 [tokens]
+    starts : int64 [texts + 1]
+        Index of the first token of each text, and the number of tokens.
+    lengths : int64 [tokens]
+        Number of bytes of each token.
+    texts : sequence of str
+        Without surrogates.
+    data : bytes
+        All texts in UTF-8, one after the other.
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    begins = ends - lengths
+    n_tokens = np.diff(starts)
+    first_bytes = np.append(begins, len(data))[starts[:-1]]
+    bases = np.repeat(first_bytes, n_tokens)
+    byte_starts, byte_ends = begins - bases, ends - bases
+    if data.isascii():
+        return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
+    # Number of characters that start in each prefix of the bytes.
+    characters = np.cumsum((np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80, dtype=np.int64)
+    first_characters = np.cumsum([0, *map(len, texts)], dtype=np.int64)[:-1]
+    bases = np.repeat(first_characters, n_tokens)
+    return TokenOffsets(ids, byte_starts, byte_ends, characters[begins] - 1 - bases, characters[ends - 1] - bases)
+
+
+def joined_offsets(found: Sequence[TokenOffsets]) -> TokenOffsets:
+    """Return the tokens of several texts one after the other; their offsets are not changed."""
+    if not found:
+        none = np.zeros(0, dtype=np.int64)
+        return TokenOffsets(none.astype(np.uint32), none, none, none, none)
+    return TokenOffsets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
 def pipeline_offsets(ids: Array, lengths: Array, prepared: PreTokenizedText, texts: Iterable[str | bytes]) -> TokenOffsets:
     """Return the offsets, in the original texts, of tokens of the text that a pipeline returned.
 
@@ -76,7 +114,10 @@ def pipeline_offsets(ids: Array, lengths: Array, prepared: PreTokenizedText, tex
 
 
 def _located(ids: Array, byte_starts: Array, byte_ends: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
-    boundaries, positions = _boundaries(list(texts))
+    texts = list(texts)
+    if all(text.isascii() for text in texts):
+        return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
+    boundaries, positions = _boundaries(texts)
     first = np.searchsorted(boundaries, byte_starts, side="right") - 1
     after = np.searchsorted(boundaries, byte_ends, side="left")
     return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer
-from bpejit.compat.template_rows import added_ids, apply_template, bos_eos_template
 from bpejit.compat.token_addition import AddedToken
+from bpejit.compat.token_rows import TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.normalization.post_processor import Template, TemplateItem
 
@@ -375,6 +375,24 @@ def test_ids_match_encode(tokenizer: HuggingFaceTokenizer) -> None:
     assert batch["input_ids"][1].tolist() == [97] + [tokenizer.pad_token_id] * (batch.input_ids.shape[1] - 1)
 
 
+@given(
+    rows=st.lists(st.text(st.one_of(st.characters(), st.sampled_from("ab 日\U0001f600\ud83d\ude00")), max_size=9), max_size=9),
+    max_length=st.one_of(st.none(), st.integers(1, 9)),
+    prefix=st.sampled_from([None, False, True]),
+)
+def test_batch_equals_single_calls(rows: list[str], max_length: int | None, prefix: bool | None) -> None:
+    """Texts may have halves of surrogate pairs, which do not form a pair with the next text."""
+    level = None if prefix is None else {**hf.GPT2_LEVEL, "trim_offsets": True, "add_prefix_space": prefix}
+    tokenizer = bpejit.Tokenizer.from_model(model_from_json(hf.tokenizer_json(post_processor=level))).as_hf()
+    options: dict[str, Any] = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+    options |= {"truncation": max_length is not None, "max_length": max_length}
+    ones = [tokenizer(row, **options) for row in rows]
+    assert tokenizer(rows, **options).data == {name: [one[name] for one in ones] for name in tokenizer("a", **options)}
+    assert tokenizer(rows).input_ids == [tokenizer(row).input_ids for row in rows]
+    ids = tokenizer(rows).input_ids
+    assert tokenizer.batch_decode(ids) == [tokenizer.decode(row) for row in ids or [[]]]
+
+
 def test_default_end_token() -> None:
     assert listed_tokenizer().as_hf().eos_token == END
     assert bpejit.Tokenizer({byte: bytes([byte]) for byte in range(256)}, []).as_hf().eos_token is None
@@ -384,14 +402,16 @@ def test_template() -> None:
     bos, eos = TemplateItem((7,)), TemplateItem((8, 9), type_id=2)
     first, second = TemplateItem(text="A"), TemplateItem(text="B", type_id=1)
     template = Template((bos, first, eos), (first, bos, second))
-    one, two = ([1, 2], [(0, 1), (1, 3)]), ([3], [(0, 4)])
-    assert apply_template(template, one)._asdict() == {
-        "ids": [7, 1, 2, 8, 9],
-        "types": [0, 0, 0, 2, 2],
-        "special": [1, 0, 0, 1, 1],
-        "offsets": [(0, 0), (0, 1), (1, 3), (0, 0), (0, 0)],
+    one = TokenRows(np.array([1, 2, 4], dtype=np.uint32), np.array([0, 2, 2, 3]), np.array([(0, 1), (1, 3), (0, 5)]))
+    two = TokenRows(np.array([3, 5], dtype=np.uint32), np.array([0, 1, 2, 2]), np.array([(0, 4), (0, 6)]))
+    assert apply_template(template, one).lists() == {
+        "input_ids": [[7, 1, 2, 8, 9], [7, 8, 9], [7, 4, 8, 9]],
+        "token_type_ids": [[0, 0, 0, 2, 2], [0, 2, 2], [0, 0, 2, 2]],
+        "attention_mask": [[1] * 5, [1] * 3, [1] * 4],
+        "special_tokens_mask": [[1, 0, 0, 1, 1], [1, 1, 1], [1, 0, 1, 1]],
+        "offset_mapping": [[(0, 0), (0, 1), (1, 3), (0, 0), (0, 0)], [(0, 0)] * 3, [(0, 0), (0, 5), (0, 0), (0, 0)]],
     }
-    assert apply_template(template, one, two).ids == [1, 2, 7, 3]
+    assert apply_template(template, one, two).lists()["input_ids"] == [[1, 2, 7, 3], [7, 5], [4, 7]]
     assert (added_ids(template), added_ids(template, pair=True)) == ([7, 8, 9], [7])
     assert bos_eos_template(bos=7, eos=None) == Template((bos, first), (bos, first, TemplateItem((7,), type_id=1), second))
     number = listed_tokenizer().special_tokens["<s>"]

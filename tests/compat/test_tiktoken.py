@@ -209,6 +209,9 @@ def test_decode__odd_ids(ids: list[Any], both: tuple[Encoding, Any]) -> None:
     for method in ("decode", "decode_bytes", "decode_tokens_bytes", "decode_with_offsets"):
         expected = outcome(lambda method=method: getattr(theirs, method)(ids))
         assert outcome(lambda method=method: getattr(ours, method)(ids)) == expected, method
+    for method in ("decode_batch", "decode_bytes_batch"):
+        expected = outcome(lambda method=method: getattr(theirs, method)([[65], ids]))
+        assert outcome(lambda method=method: getattr(ours, method)([[65], ids])) == expected, method
     for number in ids:
         expected = outcome(lambda number=number: theirs.decode_single_token_bytes(number))
         assert outcome(lambda number=number: ours.decode_single_token_bytes(number)) == expected

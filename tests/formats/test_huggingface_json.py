@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from strategies import PIECES, awkward_bytes
 
 from bpejit.arrays import padded_text
-from bpejit.compat.template_rows import apply_template
+from bpejit.compat.token_rows import TokenRows, apply_template
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
 from bpejit.formats.folder_reading import load_folder
@@ -282,10 +282,10 @@ def test_template():
             assert template is not None
             first, second = (encoder.encode(data).tolist() for data in (b"ab", b"1 1"))
             single, both = theirs.encode("ab"), theirs.encode("ab", "1 1")
-            a, b = ((ids, [(0, 0)] * len(ids)) for ids in (first, second))
-            row, rows = apply_template(template, a), apply_template(template, a, b)
-            assert (row.ids, row.types) == (single.ids, single.type_ids)
-            assert (rows.ids, rows.types) == (both.ids, both.type_ids)
+            a, b = (TokenRows(np.array(ids, dtype=np.uint32), np.array([0, len(ids)])) for ids in (first, second))
+            for found, encoding in ((apply_template(template, a), single), (apply_template(template, a, b), both)):
+                assert found.columns["input_ids"].tolist() == encoding.ids
+                assert found.columns["token_type_ids"].tolist() == encoding.type_ids
     assert model_from_json(hf.tokenizer_json(post_processor=hf.GPT2_LEVEL)).template is None
 
 

@@ -1,0 +1,171 @@
+"""Rows of tokens in flat arrays: truncation, templates and padding of all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array, EncodedBatch
+from bpejit.normalization.post_processor import Template, TemplateItem
+
+
+class TokenRows(NamedTuple):
+    """The tokens of several texts. Row `i` is `starts[i]:starts[i + 1]`.
+
+    Parameters
+    ----------
+    ids : uint32 [tokens]
+    starts : int64 [rows + 1]
+    offsets : int64 [tokens, 2], optional
+        Start and end of each token in characters of its text.
+    blanks : int64 [tokens, 2], optional
+        Characters of white space at the start and at the end of each token (see `trimming`).
+    """
+
+    ids: Array
+    starts: Array
+    offsets: Array | None = None
+    blanks: Array | None = None
+
+    def select(self, firsts: Array, lengths: Array) -> TokenRows:
+        """Return some of the tokens of each row.
+
+        Parameters
+        ----------
+        firsts, lengths : int64 [rows]
+            Index of the first token in its row, and number of tokens.
+        """
+        chosen = _positions(self.starts[:-1] + firsts, lengths)
+        offsets, blanks = (None if column is None else column[chosen] for column in (self.offsets, self.blanks))
+        return TokenRows(self.ids[chosen], _sums(lengths), offsets, blanks)
+
+
+class ModelInputs(NamedTuple):
+    """The inputs of a model for several rows. Row `i` of each column is `starts[i]:starts[i + 1]`.
+
+    Parameters
+    ----------
+    columns : dict of str to arrays
+        For each name uint32 [tokens], or int64 [tokens, 2] for `offset_mapping`.
+    starts : int64 [rows + 1]
+    """
+
+    columns: dict[str, Array]
+    starts: Array
+
+    @property
+    def length(self) -> int:
+        """The length of the rows, or 0 if they differ or there are none."""
+        lengths = np.unique(np.diff(self.starts))
+        return int(lengths[0]) if lengths.size == 1 else 0
+
+    def padded(self, target: int, side: str, fills: Mapping[str, Any]) -> ModelInputs:
+        """Pad rows that are shorter than `target` on the given side; `fills` has the value of each column."""
+        lengths = np.diff(self.starts)
+        padded = np.maximum(lengths, target)
+        starts = _sums(padded)
+        positions = _positions(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
+        columns = {}
+        for name, column in self.columns.items():
+            columns[name] = np.empty((int(starts[-1]), *column.shape[1:]), dtype=column.dtype)
+            columns[name][:] = fills[name]
+            columns[name][positions] = column
+        return ModelInputs(columns, starts)
+
+    def lists(self) -> dict[str, list[Any]]:
+        """Return each column as a list of lists, of integers or of pairs of them."""
+        return {name: self._list(column) for name, column in self.columns.items()}
+
+    def _list(self, column: Array) -> list[Any]:
+        if column.ndim == 1:
+            if self.starts.size == 2:
+                return [column.tolist()]
+            return EncodedBatch(column, self.starts).tolist()
+        pairs = list(zip(column[:, 0].tolist(), column[:, 1].tolist(), strict=True))
+        starts = self.starts.tolist()
+        return [pairs[start:stop] for start, stop in pairwise(starts)]
+
+    def matrices(self) -> dict[str, Array]:
+        """Return each column as int64 [rows, length], or [rows, length, 2]; all rows have `length` tokens."""
+        shape = self.starts.size - 1, self.length
+        return {name: column.reshape(*shape, *column.shape[1:]).astype(np.int64) for name, column in self.columns.items()}
+
+
+def bos_eos_template(*, bos: int | None, eos: int | None) -> Template:
+    """Return the template that adds `bos` before each text and `eos` after it; None adds nothing."""
+
+    def wrap(text: TemplateItem) -> tuple[TemplateItem, ...]:
+        before, after = (
+            () if token_id is None else (TemplateItem(ids=(token_id,), type_id=text.type_id),) for token_id in (bos, eos)
+        )
+        return *before, text, *after
+
+    first = wrap(TemplateItem(text="A"))
+    return Template(first, first + wrap(TemplateItem(text="B", type_id=1)))
+
+
+def added_ids(template: Template, *, pair: bool = False) -> list[int]:
+    """Return the ids that a template adds to a text or a pair; none if it does not support pairs."""
+    items = template.pair if pair else template.single
+    return [token_id for item in items or () for token_id in item.ids or ()]
+
+
+def apply_template(template: Template, first: TokenRows, second: TokenRows | None = None) -> ModelInputs:
+    """Apply a template to texts or pairs of texts.
+
+    Returns
+    -------
+    ModelInputs
+        With `input_ids`; `token_type_ids`, which distinguish the texts of a pair; `attention_mask`; `special_tokens_mask`,
+        which is 1 for tokens that the template adds; and `offset_mapping` if there are offsets, (0, 0) for added tokens.
+    """
+    items = template.items(pair=second is not None)
+    if len(items) == 1 and items[0].text == "A":
+        return _inputs(first.ids, items[0].type_id, first.offsets, first.starts)
+    texts = {"A": first, "B": second}
+    empty = TokenRows(first.ids[:0], np.zeros_like(first.starts), None if first.offsets is None else first.offsets[:0])
+    parts = [_constant(item.ids, first) if item.text is None else texts[item.text] or empty for item in items]
+    lengths = [np.diff(part.starts) for part in parts]
+    starts = _sums(sum(lengths, np.zeros(first.starts.size - 1, dtype=np.int64)))
+    n_tokens = int(starts[-1])
+    offsets = None if first.offsets is None else np.zeros((n_tokens, 2), dtype=np.int64)
+    inputs = _inputs(np.empty(n_tokens, dtype=np.uint32), 0, offsets, starts)
+    begins = starts[:-1]
+    for item, part, n_part in zip(items, parts, lengths, strict=True):
+        positions = _positions(begins, n_part)
+        inputs.columns["input_ids"][positions] = part.ids
+        inputs.columns["token_type_ids"][positions] = item.type_id
+        inputs.columns["special_tokens_mask"][positions] = item.text is None
+        if offsets is not None and part.offsets is not None:
+            offsets[positions] = part.offsets
+        begins = begins + n_part
+    return inputs
+
+
+def _inputs(ids: Array, type_id: int, offsets: Array | None, starts: Array) -> ModelInputs:
+    """Return columns that are constant except for ids and offsets."""
+    constants = {"token_type_ids": type_id, "attention_mask": 1, "special_tokens_mask": 0}
+    columns = {"input_ids": ids, **{name: np.full(ids.size, value, dtype=np.uint32) for name, value in constants.items()}}
+    return ModelInputs(columns if offsets is None else {**columns, "offset_mapping": offsets}, starts)
+
+
+def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
+    """Return the same ids for each row."""
+    n_rows = rows.starts.size - 1
+    added = np.array(ids or (), dtype=np.uint32)
+    return TokenRows(np.tile(added, n_rows), np.arange(n_rows + 1, dtype=np.int64) * added.size)
+
+
+def _sums(lengths: Array) -> Array:
+    starts = np.zeros(lengths.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def _positions(begins: Array, lengths: Array) -> Array:
+    """Return the numbers from each `begins[i]` to `begins[i] + lengths[i]`, one range after the other."""
+    starts = _sums(lengths)
+    return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
