@@ -85,6 +85,8 @@ def _train() -> None:
     # The smallest tables, so that the kernels that grow them run.
     counter = PretokenCounter(slots=512, arena_bytes=1)
     counter.add_text(splitter, text, n_bytes, n_bytes, True)
+    for first, ends, n_ends in splitter.blocks(text, n_bytes, n_bytes, True):
+        counter.add_spans(text, first, ends, n_ends)
     for number in range(1000):
         word, length = padded_text(b"%d" % number)
         counter.add_text(splitter, word, length, length, True)

@@ -242,6 +242,18 @@ def count_spans(text: bytes, first: int, ends: list[int], counts: dict[bytes, in
         start = stop
 
 
+def count_text(
+    documents: list[bytes],
+    cut: int,
+    patterns: regex.Pattern[str] | Iterable[regex.Pattern[str]],
+    special_tokens: list[bytes],
+    counts: dict[bytes, int],
+) -> None:
+    """Add the spans of adjacent documents that end at most at `cut` to a dict of counts."""
+    ends = split_adjacent(documents, patterns, special_tokens)
+    count_spans(b"".join(documents), 0, [end for end in ends if end & (SPECIAL_FLAG - 1) <= cut], counts)
+
+
 def add_pretokens(pretokens: list[bytes], added: list[int], counts: dict[bytes, int]) -> None:
     """Add counted pre-tokens to a dict of counts."""
     for pretoken, count in zip(pretokens, added, strict=True):

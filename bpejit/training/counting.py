@@ -14,12 +14,17 @@ from bpejit.arrays import Array, PretokenTable
 from bpejit.kernels.common import common_pretokens, interning, keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import NEED_SPACE, POSITION_MASK, TEXT_PADDING
+from bpejit.kernels.splitting.spans import MIN_ENDS
+from bpejit.kernels.training import text_counting
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.training.hash_tables import HashTables
 from bpejit.training.task_threads import TaskThreads
 
 INITIAL_SLOTS = 1 << 14
 INITIAL_ARENA_BYTES = 1 << 18
+
+BLOCK_BYTES = 1 << 14
+"""Size of the text that is split, and whose pre-tokens are counted, at a time."""
 
 PART_SLOTS = 1 << 14
 """Approximate number of slots of all tables, for each part of the pre-tokens that is processed together. Its slots take 512 KB,
@@ -70,6 +75,7 @@ class PretokenCounter:
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._state = np.zeros(3, dtype=np.int64)
+        self._ends = np.empty(BLOCK_BYTES + MIN_ENDS, dtype=np.uint32)
         self._scratch = np.zeros(keys.BATCH_WORDS * keys.BATCH, dtype=np.uint64)
 
     def add_text(self, splitter: Splitter, text: Array, cut: int, stop: int, final: bool) -> None:
@@ -87,6 +93,9 @@ class PretokenCounter:
             True if the text ends with the chunk.
         """
         check_chunk(stop)
+        if splitter.automaton is not None:
+            self._count(splitter, text, np.full(1, cut if final else stop, dtype=np.int64), cut, final)
+            return
         for first, ends, n_ends in splitter.blocks(text, cut, stop, final):
             self.add_spans(text, first, ends, n_ends)
 
@@ -102,8 +111,21 @@ class PretokenCounter:
         """
         if stops.size:
             check_chunk(int(stops[-1]))
+        if splitter.automaton is not None:
+            self._count(splitter, text, stops, int(stops[-1]) if stops.size else 0, True)
+            return
         for first, ends, n_ends in splitter.document_blocks(text, stops):
             self.add_spans(text, first, ends, n_ends)
+
+    def _count(self, splitter: Splitter, text: Array, stops: Array, cut: int, final: bool) -> None:
+        """Split adjacent documents by an automaton, and count their pre-tokens (see the kernel `count_text`)."""
+        before, split_state, progress = self._n_bytes, splitter.new_state(), np.zeros(3, dtype=np.int64)
+        split = text, stops, cut, final, splitter.automaton, split_state, self._ends, progress
+        self._state[interning.NEXT] = 0
+        while text_counting.count_text(*split, self._table, self._arena, self._state, self._scratch) == NEED_SPACE:
+            self._n_bytes = before + int(progress[text_counting.FIRST])
+            self._grow(text.size)
+        self._n_bytes = before + int(progress[text_counting.FIRST])
 
     def add_spans(self, text: Array, first: int, ends: Array, n_ends: int) -> None:
         """Count the spans `ends[:n_ends]` of a padded text. The first span starts at `first`."""
