@@ -25,9 +25,9 @@ from bpejit.compat.batches import (
     truncated_lengths,
 )
 from bpejit.compat.chat_templates import render_chats
+from bpejit.compat.model_inputs import ModelInputs, TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.compat.named_tokens import NAMED, NamedTokens
 from bpejit.compat.token_addition import AddedToken, add_tokens, added_tokens, as_added_token
-from bpejit.compat.token_rows import ModelInputs, TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.compat.trimming import count_blanks, count_blanks_of_changed, trim, trims
 from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec

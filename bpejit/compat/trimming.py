@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.compat.token_rows import TokenRows
+from bpejit.compat.model_inputs import TokenRows
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.normalization import PreTokenizedText
 from bpejit.normalization.byte_characters import encode_byte_characters

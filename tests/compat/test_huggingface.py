@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer
+from bpejit.compat.model_inputs import TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.compat.token_addition import AddedToken
-from bpejit.compat.token_rows import TokenRows, added_ids, apply_template, bos_eos_template
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.normalization.post_processor import Template, TemplateItem
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from strategies import PIECES, awkward_bytes
 
 from bpejit.arrays import padded_text
-from bpejit.compat.token_rows import TokenRows, apply_template
+from bpejit.compat.model_inputs import TokenRows, apply_template
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenizerFormatError, UnsupportedError
 from bpejit.formats.folder_reading import load_folder
