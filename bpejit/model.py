@@ -16,7 +16,7 @@ from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
-from bpejit.packed_tokens import PackedTokens, id_range
+from bpejit.packed_tokens import PackedMerges, PackedTokens, id_range
 from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.presets import pattern_source as pattern_source
@@ -37,7 +37,8 @@ class Model:
     """A tokenizer as immutable data.
 
     The attributes are read-only: mappings are dicts that refuse changes, sequences are tuples. Arguments are copied and their
-    items are checked, except that a `ReadOnlyDict` is used as it is.
+    items are checked, except that a `ReadOnlyDict` is used as it is, and so are `PackedTokens` and `PackedMerges`, which have
+    been checked when they were made.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ class Model:
                 continue
             if isinstance(given, Mapping) or not arguments.is_iterable(given):
                 raise arguments.wrong_type(name, given, "a list", "give one")
-            store(self, name, tuple(given))
+            store(self, name, given if isinstance(given, PackedMerges) else tuple(given))
         if self.merge_counts and not set(map(type, self.merge_counts)) <= {int}:
             raise arguments.wrong_type("merge_counts", self.merge_counts, "a list of int", "give whole numbers")
         store(self, "pattern", arguments.pattern("pattern", self.pattern))
@@ -182,7 +183,7 @@ class Model:
                 f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens give the order of "
                 "merging: leave one of the two out"
             )
-        if not self.merges:
+        if not self.merges or isinstance(self.merges, PackedMerges):
             return
         known = self.ids
         try:

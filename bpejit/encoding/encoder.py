@@ -70,7 +70,7 @@ class Encoder(Decoder):
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
         specials = {special_bytes(text): number for text, number in model.special_tokens.items()}
         super().__init__(model)
-        self._stored_name = stored_name(model, self._pool, self._lengths, CACHE_BYTES)
+        self._stored_name = stored_name(model, CACHE_BYTES)
         self._stored = None if self._stored_name is None else load_encoder(self._stored_name)
         self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))

@@ -17,24 +17,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import HUGE_PAGE_BYTES, Array, ByteStrings
-from bpejit.jit import cache, dispatch, fingerprint
+from bpejit.arrays import HUGE_PAGE_BYTES, Array
+from bpejit.jit import dispatch, fingerprint
+from bpejit.jit.stored_arrays import CACHE_LINE_BYTES, load_arrays, store_arrays
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model
-from bpejit.packed_tokens import PackedTokens, pack_tokens
+from bpejit.packed_tokens import digest_of_merges, digest_of_tokens
 
 LEAST_TOKENS = 8192
 """Tables of smaller vocabularies are not stored."""
 
-_TYPES = ("u8", "u4", "u4", "u4", "u8", "u8", "u8", "u4", "u8", "u8", "u1", "u8", "u1", "i8")
-"""The types of the tables, the slots, the arena and the progress, in the order in which they are stored."""
+_TYPES = ("u8", "u4", "u4", "u4", "u8", "u8", "u8", "u4", "u8", "u8", "u1", "u8", "u1", "i8", "i8")
+"""The types of the tables, the slots, the arena, the progress and the size of the arena, in the order of the file."""
 
-_HEAD = 2 * len(_TYPES)
-
-_ALIGNMENT = 64
-
-_MODULES = ("encoder.py", "encoder_cache.py", "encoder_tables.py", "workspace.py", "../arrays.py", "../ranked_merges.py")
+_MODULES = (
+    "encoder.py",
+    "encoder_cache.py",
+    "encoder_tables.py",
+    "workspace.py",
+    "../arrays.py",
+    "../jit/stored_arrays.py",
+    "../packed_tokens.py",
+    "../ranked_merges.py",
+)
 
 
 class StoredEncoder(NamedTuple):
@@ -60,16 +66,12 @@ class StoredEncoder(NamedTuple):
     n_arena: int
 
 
-def stored_name(model: Model, pool: Array, lengths: Array, cache_bytes: int) -> str | None:
+def stored_name(model: Model, cache_bytes: int) -> str | None:
     """Return the name of the file for a model, or None if its tables are not stored.
 
     Parameters
     ----------
     model : Model
-    pool : uint8
-        The bytes of all tokens in the order of the model, then those of special tokens (see `encoder_tables.make_decoder`).
-    lengths : int64
-        Number of bytes of each id.
     cache_bytes : int
         Size of the pre-token cache.
     """
@@ -80,42 +82,25 @@ def stored_name(model: Model, pool: Array, lengths: Array, cache_bytes: int) -> 
         return None
     digest = hashlib.blake2b(code.encode(), digest_size=16)
     specials = [(text, token_id, token_id in model.tokens) for text, token_id in model.special_tokens.items()]
-    head = (model.ranked, model.ignore_merges, cache_bytes, len(model.tokens), len(model.merges), specials)
-    parts = [np.frombuffer(repr(head).encode("utf-8", "surrogatepass"), dtype=np.uint8)]
-    if isinstance(model.tokens, PackedTokens):
-        parts.append(np.frombuffer(model.tokens.digest, dtype=np.uint8))
-    else:
-        parts += [pool, pack_tokens(model.tokens)[1], lengths]
-    merged = ByteStrings.from_list([token for pair in model.merges for token in pair])
-    for part in (*parts, merged.pool, merged.starts):
-        digest.update(b"%d\n" % part.nbytes)
-        digest.update(part.data)
+    head = (model.ranked, model.ignore_merges, cache_bytes, specials)
+    for part in (repr(head).encode("utf-8", "surrogatepass"), digest_of_tokens(model.tokens), digest_of_merges(model.merges)):
+        digest.update(b"%d\n" % len(part))
+        digest.update(part)
     return f"encoder-{digest.hexdigest()}.tables"
 
 
 def load_encoder(name: str) -> StoredEncoder | None:
     """Return what is stored under a name, or None."""
-    content = cache.read_into(_allocate, name, cache.ENCODERS)
-    if content is None:
+    arrays = load_arrays(name, _TYPES, alignment=_alignment)
+    if arrays is None:
         return None
-    data = np.frombuffer(content, dtype=np.uint8)
-    head = data[: 8 * (_HEAD + 1)].view(np.int64).tolist()
-    arrays: list[Array] = []
-    for kind, begin, end in zip(_TYPES, head[: len(_TYPES)], head[len(_TYPES) : _HEAD], strict=True):
-        arrays.append(data[begin:end].view(kind))
-    *tables, slots, arena, progress = arrays
-    return StoredEncoder(EncoderTables(*tables), slots, arena, progress, head[_HEAD])
+    *tables, slots, arena, progress, n_arena = arrays
+    return StoredEncoder(EncoderTables(*tables), slots, arena, progress, int(n_arena[0]))
 
 
-def _allocate(n_bytes: int) -> memoryview:
-    """Return memory for a file. The arrays in it are aligned to cache lines, and can be written to, as kernels require.
-
-    The content begins at a huge page, since the first and largest table is read at random (see `huge_page_zeros`).
-    """
-    alignment = HUGE_PAGE_BYTES if n_bytes >= HUGE_PAGE_BYTES else _ALIGNMENT
-    data = np.empty(n_bytes + 2 * alignment, dtype=np.uint8)
-    begin = -(data.ctypes.data + cache.HEAD_BYTES) % alignment
-    return memoryview(data[begin : begin + n_bytes])  # type: ignore[arg-type]
+def _alignment(n_bytes: int) -> int:
+    """Let the content begin at a huge page, since the first and largest table is read at random (see `huge_page_zeros`)."""
+    return HUGE_PAGE_BYTES if n_bytes >= HUGE_PAGE_BYTES else CACHE_LINE_BYTES
 
 
 def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, progress: Array) -> None:
@@ -123,19 +108,7 @@ def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, 
     written = int(progress[pretoken_cache.ARENA_WRITTEN])
     if written > arena.size:
         return  # the ring was filled more than once: no vocabulary of usual size does that
-    parts: list[Array] = [*tables, slots, arena[:written], progress]
-    begins, ends = [], []
-    at = 8 * (_HEAD + 1)
-    for part in parts:
-        at += -at % _ALIGNMENT
-        begins.append(at)
-        at += part.nbytes
-        ends.append(at)
-    content = np.zeros(at, dtype=np.uint8)
-    content[: 8 * (_HEAD + 1)] = np.array([*begins, *ends, arena.size], dtype=np.int64).view(np.uint8)
-    for part, begin, end in zip(parts, begins, ends, strict=True):
-        content[begin:end] = part.view(np.uint8)
-    cache.write(name, content.tobytes(), cache.ENCODERS)
+    store_arrays(name, [*tables, slots, arena[:written], progress, np.array([arena.size], dtype=np.int64)])
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from bpejit import __version__
 from bpejit.errors import BpejitError, PatternError, SpecialTokenError, TokenizerFormatError, shorten
 from bpejit.formats.folder_layout import FORMAT, FORMAT_VERSION, OWN_FILE, PREPARATION_STEPS, PRIVATE_FILE, TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import sections_text
+from bpejit.formats.vocabulary_cache import load_stored, store_parsed
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import canonical
@@ -44,51 +46,56 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
         recover_description(own_path, error=TokenizerFormatError)
     if not own_path.exists():
         raise _not_ours(folder)
-    own = _object(parse_json(read_file(own_path, error=TokenizerFormatError), own_path, error=TokenizerFormatError), own_path)
-    _check_version(own, own_path)
-    name = _field(own, "tokenizer_file", str, own_path)
-    if name not in (TOKENIZER_FILE, PRIVATE_FILE):
-        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
-    tokenizer_path = folder / name
-    data = read_file(tokenizer_path, error=TokenizerFormatError, what="tokenizer file")
-    expected = _field(own, "tokenizer_file_sha256", str, own_path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != expected:
-        raise TokenizerFormatError(
-            f"`{tokenizer_path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
-            "restore the file, or save the tokenizer again"
+    own_data = read_file(own_path, error=TokenizerFormatError)
+    stored = load_stored(own_data)
+    if stored is not None:
+        own = stored.notes["own"]
+        _read_tokenizer_file(own, folder)  # it may have been changed since
+        model = _make_model(
+            own,
+            own_path,
+            pattern=_split_pattern(own, own_path),
+            tokens=stored.tokens,
+            merges=stored.merges,
+            special_tokens=dict(stored.notes["special_tokens"]),
+            merge_counts=None if own["merge_counts"] is None else stored.merge_counts,
+            sections=stored.notes["sections"],
         )
-    pattern = _field(own, "pattern", dict, own_path)
-    preset = _field(pattern, "name", (str, type(None)), own_path)
-    source = _pattern_source(pattern, own_path)
+        vars(model)["sha256"] = own["sha256"]  # was checked when the vocabulary was stored
+        return model if unicode is None else replace(model, unicode=unicode)
+    own = _object(parse_json(own_data, own_path, error=TokenizerFormatError), own_path)
+    model, notes = _parse(own, own_path)
+    if unicode is not None:
+        return replace(model, unicode=unicode)
+    if model.unicode is not None:
+        _check_unicode(model.unicode, own_path)
+    store_parsed(own_data, model, notes)
+    return model
+
+
+def _parse(own: dict[str, Any], own_path: Path) -> tuple[Model, dict[str, Any]]:
+    """Return the model that `bpejit.json` describes, and all but tokens and merges for `store_parsed`."""
+    _check_version(own, own_path)
+    tokenizer_path, data = _read_tokenizer_file(own, own_path.parent)
+    pattern = _split_pattern(own, own_path)
     shared_ids = _numbers(own, "shared_ids", own_path)
-    ranked, ignore_merges = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
+    ranked, _ = (_flag(own, key, own_path) for key in ("ranked", "ignore_merges"))
     content = _object(parse_json(data, tokenizer_path, error=TokenizerFormatError), tokenizer_path)
     tokens, merges, specials = _parse_tokenizer(content, tokenizer_path, set(shared_ids))
     if ranked:
         merges = []
     merge_counts = None if own.get("merge_counts", ...) is None else _numbers(own, "merge_counts", own_path, len(merges))
-    # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
-    split_pattern = preset if preset is not None and pattern_source(preset) == source else source
+    sections = sections_text(content) if _flag(own, "sections_of_source", own_path) else None
     try:
-        model = Model(
+        model = _make_model(
+            own,
+            own_path,
+            pattern=pattern,
             tokens=ReadOnlyDict(tokens),
             merges=merges,
             special_tokens=specials,
-            pattern=split_pattern,
-            tie_break=_field(own, "tie_break", (str, type(None)), own_path),
             merge_counts=merge_counts,
-            training=_field(own, "training", dict, own_path),
-            ranked=ranked,
-            ignore_merges=ignore_merges,
-            pipeline=_pipeline(own, own_path),
-            token_flags=_token_flags(own, own_path),
-            post_processor=canonical(own.get("post_processor")),
-            unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
-            config=_config(own, own_path),
-            file_sections=(
-                FileSections(sections_text(content), split_pattern) if _flag(own, "sections_of_source", own_path) else None
-            ),
+            sections=sections,
         )
     except (TokenizerFormatError, SpecialTokenError) as error:
         raise TokenizerFormatError(f"`{tokenizer_path}`: {error}") from error
@@ -98,11 +105,58 @@ def load_folder(path: StrPath, *, unicode: str | None = None) -> Model:
             f"`{own_path}` was changed after bpejit wrote it: the SHA-256 of the tokenizer is {model.sha256}; "
             f"expected {shorten(expected)}; restore the file, or save the tokenizer again"
         )
-    if unicode is not None:
-        return replace(model, unicode=unicode)
-    if model.unicode is not None:
-        _check_unicode(model.unicode, own_path)
-    return model
+    kept = {key: value for key, value in own.items() if key != "token_lengths"}
+    kept["merge_counts"] = None if merge_counts is None else []
+    return model, {"own": kept, "special_tokens": [*specials.items()], "sections": sections}
+
+
+def _read_tokenizer_file(own: dict[str, Any], folder: Path) -> tuple[Path, bytes]:
+    """Return the path and the content of the file with tokens and merges, if it is unchanged."""
+    own_path = folder / OWN_FILE
+    name = _field(own, "tokenizer_file", str, own_path)
+    if name not in (TOKENIZER_FILE, PRIVATE_FILE):
+        raise _bad_field(own_path, "tokenizer_file", name, f"{TOKENIZER_FILE} or {PRIVATE_FILE}")
+    path = folder / name
+    data = read_file(path, error=TokenizerFormatError, what="tokenizer file")
+    expected = _field(own, "tokenizer_file_sha256", str, own_path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != expected:
+        raise TokenizerFormatError(
+            f"`{path}` was changed after bpejit wrote it: its SHA-256 is {found}, expected {shorten(expected)}; "
+            "restore the file, or save the tokenizer again"
+        )
+    return path, data
+
+
+def _make_model(
+    own: dict[str, Any],
+    own_path: Path,
+    *,
+    pattern: Pattern,
+    tokens: Mapping[int, bytes],
+    merges: Sequence[tuple[bytes, bytes]],
+    special_tokens: dict[str, int],
+    merge_counts: list[int] | None,
+    sections: str | None,
+) -> Model:
+    """Return a model with the settings in `bpejit.json`."""
+    return Model(
+        tokens=tokens,
+        merges=merges,
+        special_tokens=special_tokens,
+        pattern=pattern,
+        tie_break=_field(own, "tie_break", (str, type(None)), own_path),
+        merge_counts=merge_counts,
+        training=_field(own, "training", dict, own_path),
+        ranked=_flag(own, "ranked", own_path),
+        ignore_merges=_flag(own, "ignore_merges", own_path),
+        pipeline=_pipeline(own, own_path),
+        token_flags=_token_flags(own, own_path),
+        post_processor=canonical(own.get("post_processor")),
+        unicode=_field({"unicode": None, **own}, "unicode", (str, type(None)), own_path),
+        config=_config(own, own_path),
+        file_sections=None if sections is None else FileSections(sections, pattern),
+    )
 
 
 def _check_unicode(version: str, path: Path) -> None:
@@ -188,6 +242,14 @@ def _parse_tokenizer(
     except (TypeError, ValueError, KeyError) as cause:
         rank = next(rank for rank, pair in enumerate(pairs) if not _is_pair(pair, by_text))
         raise _bad_field(path, f"merge {rank + 1}", pairs[rank], "two tokens of the vocabulary") from cause
+
+
+def _split_pattern(own: dict[str, Any], path: Path) -> Pattern:
+    fields = _field(own, "pattern", dict, path)
+    preset = _field(fields, "name", (str, type(None)), path)
+    source = _pattern_source(fields, path)
+    # If this version does not know the preset, or its pattern differs, the source is the pattern of the training.
+    return preset if preset is not None and pattern_source(preset) == source else source
 
 
 def _pattern_source(fields: dict[str, Any], path: Path) -> Pattern:

@@ -1,11 +1,12 @@
-"""Store compiled kernels, the tables of split patterns (`bpejit.splitting.table_cache`) and of encoders for later processes.
+"""Store compiled kernels and tables for later processes.
 
 `BPEJIT_CACHE_DIR` names the folder of the cache, or `NUMBA_CACHE_DIR` its parent. The default is the user's cache folder.
 `BPEJIT_CACHE=0` disables the cache. It contains:
 
     kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel, one file for each combination of argument types
-    patterns/pattern-<hash>.<kind>                  tables built from a split pattern
+    patterns/pattern-<hash>.<kind>                  tables of a split pattern (see `bpejit.splitting.table_cache`)
     encoders/encoder-<hash>.tables                  tables of an encoder (see `bpejit.encoding.encoder_cache`)
+    encoders/vocabulary-<hash>.tables               a parsed vocabulary (see `bpejit.formats.vocabulary_cache`)
     numba-<hash>/                                   Numba's own cache, if Numba runs the kernels
 
 The hashes are described in `fingerprint`. Since the content is executed, only files that no other user can have written are

@@ -36,6 +36,7 @@ _STORING = frozenset(
         "loader.py",
         "methods.py",
         "shipped.py",
+        "stored_arrays.py",
         "upkeep.py",
     }
 )

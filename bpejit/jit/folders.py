@@ -24,8 +24,10 @@ from typing import NamedTuple
 from bpejit.errors import shorten
 
 PATTERNS = "patterns"
-ENCODERS = "encoders"
 """Name of the folder for the tables of split patterns."""
+
+ENCODERS = "encoders"
+"""Name of the folder for the tables of encoders and for parsed vocabularies."""
 
 _MAX_LINKS = 40
 """Maximum number of symbolic links on one path, as on Linux."""

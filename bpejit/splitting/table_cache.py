@@ -77,12 +77,18 @@ def _hash_of_code() -> str:
     folder = Path(__file__).parent
     for path in (*sorted(folder.glob("*.py")), folder.parent / "arrays.py", folder.parent / "kernels" / "constants.py"):
         digest.update(path.read_bytes())
-    engine = _find_engine()
-    stamp = engine.stat()
-    digest.update(f"{engine} {stamp.st_mtime_ns} {stamp.st_size}".encode())
+    digest.update(describe_engine().encode())
     return digest.hexdigest()
 
 
+def describe_engine() -> str:
+    """Return a text that differs for each installed `regex` package, without importing it."""
+    engine = _find_engine()
+    stamp = engine.stat()
+    return f"{engine} {stamp.st_mtime_ns} {stamp.st_size}"
+
+
+@functools.cache
 def _find_engine() -> Path:
     """Return the file of the extension module of the `regex` package, without importing it, which takes 15 ms."""
     loaded = sys.modules.get("regex._regex")
