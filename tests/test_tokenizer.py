@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import io
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ import bpejit
 from bpejit.formats.recognize import load_model
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import decode_byte_characters as unmap
+from bpejit.storage.files import OutputFile
 
 END = "<|endoftext|>"
 
@@ -280,6 +282,50 @@ def test_decode_file__invalid_id_preserves_old_output(tokenizer: bpejit.Tokenize
     with pytest.raises(bpejit.TokenIdError, match=r"id 60000 \(at position 1\)"):
         tokenizer.decode_file(tmp_path / "tokens.bin", old, dtype="uint16", overwrite=True)
     assert old.read_bytes() == b"old"
+
+
+def large_token_file(path: Path, tokenizer: bpejit.Tokenizer) -> bytes:
+    """Write ids of 4 MB, which `decode_file` writes in several pieces."""
+    ids = np.array(tokenizer.encode(data_text("code.txt")[:5000]), "<u2")
+    ids = np.tile(ids, (4 << 20) // 5000)
+    ids.tofile(path)
+    return tokenizer.decode_bytes(ids)
+
+
+def test_decode_file__of_several_pieces(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+    data = large_token_file(tmp_path / "tokens.bin", tokenizer)
+    assert tokenizer.decode_file(tmp_path / "tokens.bin", tmp_path / "back.txt", dtype="uint16") == len(data)
+    assert (tmp_path / "back.txt").read_bytes() == data
+    stream = io.BytesIO()
+    assert tokenizer.decode_file(tmp_path / "tokens.bin", stream, dtype="uint16") == len(data)
+    assert stream.getvalue() == data
+    assert tokenizer.decode_file(tmp_path / "tokens.bin", os.devnull, dtype="uint16") == len(data)
+
+
+def test_decode_file__late_errors_preserve_old_output(
+    tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = large_token_file(tmp_path / "tokens.bin", tokenizer)
+    old = write(tmp_path, b"old", "back.txt")
+
+    def decode(path: str = "tokens.bin") -> None:
+        tokenizer.decode_file(tmp_path / path, old, dtype="uint16", overwrite=True)
+
+    (tmp_path / "wrong.bin").write_bytes((tmp_path / "tokens.bin").read_bytes() + b"\x60\xea")
+    with pytest.raises(bpejit.TokenIdError, match="id 60000 "):
+        decode("wrong.bin")
+
+    def full(file: OutputFile, piece: memoryview) -> int:
+        if file.n_bytes > len(data) // 2:
+            raise bpejit.OutputError("the disk is full")
+        return whole(file, piece)
+
+    whole = OutputFile.write
+    monkeypatch.setattr(OutputFile, "write", full)
+    with pytest.raises(bpejit.OutputError, match="the disk is full"):
+        decode()
+    assert old.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.txt", "tokens.bin", "wrong.bin"]
 
 
 def test_decode_file__tokens_of_another_tokenizer_are_refused(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:

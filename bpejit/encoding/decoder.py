@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -93,8 +94,16 @@ class Decoder:
             data.write(piece.data)
         return data.getvalue()
 
-    def decode_blocks(self, blocks: Iterable[Array], *, block_ids: int = BLOCK_IDS, offset: int = 0) -> Iterator[Array]:
-        """Yield the bytes of consecutive arrays of ids, in pieces that are valid until the next one.
+    def decode_blocks(
+        self,
+        blocks: Iterable[Array],
+        *,
+        block_ids: int = BLOCK_IDS,
+        offset: int = 0,
+        piece_bytes: int = BLOCK_BYTES,
+        n_buffers: int = 1,
+    ) -> Iterator[Array]:
+        """Yield the bytes of consecutive arrays of ids, in pieces that are valid until as many more as there are buffers.
 
         Parameters
         ----------
@@ -103,11 +112,15 @@ class Decoder:
             Number of ids of the largest block, for the size of the buffers.
         offset : int
             Position of the first id in the whole sequence, for the error message.
+        piece_bytes : int
+            Size of the pieces if the blocks are large.
+        n_buffers : int
+            Number of buffers, which contain the pieces in turn.
 
         Yields
         ------
         uint8 [n]
-            All pieces but the last have the same size, which is BLOCK_BYTES if the blocks are large.
+            All pieces but the last have the same size.
 
         Raises
         ------
@@ -115,9 +128,11 @@ class Decoder:
             If an id is not in the vocabulary. The bytes before it have been yielded then.
         """
         block_ids = min(block_ids, BLOCK_IDS)
-        piece_bytes = min(block_ids * decoding.SLOT_BYTES, BLOCK_BYTES)
-        # The output is full when it has at least `piece_bytes` and no room for any token.
-        out = np.empty(piece_bytes + self._longest + decoding.SLOT_BYTES, dtype=np.uint8)
+        piece_bytes = min(block_ids * decoding.SLOT_BYTES, piece_bytes)
+        # An output is full when it has at least `piece_bytes` and no room for any token.
+        sizes = [piece_bytes + self._longest + decoding.SLOT_BYTES] * n_buffers
+        outputs = itertools.cycle([np.empty(size, dtype=np.uint8) for size in sizes])
+        out = next(outputs)
         buffer = np.empty(block_ids, dtype=np.int64)
         state = np.zeros(2, dtype=np.int64)
         for block in blocks:
@@ -132,6 +147,7 @@ class Decoder:
                         break
                     yield out[:piece_bytes]
                     rest = out[piece_bytes : state[decoding.N_BYTES]]
+                    out = next(outputs)
                     out[: rest.size] = rest
                     state[decoding.N_BYTES] = rest.size
                 if status != DONE:

@@ -13,10 +13,17 @@ from typing import BinaryIO
 from bpejit.arrays import Array
 from bpejit.encoding.decoder import BLOCK_IDS, Decoder
 from bpejit.engines.base import Progress
+from bpejit.storage.background_writer import BackgroundWriter
 from bpejit.storage.files import replacing
-from bpejit.storage.outputs import check_outputs, is_standard_output
+from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.mapped_tokens import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
+
+_PIECE_BYTES = 1 << 19
+"""Bytes that are written at a time."""
+
+_N_BUFFERS = 3
+"""Buffers for pieces: one is filled while another one is written, and the third one waits."""
 
 
 def decode_file(
@@ -50,12 +57,14 @@ def decode_file(
             report("decode", done, tokens.n_tokens, "tokens")
 
     report("decode", 0, tokens.n_tokens, "tokens")
-    pieces = decoder.decode_blocks(blocks())
     if isinstance(out, (str, os.PathLike)):
-        with replacing(out) as file:
-            return sum(file.write(piece.data) for piece in pieces)
+        n_buffers = 1 if is_device(out) else _N_BUFFERS  # nothing interrupts a thread that writes to a pipe
+        with replacing(out) as file, BackgroundWriter(file.write, n_buffers=n_buffers) as writer:
+            for piece in decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers):
+                writer.write(piece.data)
+        return file.n_bytes
     written = 0
-    for piece in pieces:
+    for piece in decoder.decode_blocks(blocks()):
         data = piece.tobytes()  # a stream may hold on to it
         out.write(data)
         written += len(data)

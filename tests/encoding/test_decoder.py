@@ -60,6 +60,20 @@ def test_decode_blocks__reuses_one_buffer(decoder):
     assert data == b"".join(WORDS[number] for block in blocks for number in block.tolist())
 
 
+@pytest.mark.parametrize("n_buffers", [2, 3])
+@pytest.mark.parametrize("piece_bytes", [1 << 12, 1 << 19])
+def test_decode_blocks__uses_buffers_in_turn(decoder, n_buffers, piece_bytes):
+    blocks = [some_ids(n, np.uint16) for n in (5, BLOCK_IDS * 3, 1)]
+    pieces, copies = [], []
+    for piece in decoder.decode_blocks(blocks, piece_bytes=piece_bytes, n_buffers=n_buffers):
+        pieces.append(piece)
+        copies.append(piece.tobytes())
+        for back in range(min(n_buffers, len(pieces))):
+            assert pieces[-1 - back].tobytes() == copies[-1 - back]
+    assert {len(copy) for copy in copies[:-1]} == {piece_bytes}
+    assert b"".join(copies) == b"".join(WORDS[number] for block in blocks for number in block.tolist())
+
+
 def test_decode_blocks__yields_pieces_of_one_size(decoder):
     blocks = [some_ids(n, dtype) for n, dtype in ((BLOCK_IDS, np.uint16), (7, np.int64), (BLOCK_IDS, np.uint32))]
     sizes = [piece.size for piece in decoder.decode_blocks(blocks)]
