@@ -398,6 +398,12 @@ def count_pairs(cells: list[Cell], positions: list[int]) -> dict[Pair, tuple[int
     return counts
 
 
+def number_pairs(cells: list[Cell], positions: list[int]) -> list[int]:
+    """Return the number of the pair at each of the positions, in the order in which they are first found."""
+    numbers: dict[Pair, int] = {}
+    return [numbers.setdefault(pair, len(numbers)) for at, pair, _ in positions_of_pairs(cells) if at in positions]
+
+
 def copy_pairs(counts: dict[Pair, int], least: int, lengths: list[int], max_bytes: int) -> dict[Pair, int]:
     """Return the pairs that occur at least `least` times, and have at most `max_bytes` bytes."""
     return {

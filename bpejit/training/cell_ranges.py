@@ -7,6 +7,7 @@ kernels that read cells process it without a change. Kernels release the GIL.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,10 +65,12 @@ def new_byte_pairs() -> Array:
 
 
 class CountedRange(NamedTuple):
-    """The selected positions in a range, a bit for each of its cells, and the pairs that were counted there."""
+    """The pairs that were counted in a range, at the selected positions."""
 
-    selected: Array
-    counted: Array
+    selected: Array  # uint64, a bit for each cell
+    numbers: Array  # uint32 [selected positions], the number of the pair at each of them
+    counted: Array  # PAIR, with the number of each pair in `start`
+    n_pairs: int
 
 
 class TokenizedTable(NamedTuple):
@@ -254,7 +257,7 @@ class CellRanges:
         indexes = (keys >> np.uint64(24)) | (keys & np.uint64(255))
         next_posting, cursors = table["start"][slots], []
         for number in numbers:
-            found = np.full(byte_pairs.N_BYTE_PAIRS + 1, byte_pairs.NO_LIST, np.uint64)
+            found = np.full(byte_pairs.N_BYTE_PAIRS + 1, pairs.NOT_FOLLOWED, np.uint64)
             found[indexes] = next_posting
             next_posting = next_posting + number[indexes]
             cursors.append(found)
@@ -293,23 +296,55 @@ class CellRanges:
             self.run(add)
         return first
 
-    def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array) -> list[CountedRange]:
-        """Count the pairs whose sum is at least `least`, in each range."""
-        reaches = sums >= sums.dtype.type(min(least, np.iinfo(sums.dtype).max))
-        n_slots = max(FIRST_SLOTS, power_of_two(SLOTS_PER_SUM * int(np.count_nonzero(reaches))))
+    def select_positions(self, reaches: Array) -> tuple[list[Array], list[int]]:
+        """Find the positions of the pairs whose sum reaches the threshold. Return their bits and their number in each range.
+
+        Parameters
+        ----------
+        reaches : bool [sums]
+            Which sums of `bound_counts` reach the threshold.
+        """
         reaching = np.packbits(reaches, bitorder="little")
 
-        def count(number: int) -> CountedRange:
+        def select(number: int) -> tuple[Array, int]:
             view = self.view(number)
             selected = np.empty(-(-view.size // int(pairs.WORD_BITS)), np.uint64)
-            pairs.select_positions(view, np.uint64(view.size), self.boundary, reaching, selected)
+            return selected, int(pairs.select_positions(view, np.uint64(view.size), self.boundary, reaching, selected))
+
+        found = self.run(select)
+        return [selected for selected, _ in found], [number for _, number in found]
+
+    def count_pairs(self, sums: Array, least: int, lengths: Array, state: Array, spare: Array) -> list[CountedRange]:
+        """Count the pairs whose sum is at least `least`, in each range.
+
+        Parameters
+        ----------
+        sums : uint16 or uint32 [n]
+            From `bound_counts`.
+        least : int
+        lengths : uint32 [tokens]
+        state : STATE [1]
+        spare : uint32 [n]
+            Memory for the numbers of pairs. New memory is used instead if there is too little; it takes longer.
+        """
+        reaches = sums >= sums.dtype.type(min(least, np.iinfo(sums.dtype).max))
+        n_slots = max(FIRST_SLOTS, power_of_two(SLOTS_PER_SUM * int(np.count_nonzero(reaches))))
+        selected, n_selected = self.select_positions(reaches)
+        stops = [0, *accumulate(n_selected)]
+        # Posting lists are written to the front of the same memory while the numbers are read. There are no more postings.
+        begin, n_numbers = stops[-1] + len(self) * NOWHERE, stops[-1]
+        numbers = spare[begin : begin + n_numbers] if spare.size >= begin + n_numbers else np.empty(n_numbers, np.uint32)
+
+        def count(number: int) -> CountedRange:
+            view, own_numbers = self.view(number), numbers[stops[number] : stops[number + 1]]
             own = state.copy()
-            own["position"] = own["n_pairs"] = 0
+            own["position"] = own["n_pairs"] = own["n_postings"] = 0
+            own["max_bytes"] = 2**63  # so that all pairs are copied to a larger table
             counted: Array = np.zeros(n_slots, pairs.PAIR)
-            batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
-            while pairs.count_pairs(view, selected, self.weights, self.boundary, batch, own, counted) == NEED_SPACE:
+            scratch = self.weights, self.boundary, np.empty(pairs.BATCH_POSITIONS, np.uint32), own_numbers, own
+            while pairs.count_pairs(view, selected[number], *scratch, counted) == NEED_SPACE:
                 counted = enlarge(counted, lengths, own)
-            return CountedRange(selected, counted)
+            return CountedRange(selected[number], own_numbers, counted, int(own["n_pairs"][0]))
 
         return self.run(count)
 
@@ -326,18 +361,26 @@ class CellRanges:
                 total = enlarge(total, lengths, state)
         return total
 
-    def write_postings(self, found: list[CountedRange], table: Array, postings: Array) -> None:
-        """Write the posting lists of the pairs of a table from `plan_postings`, in ascending order."""
-        if len(found) > 1:
-            for part in found:
-                combining.divide_postings(table, part.counted)
+    def write_postings(self, found: list[CountedRange], table: Array, postings: Array, nowhere: int) -> None:
+        """Write the posting lists of the pairs of a table from `plan_postings`, in ascending order.
+
+        Parameters
+        ----------
+        found : list of CountedRange
+        table : PAIR [slots], in-out
+            `length` is written.
+        postings : uint32 [n], out
+        nowhere : int
+            Index of the first of `NOWHERE` elements of `postings` for each range that no list contains.
+        """
+        cursors = [np.empty(part.n_pairs, np.uint64) for part in found]
+        for part, places in zip(found, cursors, strict=True):
+            combining.divide_postings(table, part.counted, places)
 
         def write(number: int) -> None:
-            selected, counted = found[number]
-            own = counted if len(found) > 1 else table
-            first = np.uint64(self.stops[number] - 1)
+            part, first, unused = found[number], np.uint64(self.stops[number] - 1), np.uint64(nowhere + number * NOWHERE)
             batch = np.empty(pairs.BATCH_POSITIONS, np.uint32)
-            pairs.write_postings(self.view(number), first, selected, self.boundary, batch, own, postings)
+            pairs.write_postings(part.selected, first, part.numbers, batch, cursors[number], unused, postings)
 
         self.run(write)
 

@@ -287,14 +287,14 @@ class MergeLearner:
         status, ranges, lengths = self.status, self.ranges, self.tokens.lengths
         sums = ranges.bound_counts(self._n_sums(before), before)
         threshold = status["threshold"] = self.choose_threshold(sums, before)
-        counted = ranges.count_pairs(sums, threshold, lengths, self.state)
+        counted = ranges.count_pairs(sums, threshold, lengths, self.state, self.postings)
         del sums
         total = ranges.add_up(counted, lengths, self.state)
         self.pairs = self.copy_pairs(total, threshold, self.slots_for(total))
         del total
         pairs.plan_postings(self.pairs, self.state)
         self.reserve_postings()
-        ranges.write_postings(counted, self.pairs, self.postings)
+        ranges.write_postings(counted, self.pairs, self.postings, int(status["n_postings"]))
         return threshold
 
     def reserve_postings(self) -> None:

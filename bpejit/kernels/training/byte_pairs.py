@@ -20,9 +20,6 @@ BYTE_PAIR = np.dtype([("count", np.uint64), ("number", np.uint64)], align=True)
 N_BYTE_PAIRS = 1 << 16
 """The index of the pair of the bytes with the ids `left` and `right` is `left << 8 | right`."""
 
-NO_LIST = np.uint64(1 << 63)
-"""Instead of the index of the next posting, for a pair without a list. Large, and may increase."""
-
 
 @inline
 def write_pretoken(pool, start, length, weight, code, byte_ids, boundary, cells, at, found):
@@ -98,7 +95,7 @@ def write_byte_postings(cells, first, boundary, cursors, nowhere, postings):
     boundary : uint64
         The id of boundary cells.
     cursors : uint64[N_BYTE_PAIRS + 1], in-out
-        The index in `postings` of the next posting of each pair; `NO_LIST` for the pairs without a list, and at the end.
+        The index in `postings` of the next posting of each pair; `NOT_FOLLOWED` for the pairs without a list, and at the end.
     nowhere : uint64
         Index in `postings` of an element that no list contains, which is overwritten.
     postings : uint32[:], out

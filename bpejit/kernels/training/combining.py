@@ -91,16 +91,17 @@ def add_counted_pairs(source, state, pairs):
 
 
 @kernel
-def divide_postings(pairs, part):
+def divide_postings(pairs, part, cursors):
     """Assign the pairs of one range their place in the posting lists. Called for each range, in order.
 
     Parameters
     ----------
     pairs : PAIR[:], in-out
         From `plan_postings`; `length` is the number of postings of the ranges so far.
-    part : PAIR[:], in-out
-        The pairs that were counted in the range. `start` is written, and `length` is reset to 0, for `write_postings`.
-        The `start` of a pair that is not in `pairs` is `NOT_FOLLOWED`.
+    part : PAIR[:], in
+        The pairs that were counted in the range.
+    cursors : uint64[pairs of the range], out
+        The index of the first posting of each pair of the range, by its number, or `NOT_FOLLOWED` if it is not in `pairs`.
 
     Notes
     -----
@@ -112,8 +113,7 @@ def divide_postings(pairs, part):
             continue
         pair = pairs[find_pair_slot(pairs, own["key"])]
         if pair["key"] == ZERO:
-            own["start"] = NOT_FOLLOWED
+            cursors[own["start"]] = NOT_FOLLOWED
         else:
-            own["start"] = pair["start"] + np.uint64(pair["length"])
+            cursors[own["start"]] = pair["start"] + np.uint64(pair["length"])
             pair["length"] += own["length"]
-        own["length"] = np.uint32(0)

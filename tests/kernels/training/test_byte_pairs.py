@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, byte_pair_counts, cell_types, filled, filled_with_pairs, tables
 
-from bpejit.kernels.training import byte_pairs
+from bpejit.kernels.training import byte_pairs, pairs
 
 bytes_tables = st.dictionaries(st.binary(max_size=9), st.one_of(st.integers(-1, 5), st.just(2**40)), max_size=8)
 
@@ -27,7 +27,7 @@ def test_write_byte_postings(table: dict[bytes, int], cell_type: type, data: st.
     cells = as_twin(array, weights)
     counts = naive.count_byte_pairs(cells)
     listed = {pair for pair in sorted(counts) if data.draw(st.booleans())}
-    cursors = np.full(byte_pairs.N_BYTE_PAIRS + 1, byte_pairs.NO_LIST, np.uint64)
+    cursors = np.full(byte_pairs.N_BYTE_PAIRS + 1, pairs.NOT_FOLLOWED, np.uint64)
     starts, n_postings = {}, 0
     for left, right in sorted(listed):
         starts[left, right] = cursors[left << 8 | right] = n_postings

@@ -73,10 +73,9 @@ def test_add_counted_pairs__growing_from_two_slots(one: dict[naive.Pair, tuple],
 )
 def test_divide_postings(lists: dict[naive.Pair, tuple[int, int]], numbers: dict[naive.Pair, int]) -> None:
     table = pair_table(64, {pair: (1, start, length) for pair, (start, length) in lists.items()})
-    part = pair_table(64, {pair: (1, 0, number) for pair, number in numbers.items()})
+    part = pair_table(64, {pair: (1, at, number) for at, (pair, number) in enumerate(numbers.items())})
     expected, starts = naive.divide_postings(lists, numbers)
-    combining.divide_postings(table, part)
+    cursors = np.zeros(len(numbers), np.uint64)
+    combining.divide_postings(table, part, cursors)
     assert contents(table, "start", "length") == expected
-    assert contents(part, "start", "length") == {
-        pair: (int(pairs.NOT_FOLLOWED) if start is None else start, 0) for pair, start in starts.items()
-    }
+    assert cursors.tolist() == [int(pairs.NOT_FOLLOWED) if start is None else start for start in starts.values()]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, cell_types, filled, key, pair_of, tables
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.training import merging, pairs
+from bpejit.kernels.training import combining, merging, pairs
 
 ONES = np.ones(int(BOUNDARY) + 1, np.uint32)
 """Lengths of tokens of one byte."""
@@ -86,11 +86,12 @@ def test_select_positions(table: dict[bytes, int], cell_type: type, size: int, t
     array, weights, _ = filled(table, cell_type)
     selected = np.full(-(-array.size // 64), 12345, np.uint64)
     reaching = np.packbits(new_sums(size, array, weights) >= threshold, bitorder="little")
-    pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, selected)
+    n_selected = pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, selected)
     cells = as_twin(array, weights)
     sums = naive.bound_counts(cells, slot_of_pair(size), 2**32 - 1)
     expected = naive.select_positions(cells, sums, slot_of_pair(size), threshold)
     assert np.flatnonzero(np.unpackbits(selected.view(np.uint8), bitorder="little")).tolist() == expected
+    assert n_selected == len(expected)
 
 
 def as_bits(positions: list[int], size: int) -> np.ndarray:
@@ -110,20 +111,21 @@ def test_list_positions(positions: set[int], word: int) -> None:
 
 def counted(
     array: np.ndarray, weights: np.ndarray, positions: list[int], slots: int, state: np.ndarray
-) -> tuple[np.ndarray, int]:
-    """Return a table of the pairs at the positions, and the number of times that it was enlarged."""
-    selected = as_bits(positions, array.size)
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return a table of the pairs at the positions, their numbers, and how often the table was enlarged."""
+    selected, numbers = as_bits(positions, array.size), np.zeros(len(positions), np.uint32)
     batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
-    state[0]["position"] = state[0]["n_pairs"] = 0
+    for name in ("position", "n_pairs", "n_postings"):
+        state[0][name] = 0
     table = np.zeros(slots, pairs.PAIR)
     growths = 0
-    while (status := pairs.count_pairs(array, selected, weights, BOUNDARY, batch, state, table)) == NEED_SPACE:
+    while (status := pairs.count_pairs(array, selected, weights, BOUNDARY, batch, numbers, state, table)) == NEED_SPACE:
         larger = np.zeros(2 * table.size, pairs.PAIR)
         pairs.copy_pairs(table, np.uint64(1), ONES, state, larger)
         table = larger
         growths += 1
     assert status == DONE
-    return table, growths
+    return table, numbers, growths
 
 
 @given(st.one_of(tables, many), cell_types, st.data())
@@ -135,9 +137,11 @@ def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], cell_type:
     positions = [at for at in everywhere if at not in omitted]
     expected = naive.count_pairs(cells, positions)
     state = new_state()
-    found, growths = counted(array, weights, positions, 2, state)
+    found, numbers, growths = counted(array, weights, positions, 2, state)
     assert contents(found, "count", "length") == expected
     assert state[0]["n_pairs"] == len(expected)
+    assert numbers.tolist() == naive.number_pairs(cells, positions)
+    assert contents(found, "start") == {pair: (number,) for number, pair in enumerate(expected)}
     assert growths > 0 or len(expected) < 2
 
 
@@ -159,13 +163,13 @@ def test_copy_pairs(counts: dict[naive.Pair, int], least: int, max_bytes: int) -
     assert state[0]["n_pairs"] == len(selected)
 
 
-@given(st.one_of(tables, many), cell_types, st.integers(1, 4))
-def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least: int) -> None:
+@given(st.one_of(tables, many), cell_types, st.integers(1, 4), st.sampled_from([0, 2**31]))
+def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least: int, first: int) -> None:
     array, weights, _ = filled(table, cell_type)
     cells = as_twin(array, weights)
     positions = [at for at, _, _ in naive.positions_of_pairs(cells)]
     state = new_state()
-    everything, _ = counted(array, weights, positions, 64, state)
+    everything, of_positions, _ = counted(array, weights, positions, 64, state)
     found = np.zeros(64, pairs.PAIR)
     pairs.copy_pairs(everything, np.uint64(least), ONES, state, found)
     in_order = [pair_of(slot["key"]) for slot in found if slot["key"] != 0]
@@ -177,10 +181,15 @@ def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least
     assert contents(found, "start", "length") == {pair: (start, 0) for pair, start in zip(in_order, starts, strict=True)}
     assert (state[0]["n_postings"], state[0]["longest"]) == (n_postings, longest)
 
-    postings = np.zeros(n_postings, np.uint32)
+    postings = np.zeros(n_postings + 1, np.uint32)
     batch = np.zeros(pairs.BATCH_POSITIONS, np.uint32)
-    pairs.write_postings(array, np.uint64(0), as_bits(positions, array.size), BOUNDARY, batch, found, postings)
+    cursors = np.zeros(np.count_nonzero(everything["key"]), np.uint64)
+    combining.divide_postings(found, everything, cursors)
+    pairs.write_postings(
+        as_bits(positions, array.size), np.uint64(first), of_positions, batch, cursors, np.uint64(n_postings), postings
+    )
     lists = {
-        pair: postings[start : start + length].tolist() for pair, (start, length) in contents(found, "start", "length").items()
+        pair: (postings[start : start + length].astype(np.int64) - first).tolist()
+        for pair, (start, length) in contents(found, "start", "length").items()
     }
     assert lists == naive.write_postings(cells, positions, set(in_order))
