@@ -105,6 +105,7 @@ def _train() -> None:
 
 def _encode() -> None:
     from bpejit.encoding.codec import Codec
+    from bpejit.kernels.common.integer_lists import chained
     from bpejit.model import Model
 
     # `find_cut` is compiled by the process that trains.
@@ -114,7 +115,7 @@ def _encode() -> None:
     encoder.decode(codec.encode_list(_TEXT))
     codec.encode_batch([_TEXT]).tolist()
     stream = encoder.stream()
-    stream.feed(_TEXT[:100])
+    list(chained([stream.feed(_TEXT[:100])]))
     stream.finish()
 
 
