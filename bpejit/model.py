@@ -32,13 +32,16 @@ _DERIVED = ("ids", "vocab", "special_vocab", "special_ids")
 """Cached mappings, which are not pickled."""
 
 
+_FEW_SPECIALS = 100
+
+
 @dataclass(frozen=True)
 class Model:
     """A tokenizer as immutable data.
 
     The attributes are read-only: mappings are dicts that refuse changes, sequences are tuples. Arguments are copied and their
     items are checked, except that a `ReadOnlyDict` is used as it is, and so are `PackedTokens` and `PackedMerges`, which have
-    been checked when they were made.
+    been checked when they were made; merges only together with their tokens.
 
     Parameters
     ----------
@@ -183,7 +186,8 @@ class Model:
                 f"a ranked model has {len(self.merges)} merges; expected none, since the ids of its tokens give the order of "
                 "merging: leave one of the two out"
             )
-        if not self.merges or isinstance(self.merges, PackedMerges):
+        packed = isinstance(self.merges, PackedMerges) and isinstance(self.tokens, PackedTokens)
+        if not self.merges or (packed and self.merges.tokens is self.tokens.strings):  # type: ignore[attr-defined]
             return
         known = self.ids
         try:
@@ -281,6 +285,12 @@ class Model:
         """Id of each ordinary token by its bytes."""
         return ReadOnlyDict(zip(self.tokens.values(), self.tokens, strict=True))
 
+    def find(self, token: bytes) -> int | None:
+        """Return the id of an ordinary token, or None. Used for each special token: `ids` is made only if there are many."""
+        if isinstance(self.tokens, PackedTokens) and "ids" not in vars(self) and len(self.special_tokens) <= _FEW_SPECIALS:
+            return self.tokens.find(token)
+        return self.ids.get(token)
+
     @cached_property
     def special_vocab(self) -> Mapping[int, bytes]:
         """Bytes of each special token by id."""
@@ -335,7 +345,10 @@ class Model:
             digest.update(self.tokens.hashed_bytes())
         else:
             add(in_order(self.tokens), sorted(self.tokens))
-        add(list(chain.from_iterable(self.merges)), [])
+        if isinstance(self.merges, PackedMerges):
+            digest.update(self.merges.hashed_bytes())
+        else:
+            add(list(chain.from_iterable(self.merges)), [])
         # Defaults are not hashed, so that fields that were added later leave existing hashes unchanged.
         for name in ("ranked", "ignore_merges"):
             if getattr(self, name):

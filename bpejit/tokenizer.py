@@ -23,6 +23,7 @@ from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError
 from bpejit.formats.recognize import load_model
 from bpejit.kernels.common.integer_lists import chained
 from bpejit.model import Model
+from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
@@ -283,7 +284,8 @@ class Tokenizer:
     @property
     def merges(self) -> Sequence[tuple[bytes, bytes]]:
         """The pairs in the order in which they are merged. Read-only; empty for a ranked model."""
-        return self._codec.model.merges
+        merges = self._codec.model.merges
+        return merges.pairs if isinstance(merges, PackedMerges) else merges
 
     @property
     def vocab_size(self) -> int:

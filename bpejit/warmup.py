@@ -72,12 +72,18 @@ def compiling_meanwhile(part: str) -> Iterator[None]:
 
 
 def _train() -> None:
+    import numpy as np
+
     from bpejit.arrays import padded_text
     from bpejit.counts.table_streams import merge_streams
+    from bpejit.formats.vocabulary_lines import vocabulary_and_merges
+    from bpejit.model import Model
+    from bpejit.packed_tokens import PackedMerges, PackedTokens
     from bpejit.splitting import Splitter
     from bpejit.training.counting import PretokenCounter, add_up, merge_tables
     from bpejit.training.hash_tables import HashTables
     from bpejit.training.merge_learner import MergeLearner
+    from bpejit.training.model_learning import token_strings
 
     splitter = Splitter("gpt2", [b"<|endoftext|>"])
     text, n_bytes = padded_text(_TEXT)
@@ -100,7 +106,12 @@ def _train() -> None:
     packed.pack()
     MergeLearner(filled, 0)
     # More merges than there are, and two threads, so that their results are combined.
-    MergeLearner(table, 10_000, workers=2, least_cells=1, least_postings=1).run()
+    merges = MergeLearner(table, 10_000, workers=2, least_cells=1, least_postings=1).run()
+    # The tokenizer is saved.
+    strings = token_strings(merges)
+    model = Model(PackedTokens(strings, np.arange(len(strings))), PackedMerges(strings, merges.left, merges.right))
+    vocabulary_and_merges(model, legacy_merges=False)
+    assert model.sha256
 
 
 def _encode() -> None:

@@ -7,6 +7,7 @@ take and return plain Python values, and the tests convert them.
 from __future__ import annotations
 
 import binascii
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -311,6 +312,15 @@ def gather(pretokens: list[bytes], counts: list[int], order: list[int]) -> tuple
 
 
 # ---- training --------------------------------------------------------------------------------------------------------
+
+
+def expand_merges(left: list[int], right: list[int]) -> list[bytes]:
+    """Return the 256 bytes, and the tokens that merges make."""
+    tokens = [bytes([byte]) for byte in range(256)]
+    for a, b in zip(left, right, strict=True):
+        tokens.append(tokens[a] + tokens[b])
+    return tokens
+
 
 # A cell is (weight, id); a boundary cell is (0, None). A pair is a tuple of two ids.
 
@@ -912,6 +922,22 @@ def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | Non
     found = [(binascii.a2b_base64(text), int(rank)) for text, rank in lines]
     ranks = [rank for _, rank in found]
     return found if ranks == sorted(set(ranks)) and all(0 < len(token) <= longest for token, _ in found) else None
+
+
+def quote_tokens(tokens: list[bytes], characters: str) -> list[str]:
+    """Return tokens as JSON strings, with a character for each byte."""
+    return [json.dumps("".join(characters[byte] for byte in token), ensure_ascii=False) for token in tokens]
+
+
+def write_vocabulary(quoted: list[str], order: list[int], numbers: list[int]) -> str:
+    """Return the lines of a vocabulary."""
+    return ",\n".join(f"      {quoted[token]}: {numbers[token]}" for token in order)
+
+
+def write_merges(quoted: list[str], lefts: list[int], rights: list[int], joined: bool) -> str:
+    """Return the lines of a list of merges."""
+    pairs = [(quoted[left], quoted[right]) for left, right in zip(lefts, rights, strict=True)]
+    return ",\n".join(f"      {left[:-1]} {right[1:]}" if joined else f"      [{left}, {right}]" for left, right in pairs)
 
 
 def remove_separators(ids: list[int], separator: int) -> tuple[list[int], list[int]]:

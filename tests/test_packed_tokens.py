@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bpejit.arrays import ByteStrings
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.tiktoken_ranks import _parse_each, parse_ranks, read_tiktoken
 from bpejit.model import Model, in_order
-from bpejit.packed_tokens import PackedTokens
+from bpejit.packed_tokens import PackedMerges, PackedTokens
 
 TOKENS = {**{byte: bytes([byte]) for byte in range(256)}, 300: b"ab", 301: b"abc", 1 << 20: "日本語の".encode()}
 
@@ -83,3 +86,39 @@ def test_repeated_token_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(ranks_of({**TOKENS, (1 << 20) + 1: b"ab"}))
     with pytest.raises(TokenizerFormatError, match=r"line 260 is broken.*this one is in line 257"):
         read_tiktoken(path, pattern="gpt2")
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 255)), max_size=30, unique=True))
+def test_merges(pairs: list[tuple[int, int]]) -> None:
+    left, right = np.array(pairs, np.int32).reshape(-1, 2).T
+    tokens = [*(bytes([byte]) for byte in range(256)), *(bytes(pair) for pair in pairs)]
+    strings = ByteStrings.from_list(tokens)
+    packed = PackedMerges(strings, left, right)
+    expected = tuple((bytes([a]), bytes([b])) for a, b in pairs)
+    assert len(packed) == len(expected)
+    assert "pairs" not in vars(packed)
+    assert packed == expected
+    assert expected == packed
+    assert packed == PackedMerges(strings, left, right)
+    assert packed != (*expected, (b"a", b"b"))
+    assert (tuple(packed), packed[1:], hash(packed), repr(packed)) == (expected, expected[1:], hash(expected), repr(expected))
+    assert pickle.loads(pickle.dumps(packed)) == copy.deepcopy(packed) == expected
+
+    model = Model(PackedTokens(strings, np.arange(len(tokens))), PackedMerges(strings, left, right))
+    sha256 = model.sha256
+    assert "pairs" not in vars(model.merges)
+    plain = Model(dict(enumerate(tokens)), expected)
+    assert (model, sha256) == (plain, plain.sha256)
+    assert plain == model
+    assert hash(model) == hash(plain)
+    assert pickle.loads(pickle.dumps(model)) == plain
+    for token in (*tokens, b"", b"abc"):
+        assert model.find(token) == plain.find(token) == plain.ids.get(token)
+
+
+def test_merges_of_other_tokens_are_checked() -> None:
+    strings = ByteStrings.from_list([*(bytes([byte]) for byte in range(256)), b"ab"])
+    merges = PackedMerges(strings, np.array([97]), np.array([98]))
+    assert Model(dict(enumerate(strings)), merges).merges == ((b"a", b"b"),)
+    with pytest.raises(TokenizerFormatError, match="is not in the vocabulary"):
+        Model(dict(enumerate(list(strings)[:256])), merges)

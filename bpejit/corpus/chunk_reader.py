@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
-from bpejit.arrays import Array, padded_text
+import numpy as np
+
+from bpejit.arrays import Array
 from bpejit.corpus.blocks import Block
 from bpejit.corpus.sizes import CHUNK_BYTES
 from bpejit.corpus.sources import Source
@@ -45,7 +47,7 @@ class ChunkReader:
 
     def __init__(self, *, normalize_newlines: bool = False) -> None:
         self.normalize_newlines = normalize_newlines
-        self._text, _ = padded_text(bytes(CHUNK_BYTES + CUT_WINDOW))
+        self._text: Array = np.empty(CHUNK_BYTES + CUT_WINDOW + TEXT_PADDING, np.uint8)
         self._opened: tuple[str, Any] | None = None
         self._counted = ("", 0, 0)
 
@@ -62,7 +64,7 @@ class ChunkReader:
     def buffer(self, length: int) -> Array:
         """Return the buffer of the reader, for a text of `length` bytes."""
         if self._text.size < length + TEXT_PADDING:
-            self._text, _ = padded_text(bytes(length + length // 4))
+            self._text = np.empty(length + length // 4 + TEXT_PADDING, np.uint8)
         return self._text
 
     def open(self, path: str) -> BinaryIO:

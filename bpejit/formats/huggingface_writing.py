@@ -13,20 +13,24 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import Any
 
 from bpejit.errors import shorten
 from bpejit.formats.pipelines import Component, byte_level, pre_tokenizer_for
+from bpejit.formats.vocabulary_lines import vocabulary_and_merges
 from bpejit.model import Model, pattern_source, special_bytes
-from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
+from bpejit.normalization.byte_characters import decode_byte_characters
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import TokenFlags
 
 END_OF_TEXT = "<|endoftext|>"
 
 CONFIG_FILE = "tokenizer_config.json"
+
+_MARK = "\0"
+
+_INDENT = b" " * 6
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -45,7 +49,7 @@ def special_token_obstacle(model: Model) -> str | None:
         decoded = None
         with suppress(UnicodeEncodeError):
             decoded = decode_byte_characters(text)
-        ordinary = None if decoded is None else model.ids.get(decoded)
+        ordinary = None if decoded is None else model.find(decoded)
         if ordinary is not None and ordinary != token_id:
             return f"the special token {shorten(text)} is written like the ordinary token {shorten(decoded)}"
         if model.ignore_merges and ordinary is None and model.token_flags.get(text, TokenFlags()).single_word:
@@ -118,7 +122,6 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
     legacy_merges : bool
         Write merges as `"a b"`, as was usual before 2024, instead of `["a", "b"]`, for readers that do not support lists.
     """
-    quoted = {token: encode_basestring(encode_byte_characters(token)) for token in model.tokens.values()}
     sections = file_sections(model)
     head = {"version": "1.0", **(_canonical_sections(model, splitting) if sections is None else sections)}
     options = {
@@ -132,9 +135,12 @@ def tokenizer_json(model: Model, splitting: Component | None, *, legacy_merges: 
         "ignore_merges": model.ranked or model.ignore_merges,
         **head.pop("model", {}),
     }
-    fields = [*_fields(options), f'"vocab": {_vocab(model, quoted)}', f'"merges": {_merges(model, quoted, legacy_merges)}']
-    del quoted
-    return _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
+    # JSON escapes control characters, so there are no other zero bytes.
+    fields = [*_fields(options), f'"vocab": {_block("{}", [_MARK], 2)}', f'"merges": {_block("[]", [_MARK], 2)}']
+    text = _block("{}", [*_fields(head), f'"model": {_block("{}", fields, 1)}'], 0).encode() + b"\n"
+    before, between, after = text.split(_INDENT + _MARK.encode())
+    vocab, merges = vocabulary_and_merges(model, legacy_merges=legacy_merges)
+    return b"".join([before, vocab or _INDENT, between, merges or _INDENT, after])
 
 
 def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, Any]:
@@ -145,28 +151,6 @@ def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, 
     normalizer = None if model.pipeline is None else json.loads(model.pipeline.normalizer)
     values = (None, None, added, normalizer, splitting, json.loads(model.post_processor), byte_level())
     return dict(zip(SECTIONS, values, strict=True))
-
-
-# Formatted here, with one token or merge per line: readable, and ten times as fast as the indentation of `json`.
-
-
-def _vocab(model: Model, quoted: dict[bytes, str]) -> str:
-    vocab = {quoted[token]: token_id for token_id, token in model.tokens.items()}
-    for text, token_id in model.special_tokens.items():
-        vocab.setdefault(_string(text), token_id)
-    return _block("{}", [f"{text}: {token_id}" for text, token_id in sorted(vocab.items(), key=itemgetter(1))], 2)
-
-
-def _merges(model: Model, quoted: dict[bytes, str], legacy: bool) -> str:
-    merges = model.merges
-    if model.ranked:
-        from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
-
-        merges = as_merge_list(model)
-    if not legacy:
-        return _block("[]", [f"[{quoted[left]}, {quoted[right]}]" for left, right in merges], 2)
-    quoted = {token: text[1:-1] for token, text in quoted.items()}
-    return _block("[]", [f'"{quoted[left]} {quoted[right]}"' for left, right in merges], 2)
 
 
 def tokenizer_config_json(model: Model) -> bytes:
@@ -195,13 +179,6 @@ def gpt2_config_json(model: Model) -> bytes:
         **model.config.fields,
     }
     return _block("{}", _fields(config), 0).encode() + b"\n"
-
-
-def _string(text: str) -> str:
-    # UTF-8 cannot represent surrogates. They occur only in files for bpejit alone (see `special_token_obstacle`).
-    if text.isascii() or not _SURROGATE.search(text):
-        return encode_basestring(text)
-    return json.dumps(text)
 
 
 def _fields(values: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bpejit.model import Model
+from bpejit.packed_tokens import PackedTokens
 from bpejit.storage.files import StrPath
 
 TOKEN_BYTES_FILE = "token_bytes.npy"
@@ -32,11 +33,17 @@ def token_bytes_npy(model: Model) -> bytes | None:
 def token_lengths(model: Model) -> list[int] | None:
     """Return the number of bytes of each id, or None if few of the ids are used."""
     size = model.vocab_size
-    if size > 2 * len(model.vocab) + 65536:
+    specials = model.special_tokens.values()
+    if size > 2 * (len(model.tokens) + sum(token_id not in model.tokens for token_id in specials)) + 65536:
         return None
+    if isinstance(model.tokens, PackedTokens):
+        found = np.zeros(size, np.int64)
+        found[model.tokens.numbers] = model.tokens.lengths()
+        found[list(specials)] = 0
+        return found.tolist()  # type: ignore[no-any-return]
     lengths = [0] * size
     for token_id, token in model.tokens.items():
         lengths[token_id] = len(token)
-    for token_id in model.special_tokens.values():
+    for token_id in specials:
         lengths[token_id] = 0
     return lengths

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bpejit import arguments
-from bpejit.arrays import MergeTable, PretokenTable
+from bpejit.arrays import ByteStrings, MergeTable, PretokenTable
 from bpejit.counts.header import CountsHeader
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TrainingError
+from bpejit.kernels.training.merge_expansion import expand_merges
 from bpejit.model import Model
+from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import collector_paused, trim_heap
 from bpejit.tokenizer_config import TokenizerConfig
 from bpejit.training.hash_tables import HashTables
@@ -123,9 +127,9 @@ def model_from_counts(
 
 def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySettings, n_distinct: int) -> Model:
     """Return the model of the merges."""
-    tokens = merges.token_bytes()
+    strings = token_strings(merges)
     base = len(settings.special_tokens) if settings.special_tokens_first else 0
-    first_special = 0 if settings.special_tokens_first else len(tokens)
+    first_special = 0 if settings.special_tokens_first else len(strings)
     marked = [entry["path"] for entry in header.inputs if entry.get("byte_order_mark")]
     lost = [
         {"path": entry["path"], "count": entry["skipped"], "first": entry.get("first_skipped", [])}
@@ -133,8 +137,8 @@ def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySetting
         if entry.get("skipped")
     ]
     return Model(
-        tokens=dict(enumerate(tokens, start=base)),
-        merges=[(tokens[left], tokens[right]) for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True)],
+        tokens=PackedTokens(strings, np.arange(base, base + len(strings))),
+        merges=PackedMerges(strings, merges.left, merges.right),
         special_tokens={text: first_special + number for number, text in enumerate(settings.special_tokens)},
         pattern=header.settings.pattern,
         unicode=header.settings.unicode,
@@ -154,3 +158,11 @@ def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySetting
             **({SKIPPED_RECORDS: lost} if lost else {}),
         },
     )
+
+
+def token_strings(merges: MergeTable) -> ByteStrings:
+    """Return the bytes of all tokens: the single bytes, and those that merges make."""
+    starts, pool = np.zeros(256 + len(merges) + 1, np.int64), np.zeros(0, np.uint8)
+    while (size := int(expand_merges(merges.left, merges.right, starts, pool))) > pool.size:
+        pool = np.zeros(size, np.uint8)
+    return ByteStrings(pool, starts)

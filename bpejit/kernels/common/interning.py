@@ -401,15 +401,15 @@ def sort_runs(pool, starts, prefixes, order):
 
 @kernel
 def gather(pool, starts, counts, order, out_pool, out_starts, out_counts):
-    """Write packed pre-tokens in another order.
+    """Write packed strings and their counts in another order, or some of them, or some repeatedly.
 
     Parameters
     ----------
     pool, starts, counts : in
     order : int64[n], in
-        A permutation.
+        Indexes of the strings.
     out_pool, out_starts, out_counts : out
-        As large as the inputs.
+        As large as the result.
     """
     position = 0
     out_starts[0] = 0
