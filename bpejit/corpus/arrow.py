@@ -28,6 +28,7 @@ class Arrow(InputFormat):
     """Arrow. Batches are mapped or decompressed where the work is divided, which takes little time; workers copy the texts."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
+    starts: ClassVar[bytes | None] = _FILE[:1] + _STREAM[:1]
     remote: ClassVar[bool] = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002

@@ -27,11 +27,14 @@ class InputFormat:
     ----------
     suffixes : tuple of str
         Ends of the names of such files, before that of a compressed file.
+    starts : bytes, optional
+        The first bytes of contents that `recognizes` may accept, which saves calls for 10,000 files of text; None for any.
     remote : bool
         Whether remote files are read by `chunks`, at any position, instead of from their start to their end.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
+    starts: ClassVar[bytes | None] = None
     remote: ClassVar[bool] = False
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002

@@ -222,6 +222,10 @@ class Contents:
         formats = [(name, load_format(name)) for name in names if name != TEXT]
         self._formats = [(name, one.suffixes, one.recognizes) for name, one in formats]
         self._suffixes = tuple(suffix for _, one in formats for suffix in one.suffixes)
+        self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES)
+        # The first bytes of inputs that may not be plain text; all bytes if a format does not tell.
+        starts = [BYTE_ORDER_MARK[:1], *(one.starts for _, one in formats)]
+        self._starts = bytes(range(256)) if None in starts or self.options.input_format != AUTO else b"".join(starts)
 
     def choose_sample(self, max_bytes: int | None, seed: int) -> None:
         """Set `sample` to the size and the seed of a sample of the corpus, unless `max_bytes` is None."""
@@ -248,6 +252,17 @@ class Contents:
     def compression(self, head: bytes) -> str | None:
         """Return how an input is compressed, if it is to be decompressed."""
         return None if self.plain_only or self.options.input_format == TEXT else find_compression(head)
+
+    def is_plain(self, path: str, head: bytes) -> bool:
+        """Return True if an input is plain text without a byte-order mark; False if `recognize` has to decide.
+
+        Parameters
+        ----------
+        path : str
+        head : bytes
+            Its first bytes, which are known to contain neither NUL nor control characters (see `has_controls`).
+        """
+        return head[:1] not in self._starts and _ANY.match(head) is None and not path.lower().endswith(self._never_plain)
 
     def _recognize_format(self, name: str, head: bytes) -> str:
         known = name.endswith(self._suffixes)  # a test for all: there may be 10,000 files of text

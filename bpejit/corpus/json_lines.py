@@ -31,6 +31,7 @@ class JsonLines(InputFormat):
     """JSON lines."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    starts: ClassVar[bytes | None] = b"{"
 
     def recognizes(self, name: str, head: bytes) -> bool:
         """Return True for a name that ends in `.json`, or standard input, if the first line is an object."""

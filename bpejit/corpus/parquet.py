@@ -38,6 +38,7 @@ class Parquet(InputFormat):
     """Parquet."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    starts: ClassVar[bytes | None] = b"P"
     remote: ClassVar[bool] = True
 
     def recognizes(self, name: str, head: bytes) -> bool:  # noqa: ARG002

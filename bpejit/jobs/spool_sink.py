@@ -15,6 +15,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.jobs.spools import IDS_SUFFIX, Hasher, Spool, SpoolRecord
+from bpejit.packed_tokens import pack_tokens
 from bpejit.storage.temporary import sync_file
 
 CLOSED = "closed.jsonl"
@@ -270,9 +271,8 @@ def read_closed(folder: Path, size: int | None = None) -> list[SpoolRecord]:
 def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:
     """Return the number of bytes of each id, as uint16 or int64 [vocab_size]; 0 for ids that are not used."""
     lengths = np.zeros(vocab_size, dtype=np.int64)
-    lengths[np.fromiter(tokens.keys(), dtype=np.int64, count=len(tokens))] = np.fromiter(
-        map(len, tokens.values()), dtype=np.int64, count=len(tokens)
-    )
+    strings, numbers = pack_tokens(tokens)
+    lengths[numbers] = np.diff(strings.starts)
     for text, number in special_tokens.items():
         lengths[number] = len(text.encode("utf-8", "surrogateescape"))
     return lengths.astype(np.uint16) if lengths.max(initial=0) < 1 << 16 else lengths

@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
+from bpejit.corpus import sources
 from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, Contents, has_controls, recognize_contents
 from bpejit.corpus.sources import find_sources
-from bpejit.errors import CorpusError
+from bpejit.errors import BpejitError, CorpusError
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = ("A quick brown fox; " * 40 + "\n").encode()
@@ -198,6 +200,68 @@ def test_the_first_faulty_file_of_a_folder_is_reported(tmp_path: Path) -> None:
 def test_quick_test_for_control_characters(head: bytes) -> None:
     exact = b"\0" in head or any(byte in head for byte in [*range(1, 8), *range(14, 27), *range(28, 32)])
     assert has_controls(head) == (exact or b"\x1b" in head)
+
+
+STARTS = [
+    *(
+        b"",
+        b"{",
+        b"PAR1",
+        b"PAR",
+        b"ARROW1",
+        b"ARR",
+        b"\xff\xff\xff\xff",
+        b"\xef\xbb\xbf",
+        b"\xef",
+        b"\x28\xb5\x2f\xfd",
+        b"The ",
+    ),
+    *(b"PK", b"BZh9", b"%PDF-1.4", b"GIF89a\xff\xff\xff\xff,", b"x" * 257 + b"ustar ", b"Obj\x01", b"!<arch>\n"),
+]
+HEADS = st.one_of(st.binary(max_size=40), st.builds(bytes.__add__, st.sampled_from(STARTS), st.binary(max_size=20)))
+NAMES = st.sampled_from(
+    ["a.txt", "a", "b.JSON", "b.jsonl", "c.parquet", "c.Arrow", "d.jsonl.gz", "d.txt.zst", "e.feather", "-"]
+)
+
+
+@given(name=NAMES, head=HEADS, input_format=st.sampled_from(["auto", "text", "jsonl"]), plain_only=st.booleans())
+def test_plain_text_is_recognized_as_text(name: str, head: bytes, input_format: str, plain_only: bool) -> None:
+    contents = Contents(input_format, plain_only=plain_only)
+    head = bytes(byte for byte in head if byte not in (0, 27) and not has_controls(bytes([byte])))
+    if contents.is_plain(name, head):
+        assert contents.compression(head) is None
+        assert contents.recognize(name, head, clean=True) == ("text", 0)
+        assert not contents.marked
+
+
+def test_most_text_is_plain() -> None:
+    contents = Contents()
+    assert all(contents.is_plain("a.txt", head) for head in (b"The", b"the", "é".encode(), "日本".encode(), b" x", b"1"))
+    assert not contents.is_plain("a.jsonl", b"the")
+
+
+class _Entry:
+    def __fspath__(self) -> str:
+        return "x"
+
+
+ENTRIES = st.sampled_from(
+    ["a", "b/c", Path("d"), "", "e\0", b"f", None, 7, "\ud800", "\udcff", "file:///g", "s3://h/i", _Entry()]
+)
+
+
+@given(entries=st.lists(ENTRIES, max_size=3))
+def test_names_tested_together_are_as_if_tested_alone(entries: list[Any]) -> None:
+    def names(some: list[Any]) -> Any:
+        try:
+            return sources._names(some)
+        except BpejitError as error:
+            return type(error)
+
+    alone = [names([entry]) for entry in entries]
+    wrong = [found for found in alone if not isinstance(found, list)]
+    assert names(entries) == (wrong[0] if wrong else [name for found in alone for name in found])
+    assert names(["x" * 5000]) == names(["a", "x" * 5000])
 
 
 def test_repository_texts_pass() -> None:
