@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bpejit.jit.dispatch import kernel
+from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import load_u64, store_u64
-from bpejit.kernels.constants import DONE, EIGHT, NEED_SPACE, ONE, SIXTEEN, THREE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, SIXTEEN, THREE, TWO, ZERO
 
 SLOT_BYTES = 16
 """Size of a slot. The output has as many bytes more than the longest token."""
@@ -80,6 +80,58 @@ def fill_slots(pool, starts, numbers, slots, lengths):
         lengths[number] = np.int64(length)
 
 
+@inline
+def decode_pairs(data, position, stop, step, slots, out, n):
+    """Append the bytes of tokens, two at a time, up to a pair with one that is not in its slot or unknown, or the last one.
+
+    A pair has one test for all that is unusual, so that decoding takes 0.9 ns for a token instead of 1.15. Four tokens at a
+    time, or joining the bytes of four in a wide register (AVX-512), are not faster.
+
+    Parameters
+    ----------
+    data : uint8[:], in
+        The ids, as in `decode_ids`.
+    position, stop : uint64
+        The range of the ids, in bytes, not empty. There must be room for each of them, whatever their lengths.
+    step : uint64
+        Bytes of an id.
+    slots, out
+        As in `decode_ids`.
+    n : uint64
+        The number of bytes in `out`.
+
+    Returns
+    -------
+    position, n : uint64
+        The first id that was not decoded, and the number of bytes in `out`.
+    """
+    mask = ~ZERO >> (WORD_BITS - (step << THREE))
+    n_slots = np.uint64(slots.size) // SIXTEEN
+    last = stop - step
+    while position < last:
+        first = load_u64(data, position) & mask
+        second = load_u64(data, position + step) & mask
+        if first >= n_slots or second >= n_slots:
+            break
+        first *= SIXTEEN
+        second *= SIXTEEN
+        first_length = np.uint64(slots[first + SHORT])
+        second_length = np.uint64(slots[second + SHORT])
+        if first_length == UNUSED or first_length > SHORT or second_length == UNUSED or second_length > SHORT:
+            break
+        # All loads precede the stores, which might change the slots as far as LLVM knows.
+        low, high = load_u64(slots, first), load_u64(slots, first + EIGHT)
+        next_low, next_high = load_u64(slots, second), load_u64(slots, second + EIGHT)
+        store_u64(out, n, low)
+        store_u64(out, n + EIGHT, high)
+        n += first_length
+        store_u64(out, n, next_low)
+        store_u64(out, n + EIGHT, next_high)
+        n += second_length
+        position += step + step
+    return position, n
+
+
 @kernel
 def decode_ids(ids, size, width, slots, pool, out, state):
     """Append the bytes of tokens to the output, until all ids are decoded, the output is full, or an id is unknown.
@@ -91,7 +143,7 @@ def decode_ids(ids, size, width, slots, pool, out, state):
     size : int
         Number of ids.
     width : int
-        Bytes of an id: 1, 2, 4 or 8.
+        Bytes of an id: 2, 4 or 8.
     slots : uint8[16 * vocabulary size], in
         The table of the module docstring.
     pool : uint8[:], in
@@ -128,38 +180,39 @@ def decode_ids(ids, size, width, slots, pool, out, state):
         if n > last:
             status = NEED_SPACE
             break
-        # The tokens for which there is room, whatever their lengths, so that the loop has one test for all that is unusual.
+        # The tokens for which there is room, whatever their lengths.
         stop = min(end, position + ((last - n) // SIXTEEN + ONE) * step)
-        number = ZERO
-        length = ZERO
-        while position < stop:
-            number = load_u64(data, position) & mask
-            if number >= n_slots:
-                break
-            slot = number * SIXTEEN
-            length = np.uint64(slots[slot + SHORT])
-            low = load_u64(slots, slot)
-            high = load_u64(slots, slot + EIGHT)
-            store_u64(out, n, low)
-            store_u64(out, n + EIGHT, high)
-            if length == UNUSED or length > SHORT:
-                break
-            n += length
-            position += step
+        if step == TWO:  # a constant saves an instruction for each id: 4 to 8% of the time
+            position, n = decode_pairs(data, position, stop, TWO, slots, out, n)
+        elif step == FOUR:
+            position, n = decode_pairs(data, position, stop, FOUR, slots, out, n)
+        else:
+            position, n = decode_pairs(data, position, stop, EIGHT, slots, out, n)
         if position == stop:
             continue
-        if number >= n_slots or length == UNUSED:
+        number = load_u64(data, position) & mask
+        if number >= n_slots:
             status = UNKNOWN_ID
             break
-        start = load_u64(slots, number * SIXTEEN)
-        length = load_u64(slots, number * SIXTEEN + EIGHT) & LENGTH_MASK
-        if n + length > last:
-            status = NEED_SPACE
+        slot = number * SIXTEEN
+        length = np.uint64(slots[slot + SHORT])
+        if length == UNUSED:
+            status = UNKNOWN_ID
             break
-        offset = ZERO
-        while offset < length:
-            store_u64(out, n + offset, load_u64(pool, start + offset))
-            offset += EIGHT
+        if length <= SHORT:
+            low, high = load_u64(slots, slot), load_u64(slots, slot + EIGHT)
+            store_u64(out, n, low)
+            store_u64(out, n + EIGHT, high)
+        else:
+            start = load_u64(slots, slot)
+            length = load_u64(slots, slot + EIGHT) & LENGTH_MASK
+            if n + length > last:
+                status = NEED_SPACE
+                break
+            offset = ZERO
+            while offset < length:
+                store_u64(out, n + offset, load_u64(pool, start + offset))
+                offset += EIGHT
         n += length
         position += step
     state[N_IDS] = np.int64(position // step)
