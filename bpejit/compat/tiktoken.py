@@ -78,11 +78,18 @@ class Encoding:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:
         """Return the ids of a text; raise SpecialTokenError if it contains a disallowed special token."""
-        if allowed_special is _NONE and disallowed_special == "all":
-            ids = self._codec.encode_short_checked(text)
-            if ids is not None:
-                return ids
-        return self._codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        codec = self._codec
+        ids = None
+        if allowed_special is _NONE:
+            if disallowed_special == "all":
+                ids = codec.encode_short_checked(text)
+            elif type(disallowed_special) is tuple and not disallowed_special:
+                ids = codec.encode_short_ordinary(text)
+        elif type(allowed_special) is str and allowed_special == "all" == disallowed_special:
+            ids = codec.encode_short(text)
+        if ids is not None:
+            return ids
+        return codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
 
     def encode_to_numpy(
         self,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,6 +23,7 @@ from bpejit.encoding.offsets import TokenOffsets, batch_offsets, joined_offsets,
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
+from bpejit.kernels.encoding.span_encoding import MAX_ID
 from bpejit.model import Model
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter
@@ -123,18 +123,22 @@ class Codec:
         if not specials:
             return self.encode_short_ordinary
         least = min(specials)
-        return self._short_encoding(self.encoder.splitter, least) if id_range(self.model.tokens)[1] < least else _never
-
-    def _short_encoding(self, splitter: AnySplitter, limit: int = sys.maxsize) -> ShortEncoding:
-        encoder, pool = self.encoder, self._workspaces
-        if not encoder.prepares_calls:
+        splitter = self.encoder.splitter
+        if not isinstance(splitter, Splitter) or id_range(self.model.tokens)[1] >= least:
             return _never
+        return self._short_encoding(splitter, least)
+
+    def _short_encoding(self, splitter: AnySplitter, limit: int = MAX_ID + 1) -> ShortEncoding:
+        encoder, pool = self.encoder, self._workspaces
+        if splitter.automaton is None:
+            return _never
+        ascii_only = not isinstance(splitter, Splitter)  # which no pipeline with an automaton changes
         with self.workspace() as workspace:
             if workspace.short_text_bytes < SHORT_TEXT_BYTES:
                 return _never
             call = encoder.new_short_call(workspace, splitter)
         self._short_calls.append((encoder, pool, workspace, call))  # the function refers to all of them
-        return call.on_strings(workspace, pool, limit) or _never
+        return call.on_strings(workspace, pool, limit, ascii_only) or _never
 
     def splitter_for(
         self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]

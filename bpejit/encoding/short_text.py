@@ -75,7 +75,9 @@ class ShortTextCall:
         n_ids: int = progress[N_OUT]
         return n_ids
 
-    def on_strings(self, workspace: Workspace, pool: list[Any], limit: int) -> Callable[[object], list[int] | None] | None:
+    def on_strings(
+        self, workspace: Workspace, pool: list[Any], limit: int, ascii_only: bool
+    ) -> Callable[[object], list[int] | None] | None:
         """Return a builtin function that does the same for strings, and returns a list of ids.
 
         Parameters
@@ -86,6 +88,8 @@ class ShortTextCall:
             The function uses the workspace while it is in this list.
         limit : int
             Ids from this one on are not returned.
+        ascii_only : bool
+            Whether only strings of ASCII are encoded.
 
         Returns
         -------
@@ -94,4 +98,4 @@ class ShortTextCall:
             it. None if such functions are not possible (see `bpejit.jit.methods`).
         """
         text = self._text[:SHORT_TEXT_BYTES]
-        return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit)
+        return make_string_encoder(self._call, text, self.out, workspace.progress, pool, workspace, limit, ascii_only)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import os
 import pickle
 import signal
 import sys
+import unicodedata
 
 import naive
 import pytest
@@ -18,10 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpejit
+from bpejit.compat.tiktoken import Encoding
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import BpejitError, SpecialTokenError
 from bpejit.kernels.encoding import pretoken_cache
+from bpejit.model import Model
+from bpejit.normalization import PipelineConfig
+from bpejit.normalization.json_fields import canonical
 
 END = "<|s|>"
 PIECES = [
@@ -84,6 +90,50 @@ def test_encode_string(text, codec, builtin):
             found = function(text)
             assert found == expected
     assert specials
+
+
+@pytest.fixture(scope="module")
+def normalizing(codec, builtin) -> Codec:
+    """A codec with a normalizer, which does not change ASCII, and without tokens for bytes that are not in UTF-8."""
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    pipeline = PipelineConfig(canonical({"type": "NFC"}), canonical(byte_level))
+    return Codec(dataclasses.replace(codec.model, pipeline=pipeline))
+
+
+@given(text=strings | st.lists(st.sampled_from(["e", "\u0301", "é", " ", END])).map("".join))
+def test_encode_string__a_pipeline(text, codec, normalizing):
+    expected = normalizing.encode(text).tolist()
+    normalized = unicodedata.normalize("NFC", text)
+    if "\ud83d" not in text and "\ude00" not in text:
+        assert expected == codec.encode(normalized).tolist()
+    found = normalizing.encode_short(text)
+    assert found == (expected if text.isascii() and len(text) <= SHORT_TEXT_BYTES else None)
+    ordinary = normalizing.encode(text, disallowed_special=()).tolist()
+    assert normalizing.encode_short_ordinary(text) in (None, ordinary)
+
+
+def test_encode_string__missing_bytes(builtin):
+    tokens = dict(enumerate(bytes([byte]) for byte in range(256) if byte != 0xC0))
+    codec = Codec(Model(tokens, [], {END: 255}))
+    assert codec.model.missing_bytes == (0xC0,)
+    assert codec.encode_short("a b") == codec.encode("a b").tolist() == [97, 32, 98]
+    for text in ("é", END, "\u00c0", "x" * 600):
+        assert codec.encode_short(text) == codec.encode(text).tolist()
+
+
+@given(text=strings)
+def test_as_tiktoken__special_tokens(text, codec):
+    """The usual choices of special tokens, for which short texts take another way, as types that do not take it."""
+    encoding = Encoding(codec, "name")
+    assert encoding.encode(text, allowed_special="all") == codec.encode(text, allowed_special={END}).tolist()
+    expected = codec.encode(text, disallowed_special=frozenset()).tolist()
+    assert encoding.encode(text, disallowed_special=()) == encoding.encode(text, disallowed_special=[]) == expected
+    for allowed in ("all", {END}):
+        if END in text:
+            with pytest.raises(SpecialTokenError):
+                encoding.encode(text, allowed_special=allowed, disallowed_special=[END])
+        else:
+            assert encoding.encode(text, allowed_special=allowed, disallowed_special=[END]) == expected
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", FALLBACK])

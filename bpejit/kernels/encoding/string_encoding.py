@@ -41,9 +41,9 @@ _GIVEN, _BYTES, _TEXT, _OUT, _PROGRESS, _CALL, _INTEGERS, _API = range(8)
 argument, and its bytes.
 """
 
-_KERNEL, _POOL, _WORKSPACE, _ID_LIMIT, _IS_BUSY = range(16, 21)
+_KERNEL, _POOL, _WORKSPACE, _ID_LIMIT, _ASCII_ONLY, _IS_BUSY = range(16, 22)
 """Indices of the other words: the addresses of the kernel, of a list and of the workspace, the first id that is not returned,
-and whether the output is in use.
+whether only ASCII is encoded, and whether the output is in use.
 """
 
 LIMIT, STOP = 1, 2
@@ -65,8 +65,8 @@ def encode_string(words, given):
     -------
     int
         Address of a list of integers; of None if `given` has to be encoded in another way: it is no string or too long, it has
-        a lone surrogate, the workspace is in use, the kernel needs more memory, or an id is not below the limit. 0 if there is
-        no memory.
+        a lone surrogate, or a character beyond ASCII where that is not allowed, the workspace is in use, the kernel needs
+        more memory, or an id is not below the limit. 0 if there is no memory.
 
     Notes
     -----
@@ -97,21 +97,23 @@ def _run(words, given, api):
     if array_at(words, _GIVEN, np.int64)[TYPE_WORD] != api[STR] or words[_IS_BUSY] != 0:
         return -1
     text = array_at(words, _TEXT, np.uint8)
-    if call_1(api[STRING_LENGTH], given) > text.size or not _is_free(words, api):
+    n_characters = call_1(api[STRING_LENGTH], given)
+    if n_characters > text.size or not _is_free(words, api):
         return -1
     data = call_1(api[AS_UTF8], given)
     if data == 0:
         call_1(api[CLEAR_ERROR], 0)
         return -1
     n_bytes = call_1(api[BYTES_SIZE], data)
-    if n_bytes <= text.size:
+    is_allowed = n_bytes <= text.size and (n_bytes == n_characters or words[_ASCII_ONLY] == 0)
+    if is_allowed:
         words[2 * _BYTES] = call_1(api[BYTES_DATA], data)
         words[2 * _BYTES + 1] = n_bytes
         source = array_at(words, _BYTES, np.uint8)
         for index in range(n_bytes):
             text[index] = source[index]
     call_1(api[DECREF], data)
-    if n_bytes > text.size:
+    if not is_allowed:
         return -1
     call = array_at(words, _CALL, np.int64)
     progress = array_at(words, _PROGRESS, np.int64)
@@ -140,7 +142,14 @@ def _is_free(words, api):
 
 
 def make_string_encoder(
-    call: BoundCall, text: Any, out: Any, progress: Any, pool: list[Any], workspace: object, id_limit: int
+    call: BoundCall,
+    text: Any,
+    out: Any,
+    progress: Any,
+    pool: list[Any],
+    workspace: object,
+    id_limit: int,
+    ascii_only: bool,
 ) -> Callable[[object], list[int] | None] | None:
     """Return a builtin function that encodes strings.
 
@@ -161,6 +170,8 @@ def make_string_encoder(
     workspace : object
     id_limit : int
         If an id is not less than this, the function returns None.
+    ascii_only : bool
+        Whether the function returns None for a string that is not ASCII.
 
     Returns
     -------
@@ -172,5 +183,5 @@ def make_string_encoder(
         return None
     scratch = [0] * 4
     arrays = addresses_of((text, out, progress)), call.words.buffer_info(), addresses_of((integers(), c_api()))
-    words = [*scratch, *chain.from_iterable(arrays), call.address, id(pool), id(workspace), id_limit, 0]
+    words = [*scratch, *chain.from_iterable(arrays), call.address, id(pool), id(workspace), id_limit, ascii_only, 0]
     return make_builtin(encode_string, np.array(words, dtype=np.int64))
