@@ -10,8 +10,7 @@ import regex
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable
-from bpejit.kernels.common import keys
-from bpejit.kernels.encoding import boundary_filter, interleaved_merging, pretoken_cache
+from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -72,14 +71,17 @@ def learned_model(text: bytes, n_merges: int, pattern: str = "gpt2", specials: l
     return make_model([(tokens[left], tokens[right]) for left, right in pairs], specials, pattern=pattern)
 
 
-def make_workspace(*, slots: int = 1024, arena: int = 4096, ends: int = 64, scratch: int = 4096) -> WorkspaceArrays:
+def make_workspace(
+    *, slots: int = 1024, entries: int = 256, arena: int = 4096, ends: int = 64, scratch: int = 4096
+) -> WorkspaceArrays:
     """Make a small workspace; sizes are numbers of elements."""
     return WorkspaceArrays(
         slots=np.zeros(slots * pretoken_cache.SLOT_WORDS, np.uint64),
+        long_index=np.zeros(entries * long_pretokens.ENTRY_WORDS, np.uint64),
         arena=np.full(arena, 0xEE, np.uint8),
         seen_once=np.zeros(1 << 2, np.uint64),
         character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
-        batch=np.zeros(keys.BATCH * keys.BATCH_WORDS, np.uint64),
+        batch=np.zeros(long_pretokens.ALL_BATCH_WORDS, np.uint64),
         deferred=np.zeros(interleaved_merging.DEFERRED_WORDS, np.uint64),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),

@@ -210,17 +210,23 @@ def make_key(pretoken: bytes) -> tuple[int, int, int]:
     return low, high, hash_key(low, high)
 
 
-def make_keys(data: bytes, start: int, ends: list[int], n_slots: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Return the key of each span and the first word of its slot, and the number of long keys."""
+def make_keys(data: bytes, start: int, ends: list[int], n_slots: int) -> list[tuple[int, int, int]]:
+    """Return the key of each span and the first word of its slot."""
     keys = []
-    n_long = 0
     for end in ends:
         stop = end & (SPECIAL_FLAG - 1)
         low, high, hashed = (0, 0xFE << 56, 0) if end & SPECIAL_FLAG else make_key(data[start:stop])
         keys.append((low, high, 4 * (hashed % n_slots)))
-        n_long += high >> 56 == 0xFF
         start = stop
-    return keys, n_long
+    return keys
+
+
+def make_cache_keys(data: bytes, start: int, ends: list[int], n_slots: int) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """Return the same, with slot 0 for long keys, and the hashes of these."""
+    keys = make_keys(data, start, ends, n_slots)
+    is_long = [high >> 56 == 0xFF for _, high, _ in keys]
+    hashes = [low for (low, _, _), long in zip(keys, is_long, strict=True) if long]
+    return [(low, high, 0 if long else slot) for (low, high, slot), long in zip(keys, is_long, strict=True)], hashes
 
 
 # ---- counting --------------------------------------------------------------------------------------------------------
@@ -637,51 +643,60 @@ def learn_merges(
 
 
 class PretokenCache:
-    """The cache of pre-tokens as a dict: when its slots are cleared, and which records are overwritten.
+    """The cache of pre-tokens as two dicts: when its slots or its index are cleared, and which records are overwritten.
 
-    `n_slots`, `ring_bytes`, `written`, `used` and `clears` correspond to the arrays and to the progress of a workspace.
+    `n_slots`, `n_entries`, `ring_bytes`, and `filling` correspond to the arrays and to the progress of a workspace.
     """
 
-    def __init__(self, n_slots: int, ring_bytes: int, slack: int) -> None:
-        self.n_slots, self.ring_bytes, self.slack = n_slots, ring_bytes, slack
+    def __init__(self, n_slots: int, n_entries: int, ring_bytes: int, slack: int) -> None:
+        self.n_slots, self.n_entries, self.ring_bytes, self.slack = n_slots, n_entries, ring_bytes, slack
         self.clear()
 
     def clear(self) -> None:
         """Return to the initial state."""
-        self.entries: dict[bytes, tuple[list[int], int | None]] = {}
-        self.written = self.clears = 0
+        self.short: dict[bytes, tuple[list[int], int | None]] = {}
+        self.long: dict[bytes, tuple[list[int], int | None]] = {}
+        self.written = self.clears = self.long_clears = 0
 
     @property
-    def used(self) -> int:
-        """Number of used slots, including those whose record was overwritten."""
-        return len(self.entries)
+    def filling(self) -> list[int]:
+        """Used slots and entries, including those whose record was overwritten, how often they were cleared, bytes written."""
+        return [len(self.short), self.clears, len(self.long), self.long_clears, self.written]
 
     def find(self, pretoken: bytes) -> list[int] | None:
         """Return the ids of a pre-token, or None if it is not in the cache."""
-        ids, record = self.entries.get(pretoken, (None, None))
+        ids, record = (self.long if len(pretoken) > 15 else self.short).get(pretoken, (None, None))
         return None if record is not None and record + self.ring_bytes < self.written else ids
 
     def insert(self, pretoken: bytes, ids: list[int]) -> None:
         """Insert a pre-token that `find` does not find."""
-        n_bytes = len(pretoken) if len(pretoken) > 15 else 0
-        in_arena = n_bytes > 0 or len(ids) > 4
-        if in_arena and 4 * (n_bytes + 4 * len(ids)) > self.ring_bytes + self.slack:
+        is_long = len(pretoken) > 15
+        size = 4 * (len(ids) + len(ids) % 2) + (8 + len(pretoken) if is_long else 0)
+        in_arena = is_long or len(ids) > 4
+        if in_arena and 4 * size > self.ring_bytes + self.slack:
             return
-        if 4 * self.used >= 3 * self.n_slots:
-            self.entries.clear()
+        if is_long and 4 * len(self.long) >= 3 * self.n_entries:
+            self.long.clear()
+            self.long_clears += 1
+        if not is_long and 4 * len(self.short) >= 3 * self.n_slots:
+            self.short.clear()
             self.clears += 1
         record = None
         if in_arena:
-            size = n_bytes + 4 * (len(ids) + len(ids) % 2)
             offset = self.written % self.ring_bytes
             record = self.written + (self.ring_bytes - offset if offset + size > self.ring_bytes else 0)
             self.written = record + size
-        self.entries[pretoken] = list(ids), record
+        (self.long if is_long else self.short)[pretoken] = list(ids), record
 
 
 def move_slots(cache: dict[Any, Any]) -> dict[Any, Any]:
     """Return the contents of a larger cache: the same."""
     return dict(cache)
+
+
+def move_entries(index: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the contents of a larger index: the same."""
+    return dict(index)
 
 
 Rules = dict[Pair, tuple[int, int]]

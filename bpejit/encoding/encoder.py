@@ -26,7 +26,7 @@ from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
-from bpejit.kernels.encoding import pretoken_cache
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
@@ -89,6 +89,9 @@ class Encoder(Decoder):
         self.decode([id_range(model.tokens)[0]])  # loads the kernels
         pretoken_cache.move_slots(
             np.zeros(pretoken_cache.SLOT_WORDS, np.uint64), np.zeros(2 * pretoken_cache.SLOT_WORDS, np.uint64)
+        )
+        long_pretokens.move_entries(
+            np.zeros(long_pretokens.ENTRY_WORDS, np.uint64), np.zeros(2 * long_pretokens.ENTRY_WORDS, np.uint64)
         )
 
     def new_workspace(

@@ -10,10 +10,9 @@ import numpy as np
 from bpejit.arrays import Array, huge_page_zeros
 from bpejit.encoding.cache_budget import Budget, process_budget
 from bpejit.errors import CorpusError
-from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, interleaved_merging, pretoken_cache, windowed_merging
+from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache, windowed_merging
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -36,6 +35,22 @@ MAX_DOCUMENTS = 1 << 12
 _ENDS = 1 << 14
 _SCRATCH_WORDS = windowed_merging.SCRATCH_WORDS * 4 * windowed_merging.WINDOW + windowed_merging.SCRATCH_EXTRA
 _LEAST_SLOTS = 1 << 9
+_INDEX_SHIFT = 6
+"""The index of long pre-tokens initially has the size of the slots, shifted by this: most texts have few of them."""
+
+_MOST_EIGHTHS, _MOST_EIGHTHS_AMONG_LONG = 5, 3
+"""Slots are doubled when more eighths of them are used. The second is for texts with many long pre-tokens, as in Chinese, of
+which most others are rare as well: each probe beyond the first cache line then waits for memory.
+"""
+
+_FILLING = (
+    pretoken_cache.USED_SLOTS,
+    pretoken_cache.CLEARS,
+    pretoken_cache.USED_LONG,
+    pretoken_cache.LONG_CLEARS,
+    pretoken_cache.ARENA_WRITTEN,
+)
+"""The fields of `progress` that are 0 when the cache is empty."""
 
 _HEAP_BLOCK = 1 << 16
 """Size of a block below the threshold at which malloc maps memory separately."""
@@ -71,8 +86,9 @@ class Workspace:
         self.share = budget.open_share(cache_bytes, min(cache_bytes, LEAST_CACHE_BYTES))
         cache_bytes = self.share.n_bytes
         # Filling the arrays maps their pages.
-        slots, arena = _empty_cache(cache_bytes)
-        self.share.give_back(cache_bytes - slots.nbytes - arena.nbytes)  # the smallest cache exceeds the sizes used in tests
+        slots, long_index, arena = _empty_cache(cache_bytes)
+        # The smallest cache exceeds the sizes used in tests.
+        self.share.give_back(cache_bytes - slots.nbytes - long_index.nbytes - arena.nbytes)
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
         self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
@@ -80,11 +96,12 @@ class Workspace:
         self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), dtype=np.int64)
         self.arrays = WorkspaceArrays(
             slots=slots,
+            long_index=long_index,
             arena=arena,
             # These two are not filled, since most texts use few of their pages.
-            seen_once=np.zeros(pretoken_cache.SEEN_WORDS, dtype=np.uint64),
+            seen_once=np.zeros(long_pretokens.SEEN_WORDS, dtype=np.uint64),
             character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
-            batch=np.full(keys.BATCH * keys.BATCH_WORDS, 0, dtype=np.uint64),
+            batch=np.full(long_pretokens.ALL_BATCH_WORDS, 0, dtype=np.uint64),
             deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, dtype=np.uint64),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
@@ -132,7 +149,7 @@ class Workspace:
         self.progress[:] = progress
 
     def grow_cache(self) -> None:
-        """Double the slots and the arena if they are more than half full, as far as the limit allows.
+        """Double the slots, the index and the arena if they are more than half full, as far as the limit allows.
 
         A cache that is just large enough is faster than a larger one, because more of it stays in the processor's caches.
         Without memory from the budget the cache keeps its size, and is cleared when it is full.
@@ -140,21 +157,44 @@ class Workspace:
         if self.share.budget.has_starved_cache and self.share.n_bytes > self.share.budget.fair_share:
             self.share.budget.has_starved_cache = False
             self.shrink_cache()
-        progress, arrays = self.progress, self.arrays
-        slots, arena = arrays.slots, arrays.arena
-        available = self.cache_limit - slots.nbytes - arena.nbytes
-        is_full = (
-            progress[pretoken_cache.CLEARS]
-            or 8 * pretoken_cache.SLOT_WORDS * progress[pretoken_cache.USED_SLOTS] > 5 * slots.size
-        )
+        self._grow_slots()
+        self._grow_long_index()
+        self._grow_arena()
+
+    @property
+    def _available(self) -> int:
+        """Bytes by which the cache may grow before it exceeds its limit."""
+        arrays = self.arrays
+        return self.cache_limit - arrays.slots.nbytes - arrays.long_index.nbytes - arrays.arena.nbytes
+
+    def _grow_slots(self) -> None:
+        progress, slots = self.progress, self.arrays.slots
+        n_used = progress[pretoken_cache.USED_SLOTS]
+        most_eighths = _MOST_EIGHTHS_AMONG_LONG if 8 * progress[pretoken_cache.USED_LONG] > n_used else _MOST_EIGHTHS
+        is_full = progress[pretoken_cache.CLEARS] or 8 * pretoken_cache.SLOT_WORDS * n_used > most_eighths * slots.size
         # During the move both tables exist, and both count.
-        if is_full and slots.nbytes <= available and self.share.take(2 * slots.nbytes):
+        if is_full and slots.nbytes <= self._available and self.share.take(2 * slots.nbytes):
             larger = huge_page_zeros(2 * slots.size, np.uint64)
             pretoken_cache.move_slots(slots, larger)
-            self.arrays = arrays._replace(slots=larger)
+            self.arrays = self.arrays._replace(slots=larger)
             self.share.give_back(slots.nbytes)
             progress[pretoken_cache.CLEARS] = 0
-            available -= slots.nbytes
+
+    def _grow_long_index(self) -> None:
+        progress, long_index = self.progress, self.arrays.long_index
+        is_full = (
+            progress[pretoken_cache.LONG_CLEARS]
+            or 2 * long_pretokens.ENTRY_WORDS * progress[pretoken_cache.USED_LONG] > long_index.size
+        )
+        if is_full and long_index.nbytes <= self._available and self.share.take(2 * long_index.nbytes):
+            larger = huge_page_zeros(2 * long_index.size, np.uint64)
+            long_pretokens.move_entries(long_index, larger)
+            self.arrays = self.arrays._replace(long_index=larger)
+            self.share.give_back(long_index.nbytes)
+            progress[pretoken_cache.LONG_CLEARS] = 0
+
+    def _grow_arena(self) -> None:
+        progress, arena, available = self.progress, self.arrays.arena, self._available
         size = arena.size - pretoken_cache.ARENA_SLACK
         written = int(progress[pretoken_cache.ARENA_WRITTEN])
         wanted = size
@@ -178,12 +218,12 @@ class Workspace:
         size = self.cache_bytes
         while size > LEAST_CACHE_BYTES and size > self.share.budget.fair_share:
             size = max(size // 2, LEAST_CACHE_BYTES)
-        slots, arena = _empty_cache(size)
-        self.arrays = self.arrays._replace(slots=slots, arena=arena)
-        for field in (pretoken_cache.USED_SLOTS, pretoken_cache.ARENA_WRITTEN, pretoken_cache.CLEARS):
+        slots, long_index, arena = _empty_cache(size)
+        self.arrays = self.arrays._replace(slots=slots, long_index=long_index, arena=arena)
+        for field in _FILLING:
             self.progress[field] = 0
         self._ring_start = 0
-        self.share.give_back(self.share.n_bytes - slots.nbytes - arena.nbytes)
+        self.share.give_back(self.share.n_bytes - slots.nbytes - long_index.nbytes - arena.nbytes)
 
     def grow_scratch(self) -> None:
         """Enlarge the scratch space for the pre-token that did not fit."""
@@ -194,15 +234,16 @@ class Workspace:
         self.arrays = self.arrays._replace(scratch=np.zeros(size, dtype=np.uint32))
 
 
-def _empty_cache(n_bytes: int) -> tuple[Array, Array]:
-    """Return the slots and the arena of an empty cache of `n_bytes`."""
+def _empty_cache(n_bytes: int) -> tuple[Array, Array, Array]:
+    """Return the slots, the index of long pre-tokens and the arena of an empty cache of `n_bytes`."""
     slot_bytes = 8 * pretoken_cache.SLOT_WORDS
     n_slots = _LEAST_SLOTS
     while 2 * n_slots * slot_bytes <= n_bytes * 3 // 4:
         n_slots *= 2
     slots = huge_page_zeros(n_slots * pretoken_cache.SLOT_WORDS, np.uint64)
     slots[:] = 0
-    return slots, np.full(max(n_bytes - n_slots * slot_bytes, 1 << 10), 0, dtype=np.uint8)
+    long_index = np.full(n_slots * pretoken_cache.SLOT_WORDS >> _INDEX_SHIFT, 0, dtype=np.uint64)
+    return slots, long_index, np.full(max(n_bytes - slots.nbytes - long_index.nbytes, 1 << 10), 0, dtype=np.uint8)
 
 
 def _reserve_heap() -> Array:

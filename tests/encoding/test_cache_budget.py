@@ -45,7 +45,8 @@ def words(n: int, seed: int = 0) -> bytes:
 
 def cache_bytes_of(workspace: Workspace) -> int:
     """Return the size in bytes of the cache of a workspace."""
-    return int(workspace.arrays.slots.nbytes + workspace.arrays.arena.nbytes)
+    arrays = workspace.arrays
+    return arrays.slots.nbytes + arrays.long_index.nbytes + arrays.arena.nbytes
 
 
 def make(encoder: Encoder, budget: Budget, n: int) -> list[Workspace]:

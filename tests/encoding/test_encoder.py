@@ -490,7 +490,8 @@ def test_cache_grows_with_long_texts(prose):
     after = workspace.arrays.slots.size, workspace.arrays.arena.size
     assert after[0] > before[0]
     assert after[1] > before[1]
-    assert workspace.arrays.slots.nbytes + workspace.arrays.arena.nbytes <= limit
+    arrays = workspace.arrays
+    assert arrays.slots.nbytes + arrays.long_index.nbytes + arrays.arena.nbytes <= limit
 
 
 def test_stream_cache_grows_only_on_request(prose):

@@ -127,16 +127,10 @@ def make_keys(text, start, ends, span, size, slots, batch):
     slots : uint64[4 * slots], in
         The table that will be probed. The number of slots is a power of two.
     batch : uint64[BATCH_WORDS * size], out
-
-    Returns
-    -------
-    uint64
-        Number of keys of pre-tokens of more than 15 bytes.
     """
     k = ZERO
     mask = np.uint64(slots.size // 4 - 1)
     last = span + size
-    n_long = ZERO
     while span < last:
         end = np.uint64(ends[span])
         stop = end & _POSITION
@@ -152,7 +146,6 @@ def make_keys(text, start, ends, span, size, slots, batch):
             low = hash_bytes(text, start, length)
             high = LONG_TAG | length
             hashed = low
-            n_long += ONE
         word = (hashed & mask) * FOUR
         prefetch(slots, word)
         batch[k] = low
@@ -161,4 +154,3 @@ def make_keys(text, start, ends, span, size, slots, batch):
         k += THREE
         start = stop
         span += ONE
-    return n_long

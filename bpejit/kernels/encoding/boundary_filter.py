@@ -162,7 +162,7 @@ def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
     elif is_cacheable:
         low, high = short_key(text, start, length)
         home = find_home_slot(workspace.slots, low, high)
-        slot, found = find_cache_slot(workspace, low, high, home, text, start)
+        slot, found = find_cache_slot(workspace, low, high, home)
         if found:
             return copy_ids(workspace, slot, out, n_out)
     end = encode_pretoken(text, start, length, tables, workspace.scratch, out, n_out, _WINDOW)
@@ -170,7 +170,7 @@ def _encode_fragment(text, start, length, first, tables, workspace, out, n_out):
         character_ids[entry] = load_u64(out, n_out)
         character_ids[entry + ONE] = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + TWO) & ID_PAIR_MASK
     elif is_cacheable and end != SCRATCH_TOO_SMALL:
-        insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
+        insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
     return end
 
 

@@ -57,15 +57,17 @@ class WorkspaceArrays(NamedTuple):
     Parameters
     ----------
     slots : uint64 [4 * slots]
-        The pre-token cache (see `pretoken_cache`).
+        The cache of short pre-tokens (see `pretoken_cache`).
+    long_index : uint64 [2 * entries]
+        The index of long pre-tokens (see `long_pretokens`).
     arena : uint8
-        The records of the cache: entries too large for a slot.
+        The records of the cache: long pre-tokens, and ids that do not fit into a slot.
     seen_once : uint64 [a power of two]
         Bit set of the hashes of long pre-tokens that occurred once and were not cached.
     character_ids : uint64 [2 * 65536]
         Ids of single three-byte characters (see `boundary_filter`).
     batch : uint64
-        Keys and home slots of the current batch of pre-tokens.
+        Keys and home slots of the current batch of pre-tokens, and the hashes of the long ones.
     deferred : uint64 [DEFERRED_WORDS]
         New pre-tokens that are merged together (see `interleaved_merging`).
     scratch : uint32
@@ -79,13 +81,14 @@ class WorkspaceArrays(NamedTuple):
         End of each document in the text, if it consists of several (see `document_spans`).
     id_stops : int64 [MAX_DOCUMENTS + 1]
         End of the ids of each document.
-    progress : int64 [15]
+    progress : int64 [PROGRESS_SIZE]
         Where to resume, and how full the cache is.
     split_state : int64 [11]
         State of the splitter (see `kernels.splitting.spans`).
     """
 
     slots: NDArray[np.uint64]
+    long_index: NDArray[np.uint64]
     arena: NDArray[np.uint8]
     seen_once: NDArray[np.uint64]
     character_ids: NDArray[np.uint64]

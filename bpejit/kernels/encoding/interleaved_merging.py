@@ -163,10 +163,9 @@ def encode_deferred(text, tables, workspace, out, n_out, span, records_stops):
             low = deferred[_LOW + number]
             high = deferred[_HIGH + number]
             home = deferred[_HOME + number]
-            start = deferred[_START + number]
-            slot, found = find_cache_slot(workspace, low, high, home, text, start)
+            slot, found = find_cache_slot(workspace, low, high, home)
             if not found:
-                insert_pretoken(workspace, home, slot, low, high, text, start, out, begin, end)
+                insert_pretoken(workspace, home, slot, low, high, out, begin, end)
             n_inserted += ONE
         at = deferred[_AT + gap] + _GAP
         gap += ONE

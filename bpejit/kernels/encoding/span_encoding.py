@@ -21,7 +21,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import store_u64
-from bpejit.kernels.common.keys import BATCH, SPECIAL_TAG, equal_bytes, hash_bytes, make_keys
+from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG, equal_bytes, hash_bytes
 from bpejit.kernels.constants import (
     DONE,
     FOUR,
@@ -51,6 +51,17 @@ from bpejit.kernels.encoding.interleaved_merging import (
     enough_deferred,
     is_deferrable,
 )
+from bpejit.kernels.encoding.long_pretokens import (
+    LONG_HASHES,
+    NO_RECORD,
+    copy_long,
+    find_record,
+    insert_long,
+    is_record_of,
+    make_cache_keys,
+    mark_seen,
+    prefetch_records,
+)
 from bpejit.kernels.encoding.pretoken_cache import (
     COUNT_SHIFT,
     ID_PAIR_MASK,
@@ -65,8 +76,6 @@ from bpejit.kernels.encoding.pretoken_cache import (
     copy_ids,
     find_cache_slot,
     insert_pretoken,
-    mark_seen,
-    prefetch_records,
 )
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
@@ -84,9 +93,6 @@ WHOLE_WORDS = 3
 
 _SENTENCE_FRAGMENT_BYTES = np.uint64(8)
 """A long pre-token whose fragments have at most this many bytes on average is taken for a sentence, which rarely recurs."""
-
-_LONG_RATIO = np.uint64(8)
-"""Records are prefetched if more than one in this many pre-tokens of a batch is long."""
 
 _GAPS = np.uint64(GAP * MAX_DEFERRED)
 _POSITION = np.uint64(POSITION_MASK)
@@ -150,11 +156,11 @@ def _find_whole_token(tables, text, start, length):
 
 @inline
 def _copy_found(workspace, home, slot, out, n_out):
-    """Write the ids of a pre-token that is in the cache, but not in its home slot, or in the arena; return the new `n_out`."""
+    """Write the ids of a short pre-token that is in another than its home slot, or in the arena; return the new `n_out`."""
     slots = workspace.slots
     if slot != home and n_out & THREE == ZERO and slots[(slot ^ FOUR) + ONE] != ZERO:
         # Swap the entry into its home slot, where the fast path finds it. Doing so one time in four is enough, and keeps two
-        # equally rare sentences from swapping each time. The displaced entry is still found: all slots between its home slot
+        # equally rare pre-tokens from swapping each time. The displaced entry is still found: all slots between its home slot
         # and its new one are used, and so are both of this line.
         for i in range(SLOT_WORDS):
             a, b = home + np.uint64(i), slot + np.uint64(i)
@@ -167,7 +173,7 @@ def _copy_found(workspace, home, slot, out, n_out):
 def _encode_new(text, start, length, low, high, home, slot, whole, tables, workspace, out, n_out):
     """Encode a special token, or a pre-token that is not in the cache; return the new `n_out`, or SCRATCH_TOO_SMALL.
 
-    `slot` is where its ids belong, and `whole` is the result of `_find_whole_token`.
+    `slot` is where the ids of a short one belong, and `whole` is the result of `_find_whole_token`.
     """
     if high == SPECIAL_TAG:
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
@@ -192,13 +198,16 @@ def _encode_new(text, start, length, low, high, home, slot, whole, tables, works
             position = stop
             is_sentence = length > _SHORT and n_fragments * _SENTENCE_FRAGMENT_BYTES >= length
             # The slot may have been taken by a fragment.
-            slot, found = find_cache_slot(workspace, low, high, home, text, start)
+            slot, found = find_cache_slot(workspace, low, high, home)
         if position < stop:
             end = encode_pretoken(text, position, stop - position, tables, workspace.scratch, out, end, _WINDOW)
         if is_sentence and mark_seen(workspace, low):  # the first word of a long key is its hash
             return end
     if end != SCRATCH_TOO_SMALL and not found:
-        insert_pretoken(workspace, home, slot, low, high, text, start, out, n_out, end)
+        if length > _SHORT:
+            insert_long(workspace, low, length, text, start, out, n_out, end)
+        else:
+            insert_pretoken(workspace, home, slot, low, high, out, n_out, end)
     return end
 
 
@@ -289,9 +298,9 @@ def encode_spans(text, ends, tables, workspace, out):
             if span < n_spans and status == DONE:
                 status = NEED_SPACE
             break
-        n_long = make_keys(text, start, ends, span, size, slots, batch)
-        if n_long * _LONG_RATIO > size:
-            prefetch_records(workspace, size)
+        n_long = make_cache_keys(text, start, ends, span, size, workspace)
+        prefetch_records(workspace, n_long)
+        i = ZERO
         k = ZERO
         last = span + size
         first_span = span
@@ -309,8 +318,18 @@ def encode_spans(text, ends, tables, workspace, out):
             if span > first_span:
                 start = np.uint64(ends[span - ONE]) & _POSITION
             length = (np.uint64(ends[span]) & _POSITION) - start
-            slot, found = find_cache_slot(workspace, low, high, home, text, start)
-            if found:
+            slot, record = home, NO_RECORD
+            found = False
+            if high >= LONG_TAG:
+                record = batch[LONG_HASHES + i]
+                i += ONE
+                if not is_record_of(workspace, record, length, text, start):
+                    record = find_record(workspace, low, length, text, start)
+            else:
+                slot, found = find_cache_slot(workspace, low, high, home)
+            if record != NO_RECORD:
+                n_out = copy_long(workspace, record, length, out, n_out)
+            elif found:
                 n_out = _copy_found(workspace, home, slot, out, n_out)
             else:
                 whole = _find_whole_token(tables, text, start, length)

@@ -40,7 +40,7 @@ def defer_spans(text, ends, n_others, workspace, out):
     n_out = ZERO
     for i in range(ends.size):
         low, high, home = workspace.batch[3 * i], workspace.batch[3 * i + 1], workspace.batch[3 * i + 2]
-        found = pretoken_cache.find_cache_slot(workspace, low, high, home, text, start)[1]
+        found = pretoken_cache.find_cache_slot(workspace, low, high, home)[1]
         if not found and interleaved_merging.is_deferrable(workspace.deferred, low, high):
             n_out = np.uint64(interleaved_merging.defer(workspace.deferred, low, high, home, start, np.uint64(i), n_out))
             n_others[i] = -1
@@ -57,17 +57,15 @@ def defer_spans(text, ends, n_others, workspace, out):
 def look_up(text, ends, workspace, out, counts):
     """Write the cached ids of each span to `out`, and their number, 0 on a miss, to `counts`."""
     make_keys(text, ZERO, ends, ZERO, np.uint64(ends.size), workspace.slots, workspace.batch)
-    start = ZERO
     n_out = ZERO
     for i in range(ends.size):
         low, high, home = workspace.batch[3 * i], workspace.batch[3 * i + 1], workspace.batch[3 * i + 2]
-        slot, found = pretoken_cache.find_cache_slot(workspace, low, high, home, text, start)
+        slot, found = pretoken_cache.find_cache_slot(workspace, low, high, home)
         counts[i] = 0
         if found:
             end = np.uint64(pretoken_cache.copy_ids(workspace, slot, out, n_out))
             counts[i] = np.int64(end) - np.int64(n_out)
             n_out = end
-        start = np.uint64(ends[i])
 
 
 del dispatch.KERNELS[-2:]
@@ -118,7 +116,7 @@ def test_encode_deferred(merges, spans, n_others, known):
     rules, ids = naive_rules(model)
     tables = make_tables(model, {})
     workspace = make_workspace()
-    twin = naive.PretokenCache(1024, 4096 - pretoken_cache.ARENA_SLACK, pretoken_cache.ARENA_SLACK)
+    twin = naive.PretokenCache(1024, 256, 4096 - pretoken_cache.ARENA_SLACK, pretoken_cache.ARENA_SLACK)
     for batch in ([(word, False) for word in known], spans):
         if batch:
             before = [twin.find(data) for data, _ in batch]
@@ -134,7 +132,7 @@ def test_encode_deferred(merges, spans, n_others, known):
                 )
     pretokens = [*known, *(data for data, _ in spans)]
     assert cached(pretokens, workspace) == [twin.find(pretoken) for pretoken in pretokens]
-    assert workspace.progress[pretoken_cache.USED_SLOTS] == twin.used
+    assert workspace.progress[pretoken_cache.USED_SLOTS] == len(twin.short)
 
 
 @pytest.mark.parametrize("n", [1, 2, MAX_INTERLEAVED, MAX_INTERLEAVED + 1, 200])

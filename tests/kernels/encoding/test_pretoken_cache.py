@@ -15,13 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bpejit.arrays import padded_text
 from bpejit.encoding.cache_budget import Budget
-from bpejit.encoding.workspace import Workspace
+from bpejit.encoding.workspace import _FILLING, Workspace
 from bpejit.jit import dispatch
-from bpejit.kernels.common.keys import LONG_TAG, hash_bytes, short_key
+from bpejit.kernels.common.keys import hash_bytes, short_key
 from bpejit.kernels.constants import SHORT_KEY_BYTES, ZERO
-from bpejit.kernels.encoding import pretoken_cache
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 
+FILLING = list(_FILLING)
 MAX_IDS = 60
 _SHORT = np.uint64(SHORT_KEY_BYTES)
 
@@ -32,35 +33,36 @@ def _nothing_on_disk(monkeypatch):
     monkeypatch.setenv("BPEJIT_CACHE", "0")
 
 
-@dispatch.inline
-def make_key(text, length):
-    if length <= _SHORT:
-        return short_key(text, ZERO, length)
-    return hash_bytes(text, ZERO, length), LONG_TAG | length
-
-
 @dispatch.kernel
 def look_up(workspace, text, length, out):
     """Write the ids of a pre-token; return their number, or 0 on a miss."""
-    low, high = make_key(text, length)
+    if length > _SHORT:
+        record = long_pretokens.find_record(workspace, hash_bytes(text, ZERO, length), length, text, ZERO)
+        if record == long_pretokens.NO_RECORD:
+            return 0
+        return np.int64(long_pretokens.copy_long(workspace, record, length, out, ZERO))
+    low, high = short_key(text, ZERO, length)
     home = pretoken_cache.find_home_slot(workspace.slots, low, high)
-    slot, found = pretoken_cache.find_cache_slot(workspace, low, high, home, text, ZERO)
+    slot, found = pretoken_cache.find_cache_slot(workspace, low, high, home)
     return np.int64(pretoken_cache.copy_ids(workspace, slot, out, ZERO)) if found else 0
 
 
 @dispatch.kernel
 def insert(workspace, text, length, ids, n_ids):
     """Insert a pre-token."""
-    low, high = make_key(text, length)
-    home = pretoken_cache.find_home_slot(workspace.slots, low, high)
-    slot, _ = pretoken_cache.find_cache_slot(workspace, low, high, home, text, ZERO)
-    pretoken_cache.insert_pretoken(workspace, home, slot, low, high, text, ZERO, ids, ZERO, n_ids)
+    if length > _SHORT:
+        long_pretokens.insert_long(workspace, hash_bytes(text, ZERO, length), length, text, ZERO, ids, ZERO, n_ids)
+    else:
+        low, high = short_key(text, ZERO, length)
+        home = pretoken_cache.find_home_slot(workspace.slots, low, high)
+        slot, _ = pretoken_cache.find_cache_slot(workspace, low, high, home)
+        pretoken_cache.insert_pretoken(workspace, home, slot, low, high, ids, ZERO, n_ids)
 
 
 @dispatch.kernel
 def mark_seen(workspace, hashed):
     """Call the function of the same name."""
-    return pretoken_cache.mark_seen(workspace, hashed)
+    return long_pretokens.mark_seen(workspace, hashed)
 
 
 del dispatch.KERNELS[-3:]
@@ -98,6 +100,7 @@ class CacheMachine(RuleBasedStateMachine):
         arrays = self.workspace.arrays
         self.twin = naive.PretokenCache(
             arrays.slots.size // pretoken_cache.SLOT_WORDS,
+            arrays.long_index.size // long_pretokens.ENTRY_WORDS,
             arrays.arena.size - pretoken_cache.ARENA_SLACK,
             pretoken_cache.ARENA_SLACK,
         )
@@ -129,9 +132,14 @@ class CacheMachine(RuleBasedStateMachine):
         arrays = self.workspace.arrays
         n_slots = arrays.slots.size // pretoken_cache.SLOT_WORDS
         if n_slots > self.twin.n_slots:
-            self.twin.entries = naive.move_slots(self.twin.entries)
+            self.twin.short = naive.move_slots(self.twin.short)
             self.twin.n_slots = n_slots
             self.twin.clears = 0
+        n_entries = arrays.long_index.size // long_pretokens.ENTRY_WORDS
+        if n_entries > self.twin.n_entries:
+            self.twin.long = naive.move_entries(self.twin.long)
+            self.twin.n_entries = n_entries
+            self.twin.long_clears = 0
         ring_bytes = arrays.arena.size - pretoken_cache.ARENA_SLACK
         if ring_bytes > self.twin.ring_bytes:
             written = int(self.workspace.progress[pretoken_cache.ARENA_WRITTEN])
@@ -146,18 +154,18 @@ class CacheMachine(RuleBasedStateMachine):
         arrays = self.workspace.arrays
         self.twin.clear()
         self.twin.n_slots = arrays.slots.size // pretoken_cache.SLOT_WORDS
+        self.twin.n_entries = arrays.long_index.size // long_pretokens.ENTRY_WORDS
         self.twin.ring_bytes = arrays.arena.size - pretoken_cache.ARENA_SLACK
 
     @rule()
     def look_up_all(self) -> None:
-        for pretoken in list(self.twin.entries):
+        for pretoken in [*self.twin.short, *self.twin.long]:
             assert found_in(self.workspace.arrays, pretoken) == self.twin.find(pretoken)
 
     @invariant()
     def counts_agree(self) -> None:
         if hasattr(self, "twin"):
-            fields = pretoken_cache.USED_SLOTS, pretoken_cache.ARENA_WRITTEN, pretoken_cache.CLEARS
-            assert self.workspace.progress[list(fields)].tolist() == [self.twin.used, self.twin.written, self.twin.clears]
+            assert self.workspace.progress[FILLING].tolist() == self.twin.filling
 
 
 CacheMachine.TestCase.settings = settings(stateful_step_count=small(20, 8))
@@ -180,27 +188,39 @@ def test_slots_are_cleared_when_three_quarters_are_used():
     assert arrays.progress[pretoken_cache.USED_SLOTS] == arrays.progress[pretoken_cache.CLEARS] == 1
 
 
+def test_index_is_cleared_when_three_quarters_are_used():
+    arrays = make_workspace(1 << 16).arrays
+    n_entries = arrays.long_index.size // long_pretokens.ENTRY_WORDS
+    for number in range(3 * n_entries // 4):
+        insert_into(arrays, b"%020d" % number, [number])
+    assert found_in(arrays, b"%020d" % 0) == [0]
+    insert_into(arrays, b"x" * 20, [5])
+    assert found_in(arrays, b"%020d" % 0) is None
+    assert found_in(arrays, b"x" * 20) == [5]
+    assert arrays.progress[pretoken_cache.USED_LONG] == arrays.progress[pretoken_cache.LONG_CLEARS] == 1
+
+
 def test_oldest_record_is_overwritten_first():
-    """The slots of long pre-tokens remain, and are reused when these are inserted again."""
+    """The entries of long pre-tokens remain, and are reused when these are inserted again."""
     workspace = make_workspace()
     workspace.arrays = workspace.arrays._replace(arena=np.zeros(400 + pretoken_cache.ARENA_SLACK, dtype=np.uint8))
     arrays = workspace.arrays
-    some = [bytes([97 + number]) * 92 for number in range(4)]  # each record has 92 + 8 bytes: four fill the ring
+    some = [bytes([97 + number]) * 84 for number in range(4)]  # each record has 8 + 84 + 8 bytes: four fill the ring
     for number, pretoken in enumerate(some):
         insert_into(arrays, pretoken, [number, number])
     assert [found_in(arrays, pretoken) for pretoken in some] == [[number] * 2 for number in range(4)]
-    insert_into(arrays, b"z" * 92, [9])
+    insert_into(arrays, b"z" * 84, [9])
     assert [found_in(arrays, pretoken) for pretoken in some] == [None, [1, 1], [2, 2], [3, 3]]
     insert_into(arrays, some[0], [8])
     assert [found_in(arrays, pretoken) for pretoken in some] == [[8], None, [2, 2], [3, 3]]
-    assert arrays.progress[pretoken_cache.USED_SLOTS] == 5
+    assert arrays.progress[pretoken_cache.USED_LONG] == 5
 
 
 def test_record_larger_than_quarter_of_arena_is_not_inserted():
     arrays = make_workspace().arrays
-    largest = arrays.arena.size // 4 - 4
+    largest = arrays.arena.size // 4 - 16
     insert_into(arrays, b"a" * (largest + 1), [1])
-    assert arrays.progress[pretoken_cache.USED_SLOTS] == 0
+    assert arrays.progress[pretoken_cache.USED_LONG] == 0
     insert_into(arrays, b"a" * largest, [1])
     assert found_in(arrays, b"a" * largest) == [1]
 

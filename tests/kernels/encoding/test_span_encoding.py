@@ -15,9 +15,9 @@ from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens
 from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
-from bpejit.kernels.common.keys import LONG_TAG, hash_bytes, hash_key, short_key
+from bpejit.kernels.common.keys import hash_key, short_key
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
-from bpejit.kernels.encoding import pretoken_cache, windowed_merging
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache, windowed_merging
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import GAP, INTERLEAVED_SCRATCH_WORDS, MAX_DEFERRED, MAX_INTERLEAVED
@@ -78,10 +78,10 @@ def test_encode_spans(merges, pieces, repeats, capacity):
 
 
 @pytest.mark.parametrize(
-    ("slots", "arena"), [(512, 1 << 20), (1 << 14, 700), (512, 300), (512, pretoken_cache.ARENA_SLACK + 16)]
+    ("slots", "arena"), [(256, 1 << 20), (1 << 14, 700), (512, 300), (512, pretoken_cache.ARENA_SLACK + 16)]
 )
 def test_encode_spans__small_cache(slots, arena):
-    """The slots are cleared and the arena wraps around, while the same pre-tokens recur."""
+    """The slots and the index are cleared and the arena wraps around, while the same pre-tokens recur."""
     generator = np.random.default_rng(3)
     words = [bytes(generator.choice([97, 98, 99], size).astype(np.uint8)) for size in generator.integers(1, 40, 900)]
     order = [words[number] for number in generator.integers(0, len(words), small(20_000, 1500)) % generator.integers(1, 900)]
@@ -94,6 +94,7 @@ def test_encode_spans__small_cache(slots, arena):
     assert encoded == [number for word in order for number in known[word]]
     if arena == 1 << 20:
         assert workspace.progress[pretoken_cache.CLEARS] > 0
+        assert workspace.progress[pretoken_cache.LONG_CLEARS] > 0
     if arena == 700:
         assert workspace.progress[pretoken_cache.ARENA_WRITTEN] > 3 * arena
 
@@ -214,8 +215,8 @@ def test_encode_spans__equal_hashes_are_not_equal_pretokens():
     data = b"ab" * 20
     expected = encode(data, [40], tables, workspace)
     assert encode(data, [40], tables, workspace) == expected
-    workspace.arena[:40] = 99  # the bytes of the record
-    workspace.arena[40:200] = 1  # its ids
+    workspace.arena[8:48] = 99  # the bytes of the record
+    workspace.arena[48:208] = 1  # its ids
     assert encode(data, [40], tables, workspace) == expected == [model.ids[b"ab"]] * 20
 
 
@@ -291,13 +292,13 @@ def test_encode_spans__sentence_is_cached_when_it_recurs():
     used = []
     for _ in range(4):
         assert encode(data, [len(data)], tables, workspace) == expected
-        used.append((int(workspace.progress[pretoken_cache.USED_SLOTS]), int(workspace.progress[pretoken_cache.ARENA_WRITTEN])))
-    size = len(data) + 4 * (len(expected) + len(expected) % 2)
+        used.append((int(workspace.progress[pretoken_cache.USED_LONG]), int(workspace.progress[pretoken_cache.ARENA_WRITTEN])))
+    size = 8 + len(data) + 4 * (len(expected) + len(expected) % 2)
     assert used == [(0, 0), (1, size), (1, size), (1, size)]
     assert workspace.progress[pretoken_cache.N_SEEN] == 1
     # A pre-token without small fragments is cached immediately.
     encode(b"abcdefghijklmnopqrstuvwxyz", [26], tables, workspace)
-    assert workspace.progress[pretoken_cache.USED_SLOTS] == 2
+    assert workspace.progress[pretoken_cache.USED_LONG] == 2
     assert workspace.progress[pretoken_cache.N_SEEN] == 1
 
 
@@ -312,7 +313,7 @@ def test_encode_spans__seen_sentences_are_cleared():
     data = "".join(some).encode()
     ends = [24 * (number + 1) for number in range(len(some))]
     expected = naive.encode_spans(data, ends, table, ids, {})
-    limit = pretoken_cache.SEEN_PER_WORD * workspace.seen_once.size
+    limit = long_pretokens.SEEN_PER_WORD * workspace.seen_once.size
     assert len(some) > 2 * limit
     for _ in range(3):
         assert encode(data, ends, tables, workspace) == expected
@@ -394,18 +395,14 @@ def test_hash_strings(strings):
     assert hashes.tolist() == naive.hash_strings(strings)
 
 
-@given(given_texts=st.lists(st.binary(min_size=1, max_size=40), max_size=110))
+@given(given_texts=st.lists(st.binary(min_size=1, max_size=15), max_size=110))
 def test_move_slots__preserves_all_entries(given_texts):
     """The larger cache contains each entry, with the same words, in a slot where lookups find it."""
     small_slots = np.zeros(128 * pretoken_cache.SLOT_WORDS, np.uint64)
     words = {}
     for number, text in enumerate(dict.fromkeys(given_texts)):
         padded, n_bytes = padded_text(text)
-        length = np.uint64(n_bytes)
-        if n_bytes <= 15:
-            key = short_key(padded, np.uint64(0), length)
-        else:
-            key = (hash_bytes(padded, np.uint64(0), length), LONG_TAG | length)
+        key = short_key(padded, np.uint64(0), np.uint64(n_bytes))
         small_slots[4 * number : 4 * number + 4] = [*key, number, number + 1]
         words[int(key[0]), int(key[1])] = (number, number + 1)
     larger = np.zeros(256 * pretoken_cache.SLOT_WORDS, np.uint64)
@@ -413,8 +410,7 @@ def test_move_slots__preserves_all_entries(given_texts):
     rows = larger.reshape(-1, 4)
     assert {(int(a), int(b)): (int(c), int(d)) for a, b, c, d in rows if b} == naive.move_slots(words)
     for low, high in words:
-        hashed = low if high >= int(LONG_TAG) else int(hash_key(np.uint64(low), np.uint64(high)))
-        slot = hashed & 255
+        slot = int(hash_key(np.uint64(low), np.uint64(high))) & 255
         tried = 0
         while rows[slot].tolist()[:2] != [low, high]:
             assert rows[slot, 1], "an empty slot would end the look-up"
