@@ -74,7 +74,7 @@ def compiling_meanwhile(part: str) -> Iterator[None]:
 def _train() -> None:
     import numpy as np
 
-    from bpejit.arrays import padded_text
+    from bpejit.arrays import PretokenTable, padded_text
     from bpejit.counts.table_streams import merge_streams
     from bpejit.formats.vocabulary_lines import vocabulary_and_merges
     from bpejit.model import Model
@@ -105,8 +105,10 @@ def _train() -> None:
     assert isinstance(packed, HashTables)
     packed.pack()
     MergeLearner(filled, 0)
-    # More merges than there are, and two threads, so that their results are combined.
-    merges = MergeLearner(table, 10_000, workers=2, least_cells=1, least_postings=1).run()
+    # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
+    for factor in (1, 1000):
+        weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
+        merges = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1).run()
     # The tokenizer is saved.
     strings = token_strings(merges)
     model = Model(PackedTokens(strings, np.arange(len(strings))), PackedMerges(strings, merges.left, merges.right))

@@ -120,6 +120,7 @@ for options in (dict(pattern="gpt2"), dict(pattern="o200k", engine="threads", wo
     assert tokenizer.decode_bytes(tokenizer.encode_array(b"\\xff" + bytes(300))) == b"\\xff" + bytes(300)
     tokenizer.encode_batch([text, b"bytes", ""])
     assert list(tokenizer.encode_iterable([text, text])) == tokenizer.encode(text + text)
+bpejit.train([], sources={{texts[0]: 1_000_000}}, vocab_size=700)  # sums of four bytes
 assert sum(len(kernel.signatures) for kernel in dispatch.KERNELS) >= 10
 for kernel in dispatch.KERNELS:
     if len(kernel.signatures) > (2 if kernel.__name__ in ("bound_counts", "add_sums") else 1):
