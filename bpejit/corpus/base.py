@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -108,8 +107,7 @@ class InputFormat:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class DocumentsChunk:
+class DocumentsChunk(NamedTuple):
     """Documents in memory.
 
     Parameters

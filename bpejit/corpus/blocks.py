@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bpejit.arrays import Array
 from bpejit.errors import CorpusError
@@ -91,8 +91,7 @@ def total_skipped(parts: Iterable[Skipped]) -> Skipped:
     return sum(parts, NOTHING_SKIPPED)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Text in memory: a range of a text, or several documents.
 
     Parameters

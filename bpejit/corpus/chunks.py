@@ -8,8 +8,7 @@ chunk includes a few bytes after its cut.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -44,8 +43,7 @@ MOST_FILES = 1 << 12
 """Largest number of files in a group."""
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A range of a file, or bytes that were read from a pipe.
 
     Parameters

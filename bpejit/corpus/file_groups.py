@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from bpejit.errors import CorpusError
 from bpejit.storage.remote import is_remote
 
 
-@dataclass(frozen=True)
-class FilesChunk:
+class FilesChunk(NamedTuple):
     """Text files, each of which is read from a position to its end.
 
     Parameters

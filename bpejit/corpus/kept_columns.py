@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ _BOOL, _NEGATIVE, _NUMBER, _UNSIGNED, _WIDE, _FLOAT, _STRING, _OTHER = (1 << bit
 _EXACT = 1 << 53
 
 
-@dataclass(frozen=True)
-class KeptColumns:
+class KeptColumns(NamedTuple):
     """The values of some documents, which can be pickled.
 
     Parameters

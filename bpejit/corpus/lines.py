@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,7 @@ records that were skipped, and the columns to keep; `line_number(offset)` is the
 """
 
 
-@dataclass(frozen=True)
-class LinesChunk:
+class LinesChunk(NamedTuple):
     """The lines that start in a range of a file, or lines in memory.
 
     Parameters

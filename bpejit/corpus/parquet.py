@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -134,8 +133,7 @@ def open_parquet(path: str) -> Any:
     return parquet.ParquetFile(open_raw(path), pre_buffer=False, buffer_size=1 << 20)
 
 
-@dataclass(frozen=True)
-class _RowGroup:
+class _RowGroup(NamedTuple):
     """Size of a row group: bytes of its texts, bytes of all columns, rows, and the number of its first row."""
 
     n_bytes: int
@@ -170,8 +168,7 @@ def _chunk(source: Source, first: int, stop: int, groups: list[_RowGroup], posit
     return RowGroupsChunk(source.path, first, stop, groups[first].first_row, source.options, n_read)
 
 
-@dataclass(frozen=True)
-class RowGroupsChunk:
+class RowGroupsChunk(NamedTuple):
     """Adjacent row groups of a Parquet file.
 
     Parameters

@@ -201,4 +201,4 @@ class SampledChunk:
         size = int(stops[-1]) if stops.size else 0
         if size:
             block.text[:size] = np.concatenate(taken)
-        return replace(block, cut=size, stop=size, ends=stops, n_bytes=size)
+        return block._replace(cut=size, stop=size, ends=stops, n_bytes=size)

@@ -6,7 +6,8 @@ The units depend on the sources, the size of a unit and the tokenizer only, neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.chunks import CUT_WINDOW, Chunker
@@ -15,8 +16,7 @@ from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """A range of one source, or several small sources.
 
     Parameters

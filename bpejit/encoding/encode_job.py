@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,8 +51,7 @@ class EncodeJob:
         return EncodeWorker(self)
 
 
-@dataclass(frozen=True)
-class EncodedChunk:
+class EncodedChunk(NamedTuple):
     """The ids of a chunk.
 
     Parameters

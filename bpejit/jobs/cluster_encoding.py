@@ -190,7 +190,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             "process; expected those of this job: encode again"
         )
     seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
-    return JobResult(totals, replace(finished, totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
+    return JobResult(totals, finished._replace(totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
 
 
 def _encode_parts(
@@ -207,7 +207,7 @@ def _encode_parts(
             (
                 part,
                 parts,
-                [replace(unit, sources=absolute_sources(unit.sources)) for unit in slice_units(plan.units, part, parts)],
+                [unit._replace(sources=absolute_sources(unit.sources)) for unit in slice_units(plan.units, part, parts)],
             ),
         )
         for part in missing

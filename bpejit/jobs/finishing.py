@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ LENGTHS = "token_lengths.npy"
 """The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """The outputs of a complete job.
 
     Parameters

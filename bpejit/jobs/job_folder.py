@@ -21,9 +21,8 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpejit.errors import OutputError
 from bpejit.storage.files import write_error
@@ -150,8 +149,7 @@ def sync_record(path: Path) -> None:
     sync_folders([path.parent])
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """What an unfinished job keeps.
 
     Parameters

@@ -295,7 +295,7 @@ def _url(remote: RemoteOutput, local: OutputNames, path: Path | str) -> str:
 def _at_urls(remote: RemoteOutput, local: OutputNames, finished: Finished) -> Finished:
     """Return the outputs with their URLs instead of their scratch paths."""
     paths = tuple(_url(remote, local, path) for path in finished.paths)
-    return replace(finished, paths=paths, manifest=_url(remote, local, finished.manifest))
+    return finished._replace(paths=paths, manifest=_url(remote, local, finished.manifest))
 
 
 def begin_remote(plan: Any, parts: int, say: Callable[[str], None]) -> Finished | int:

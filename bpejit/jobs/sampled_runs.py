@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpejit.jit.dispatch import on_compile
 
@@ -14,8 +13,7 @@ SAMPLES = 16
 """Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
 
 
-@dataclass(frozen=True)
-class SampledRun:
+class SampledRun(NamedTuple):
     """What a worker did with a sample.
 
     Parameters

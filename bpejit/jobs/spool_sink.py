@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ CLOSED = "closed.jsonl"
 """The records of complete spools, one a line. A checkpoint has the length of the file."""
 
 
-@dataclass(frozen=True)
-class SinkOptions:
+class SinkOptions(NamedTuple):
     """How a stream is divided.
 
     Parameters

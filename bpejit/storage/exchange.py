@@ -36,9 +36,8 @@ import re
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.temporary import (
@@ -65,8 +64,7 @@ _JOURNAL = re.compile(r"\..{1,40}\.bpejit-[0-9a-f]{12}\.journal", re.DOTALL)
 _HIDDEN_END = re.compile(r"\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.(?:tmp|new|old)")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One file of an exchange.
 
     Parameters

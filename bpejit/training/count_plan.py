@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bpejit import arguments
@@ -134,7 +134,7 @@ def plan_count(
     worker = CountWorker(job)
     sample = run_sample(worker, plan_units(found, max(total // SAMPLES, chunk_bytes), chunker, None), chunker)
     if contents.sample is not None:
-        sample = replace(sample, n_read=sum(chunk.n_bytes for chunk in sample.results))
+        sample = sample._replace(n_read=sum(chunk.n_bytes for chunk in sample.results))
     counter = worker.finish()
     assert not isinstance(counter, list)
     table = counter.table(in_order=False)
