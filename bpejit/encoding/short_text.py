@@ -16,12 +16,18 @@ from bpejit.encoding.encode_stream import BytesLike
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.kernels.constants import DONE
+from bpejit.kernels.encoding.interleaved_merging import GAP, MAX_DEFERRED
 from bpejit.kernels.encoding.pretoken_cache import N_OUT
 from bpejit.kernels.encoding.span_encoding import OUT_SLACK
 from bpejit.kernels.encoding.string_encoding import LIMIT, STOP, make_string_encoder
 
 _BLOCK_PADDING = 128
 """Bytes after the text buffer: local rules read blocks of 64 bytes and the characters next to them."""
+
+_OUT_WORDS = SHORT_TEXT_BYTES + OUT_SLACK + GAP * MAX_DEFERRED
+"""With room for gaps, so that several new pre-tokens of a text are merged together: 0.6 to 1 of 4.5 microseconds for 490 bytes
+that have 2.4 of them.
+"""
 
 
 class ShortTextCall:
@@ -43,7 +49,7 @@ class ShortTextCall:
     ids : array of uint32
         The ids of the last text, and after them undefined values. `array.array` converts them to a list in half the time of
         NumPy.
-    out : uint32 [SHORT_TEXT_BYTES + OUT_SLACK]
+    out : uint32 array
         The same memory.
     """
 
@@ -51,7 +57,7 @@ class ShortTextCall:
 
     def __init__(self, runner: KernelRunner, splitter: AnySplitter, workspace: Workspace) -> None:
         self.splitter = splitter
-        self.ids = array.array("I", bytes(4 * (SHORT_TEXT_BYTES + OUT_SLACK)))
+        self.ids = array.array("I", bytes(4 * _OUT_WORDS))
         self.out = np.frombuffer(self.ids, dtype=np.uint32)
         text = np.zeros(SHORT_TEXT_BYTES + _BLOCK_PADDING, dtype=np.uint8)
         self._view = memoryview(text)  # type: ignore[arg-type]
