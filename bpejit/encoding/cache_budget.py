@@ -50,9 +50,11 @@ class Budget:
     def __init__(self, n_bytes: int | None = None) -> None:
         self._limit = n_bytes
         self._used = 0
-        self._shares = 0
-        # Sizes of freed shares. The garbage collector may free a share at any point, where no lock can be taken.
-        self._freed: deque[int] = deque()
+        self._reserved = 0  # by shares without a cache
+        self._caches = 0
+        # Sizes of freed shares, and whether they had a cache. The garbage collector may free a share at any point, where no
+        # lock can be taken.
+        self._freed: deque[tuple[int, bool]] = deque()
         self._pools: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
         self._pool_numbers = itertools.count()
         self._lock = threading.Lock()
@@ -93,7 +95,7 @@ class Budget:
     @property
     def fair_share(self) -> int:
         """Bytes per cache if all have the same size."""
-        return self.limit // max(self._shares, 1)
+        return max(self.limit - self._reserved, 0) // max(self._caches, 1)
 
     def add_pool(self, pool: Pool) -> None:
         """Register the idle workspaces of a tokenizer, whose caches may be shrunk when others need the memory."""
@@ -103,7 +105,7 @@ class Budget:
         """Grant memory to a new cache: the wanted number of bytes, halved until it fits, but not below `least`."""
         limit = self.limit
         with self._lock:
-            self._shares += 1
+            self._caches += 1
         if self.available < wanted:
             self._reclaim()
         with self._lock:
@@ -117,11 +119,18 @@ class Budget:
             self.has_starved_cache = True
         return Share(self, granted)
 
-    def take(self, share: Share, n_bytes: int) -> bool:
-        """Grant more memory to a cache; return True if it was granted."""
+    def reserve(self, n_bytes: int) -> Share:
+        """Take memory that is no cache, and does not count in the fair share of caches."""
+        with self._lock:
+            self._used += n_bytes
+            self._reserved += n_bytes
+        return Share(self, n_bytes, has_cache=False)
+
+    def take(self, share: Share, n_bytes: int, returned: int = 0) -> bool:
+        """Grant more memory to a cache, which will give back `returned` bytes at once; return True if it was granted."""
         if self._try(share, n_bytes):
             return True
-        if share.n_bytes + n_bytes > self.fair_share:
+        if share.n_bytes + n_bytes - returned > self.fair_share:
             return False
         self._reclaim()
         if self._try(share, n_bytes):
@@ -136,8 +145,8 @@ class Budget:
             self._used -= n_bytes
 
     def discard(self, share: Share) -> None:
-        """Return the memory of a freed cache to the budget."""
-        self._freed.append(share.n_bytes)
+        """Return the memory of a freed share to the budget."""
+        self._freed.append((share.n_bytes, share.has_cache))
 
     def after_fork(self) -> None:
         """Replace the lock in a child process, since a thread of the parent may have held it."""
@@ -154,8 +163,12 @@ class Budget:
 
     def _settle(self) -> None:
         while self._freed:
-            self._used -= self._freed.popleft()
-            self._shares -= 1
+            n_bytes, has_cache = self._freed.popleft()
+            self._used -= n_bytes
+            if has_cache:
+                self._caches -= 1
+            else:
+                self._reserved -= n_bytes
 
     def _reclaim(self) -> None:
         """Shrink the idle caches that exceed their fair share."""
@@ -169,24 +182,26 @@ class Budget:
 
 
 class Share:
-    """The part of a budget that one cache uses; returned to the budget when it is freed.
+    """The part of a budget that one cache uses, or another part; returned to the budget when it is freed.
 
     Parameters
     ----------
     budget : Budget
     n_bytes : int
+    has_cache : bool
     """
 
-    def __init__(self, budget: Budget, n_bytes: int) -> None:
+    def __init__(self, budget: Budget, n_bytes: int, has_cache: bool = True) -> None:
         self.budget = budget
         self.n_bytes = n_bytes
+        self.has_cache = has_cache
 
     def __del__(self) -> None:
         self.budget.discard(self)
 
-    def take(self, n_bytes: int) -> bool:
-        """Request more memory; return True if it was granted."""
-        return self.budget.take(self, n_bytes)
+    def take(self, n_bytes: int, returned: int = 0) -> bool:
+        """Request more memory, of which `returned` bytes will be given back at once; return True if it was granted."""
+        return self.budget.take(self, n_bytes, returned)
 
     def give_back(self, n_bytes: int) -> None:
         """Return some memory to the budget."""

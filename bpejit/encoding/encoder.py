@@ -133,7 +133,7 @@ class Encoder(Decoder):
         arrays = workspace.arrays
         self._seeded, self._seeded_share = {}, None
         if budget.available >= workspace.share.n_bytes:
-            self._seeded_share = budget.open_share(workspace.share.n_bytes, workspace.share.n_bytes)
+            self._seeded_share = budget.reserve(workspace.share.n_bytes)
             if stored is not None:  # in memory as long as the tables, which are in the same block
                 seeds = stored.slots, stored.arena, stored.progress
             else:

@@ -173,7 +173,7 @@ class Workspace:
         most_eighths = _MOST_EIGHTHS_AMONG_LONG if 8 * progress[pretoken_cache.USED_LONG] > n_used else _MOST_EIGHTHS
         is_full = progress[pretoken_cache.CLEARS] or 8 * pretoken_cache.SLOT_WORDS * n_used > most_eighths * slots.size
         # During the move both tables exist, and both count.
-        if is_full and slots.nbytes <= self._available and self.share.take(2 * slots.nbytes):
+        if is_full and slots.nbytes <= self._available and self.share.take(2 * slots.nbytes, slots.nbytes):
             larger = huge_page_zeros(2 * slots.size, np.uint64)
             pretoken_cache.move_slots(slots, larger)
             self.arrays = self.arrays._replace(slots=larger)
@@ -186,7 +186,7 @@ class Workspace:
             progress[pretoken_cache.LONG_CLEARS]
             or 2 * long_pretokens.ENTRY_WORDS * progress[pretoken_cache.USED_LONG] > long_index.size
         )
-        if is_full and long_index.nbytes <= self._available and self.share.take(2 * long_index.nbytes):
+        if is_full and long_index.nbytes <= self._available and self.share.take(2 * long_index.nbytes, long_index.nbytes):
             larger = huge_page_zeros(2 * long_index.size, np.uint64)
             long_pretokens.move_entries(long_index, larger)
             self.arrays = self.arrays._replace(long_index=larger)
@@ -200,7 +200,7 @@ class Workspace:
         wanted = size
         while wanted < 2 * (written - self._ring_start) and wanted - size + wanted <= available:
             wanted *= 2
-        while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK):
+        while wanted > size and not self.share.take(wanted + pretoken_cache.ARENA_SLACK, arena.nbytes):
             wanted //= 2
         if wanted > size:
             larger_arena = np.zeros(wanted + pretoken_cache.ARENA_SLACK, dtype=np.uint8)

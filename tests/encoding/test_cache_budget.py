@@ -123,6 +123,26 @@ def test_arena_grows_only_for_records_written() -> None:
     assert workspace.arrays.arena.nbytes > grown
 
 
+def test_fair_share_is_of_caches_alone() -> None:
+    """Reserved memory is not shared, and memory that is given back at once does not count as exceeding the fair share."""
+    budget = Budget(96)
+    seeds = budget.reserve(16)
+    first, second = budget.open_share(10, 10), budget.open_share(10, 10)
+    assert budget.fair_share == 40
+    assert first.take(50)
+    assert budget.used == 86
+    assert not second.take(45, 14)
+    assert not budget.has_starved_cache, "it would have more than its fair share"
+    assert not second.take(45, 15)
+    assert budget.has_starved_cache
+    del seeds
+    assert budget.used == 70
+    assert budget.fair_share == 48
+    del first
+    assert budget.used == 10
+    assert budget.fair_share == 96
+
+
 def test_idle_caches_shrink(encoder: Encoder) -> None:
     budget = Budget(4 << 20)
     idle, busy = make(encoder, budget, 2)
