@@ -556,21 +556,27 @@ def merge_some(
 ) -> list[tuple[int, int, int]]:
     """Merge the best pair in all words until there are `n_tokens` tokens or no pair is left. Modifies words and tokens.
 
-    All pairs are counted again for each merge. Returns left id, right id and count of each merge.
+    The words that contain the merged pair are counted again for each merge. Returns left id, right id and count of each merge.
     """
     merges = []
+    counts = count_adjacent(words)
     while len(tokens) < n_tokens:
-        counts = {
+        allowed = {
             pair: count
-            for pair, count in count_adjacent(words).items()
+            for pair, count in counts.items()
             if count >= threshold and (max_bytes is None or len(tokens[pair[0]] + tokens[pair[1]]) <= max_bytes)
         }
-        if not counts:
+        if not allowed:
             break
-        most = max(counts.values())
-        best = max((pair for pair in counts if counts[pair] == most), key=lambda pair: tie_key(pair, tokens, rule))
+        most = max(allowed.values())
+        best = max((pair for pair in allowed if allowed[pair] == most), key=lambda pair: tie_key(pair, tokens, rule))
         merges.append((*best, most))
-        words[:] = [(replace_pair(word, best, len(tokens)), weight) for word, weight in words]
+        for index, (word, weight) in enumerate(words):
+            if best in pairwise(word):
+                words[index] = (replace_pair(word, best, len(tokens)), weight)
+                for part, change in ((word, -weight), (words[index][0], weight)):
+                    for pair in pairwise(part):
+                        counts[pair] = counts.get(pair, 0) + change
         tokens.append(tokens[best[0]] + tokens[best[1]])
     return merges
 
