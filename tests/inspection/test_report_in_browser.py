@@ -66,11 +66,16 @@ def element(browser, selector):
 
 
 def search(browser, text):
+    """Type a text and return the number of tokens found, as soon as the page states it."""
     box = element(browser, "#search")
     box.clear()
     box.send_keys("x\b", text)
-    time.sleep(0.25)
-    return int(element(browser, "#status").text.split(" of ")[0].replace(",", ""))
+    # The page updates the status a moment after the last input. This is one more: the next status is that of the whole text.
+    browser.execute_script(
+        "document.querySelector('#status').textContent = ''; arguments[0].dispatchEvent(new Event('input'))", box
+    )
+    status = wait_for(lambda: element(browser, "#status").text)
+    return int(status.split(" of ")[0].replace(",", ""))
 
 
 def shown_rows(browser):
