@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,12 +109,14 @@ def test_killed_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cas
     mine(whole)
     write(whole)
     expected = names(whole)
+    before = tmp_path / "before"
+    mine(before)
+    if existing:
+        write(before, OLD)
     outcomes = []
     for step in range(1, 200):
         folder = tmp_path / str(step)
-        mine(folder)
-        if existing:
-            write(folder, OLD)
+        shutil.copytree(before, folder)
         killed = run_killed(lambda folder=folder: write(folder, overwrite=existing), step, folder)
         after_kill = reader_sees(load, folder)
         assert after_kill in ((OLD, NEW) if existing else (None, NEW))
