@@ -29,7 +29,7 @@ from bpejit.formats.folder_reading import load_folder
 from bpejit.formats.folder_writing import save_folder
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.normalization import TextPipeline, TokenFlags
-from bpejit.tokenizer import Tokenizer, load
+from bpejit.tokenizer import Tokenizer
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -77,7 +77,7 @@ def test_published_tokenizers_give_equal_ids(published, name):
     theirs = tokenizers.Tokenizer.from_file(str(published[name]))
     workspace = encoder.new_workspace()
     for corpus in CORPORA:
-        text = read_shared(f"corpora/{corpus}.txt")[-small(300_000, 300) :].decode("utf-8", "ignore")
+        text = read_shared(f"corpora/{corpus}.txt")[-small(150_000, 300) :].decode("utf-8", "ignore")
         assert encoder.encode(text.encode(), workspace).tolist() == their_ids(theirs, text), corpus
     for text in ("<|endoftext|>", "a <|endoftext|>  b", "   |||IP_ADDRESS|||  \n      x", "e\u0301  <|padding|>\u0301", ""):
         assert encoder.encode(text.encode(), workspace).tolist() == their_ids(theirs, text), text
@@ -512,18 +512,6 @@ def test_saved_folders_restore_model_and_have_equal_ids(normalizer, pre_tokenize
     for _ in range(small(60, 5)):
         text = "".join(generator.choices(SMALL_PIECES, k=generator.randrange(14)))
         assert encoder.encode(text.encode(), workspace).tolist() == their_ids(theirs, text)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_published_tokenizers_are_loaded_and_saved(published, tmp_path, name):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "tokenizer.json").write_bytes(published[name].read_bytes())
-    tokenizer = load(tmp_path / "in")
-    assert tokenizer.save(tmp_path / "out") is None
-    assert load(tmp_path / "out").model == tokenizer.model
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
-    text = read_shared("corpora/hard.txt")[: small(100_000, 300)].decode("utf-8", "ignore")
-    assert tokenizer.encode(text) == their_ids(theirs, text)
 
 
 @pytest.mark.parametrize(

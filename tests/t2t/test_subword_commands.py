@@ -234,7 +234,7 @@ def test_examples_of_page_and_help(tmp_path):
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", ["english.txt", "code.txt", "hard.txt", "multilingual.txt", "hard_bytes.bin"])
 def test_every_corpus(name, tmp_path, monkeypatch):
-    data = read_shared(f"corpora/{name}")[:3_000_000]
+    data = read_shared(f"corpora/{name}")[:1_000_000]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus").write_bytes(data)
     assert invoke("subword", "train", "corpus", "--vocab-size", 8192, "--out", "vocab.subwords").exit_code == 0
