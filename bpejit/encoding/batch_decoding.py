@@ -10,6 +10,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
+from bpejit.encoding.decoder import as_integers
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenIdError
 
@@ -30,8 +31,10 @@ def _decoded(encoder: Encoder, batch: Any, skip_special_tokens: bool) -> Iterato
     else:
         if not arguments.is_iterable(batch):
             raise arguments.wrong_type("batch", batch, "a list of lists of token ids, or an EncodedBatch", "give a list")
-        rows = [arguments.ids(f"batch[{index}]", row) for index, row in enumerate(batch)]
-        rows = [row if isinstance(row, (list, np.ndarray)) else list(row) for row in rows]
+        rows = list(batch)
+        if not all(type(row) is list for row in rows):
+            rows = [arguments.ids(f"batch[{index}]", row) for index, row in enumerate(rows)]
+            rows = [row if isinstance(row, (list, np.ndarray)) else list(row) for row in rows]
         try:
             ids, starts = _joined(rows)
         except TokenIdError:
@@ -69,7 +72,7 @@ def _joined(rows: list[Any]) -> tuple[Array, Array]:
     if rows and all(isinstance(row, list) for row in rows):
         rows = [list(chain.from_iterable(rows))]  # converted at once: ten times as fast for short rows
     try:
-        arrays = [np.asarray(row) for row in rows if len(row)]
+        arrays = [as_integers(row) for row in rows if len(row)]
         if all(array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64 for array in arrays):
             return np.concatenate([np.empty(0, dtype=np.int64), *arrays], dtype=np.int64), starts
     except (OverflowError, ValueError):

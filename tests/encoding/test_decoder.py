@@ -40,6 +40,19 @@ def test_decode__types_and_sizes(decoder, n, dtype):
     assert decoder.decode(np.repeat(ids, 2)[::2]) == expected
 
 
+@pytest.mark.parametrize("n", [3, 200])
+def test_decode__of_lists(decoder, n):
+    ids = some_ids(n, np.int64)
+    expected = decoder.decode(ids)
+    assert decoder.decode(ids.tolist()) == expected
+    assert decoder.decode(list(ids)) == expected
+    assert decoder.decode(iter(ids.tolist())) == expected
+    assert decoder.decode([*ids.tolist(), True]) == expected + WORDS[1]
+    for wrong in (-1, 1 << 32, 1 << 70, 1.0, "1", None, [1]):
+        with pytest.raises(TokenIdError):
+            decoder.decode([*ids.tolist(), wrong])
+
+
 @pytest.mark.parametrize("n", [10, BLOCK_IDS + 10])
 @pytest.mark.parametrize("number", [-1, 258, 263, 1 << 40])
 def test_decode__names_the_position_of_an_unknown_id(decoder, n, number):
