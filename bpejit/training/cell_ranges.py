@@ -26,8 +26,8 @@ FIRST_SLOTS = 1 << 14
 """Minimum size of a pair table; a power of two."""
 
 SLOTS_PER_SUM = 4
-"""Initial number of slots of a pair table for each sum that reaches the threshold. There are 1.1 to 2.6 pairs for each,
-and a table is enlarged when it is half full."""
+"""Initial number of slots of a pair table for each sum that reaches the threshold. There are 1.1 to 3.3 pairs for each,
+and a table is enlarged when it is three quarters full."""
 
 LEAST_SUMS = 1 << 16
 """Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""

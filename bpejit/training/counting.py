@@ -32,7 +32,8 @@ and its index 256 KB, so both are in the CPU cache."""
 
 LEAST_POWER = 0.8
 """If the number of pre-tokens grows at least as this power of the size of the text, as in languages without spaces, the size of
-the table at the end is extrapolated. In English the power is lower, and falls."""
+the table at the end is extrapolated, in proportion to the text: that was 5% too low for Chinese and 4% too high for Japanese,
+and with the power 40% too low for Chinese. In English the power is lower, and falls."""
 
 MOST_EXPECTED_SLOTS = 1 << 21
 """Maximum number of slots, of 32 bytes, to which a table grows in one step."""
@@ -173,7 +174,7 @@ class PretokenCounter:
         if not 0 < n_bytes_before < n_bytes < self._expected_bytes or used <= used_before:
             return slots
         power = math.log(used / used_before) / math.log(n_bytes / n_bytes_before)
-        expected = used * (self._expected_bytes / n_bytes) ** min(power, 1)
+        expected = used * self._expected_bytes / n_bytes
         while power >= LEAST_POWER and 3 * slots < 4 * expected and slots < MOST_EXPECTED_SLOTS:
             slots *= 2
         return slots

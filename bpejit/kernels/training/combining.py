@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import kernel
-from bpejit.kernels.constants import DONE, NEED_SPACE, ONE, TWO, ZERO
+from bpejit.kernels.constants import DONE, FOUR, NEED_SPACE, ONE, THREE, ZERO
 from bpejit.kernels.training.pairs import NOT_FOLLOWED, find_pair_slot
 
 
@@ -63,14 +63,14 @@ def add_counted_pairs(source, state, pairs):
     Returns
     -------
     int
-        `DONE`, or `NEED_SPACE` when `pairs` is half full: call again with a larger table.
+        `DONE`, or `NEED_SPACE` when `pairs` is three quarters full: call again with a larger table.
 
     Notes
     -----
     O(slots of `source`).
     """
     status = state[0]
-    limit = np.uint64(pairs.size) // TWO
+    limit = np.uint64(pairs.size) * THREE // FOUR
     size = np.uint64(source.size)
     at = status["position"]
     while at < size:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, count_ones, fold_multiply, prefetch
-from bpejit.kernels.constants import DONE, EIGHT, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, HALF, LOW_HALF, NEED_SPACE, ONE, THREE, ZERO
 from bpejit.kernels.training.cells import id_at, id_mask, weight_at
 
 PAIR = np.dtype(
@@ -215,14 +215,15 @@ def count_pairs(cells, selected, weights, boundary, batch, numbers, state, pairs
     Returns
     -------
     int
-        `DONE`, or `NEED_SPACE` when the table would be more than half full: call again with a larger one, with all pairs.
+        `DONE`, or `NEED_SPACE` when the table may be more than three quarters full: call again with a larger one,
+        with all pairs.
 
     Notes
     -----
     O(words + positions).
     """
     status = state[0]
-    limit = np.uint64(pairs.size) // TWO
+    limit = np.uint64(pairs.size) * THREE // FOUR
     mask, id_bits = id_mask(boundary), bit_length(boundary)
     word, n_counted = status["position"], status["n_postings"]
     while word < np.uint64(selected.size):
