@@ -93,7 +93,7 @@ class Decoder:
             out = np.empty(array.size * decoding.SLOT_BYTES + self._longest + decoding.SLOT_BYTES, dtype=np.uint8)
             state = np.zeros(2, dtype=np.int64)
             ids = array if array.dtype == np.int64 and array.flags.carray else array.astype(np.int64)
-            if decoding.decode_ids(ids, ids.size, 8, self._slots, self._pool, out, state) == DONE:
+            if decoding.decode_ids(ids.view(np.uint8), ids.size, 8, self._slots, self._pool, out, state) == DONE:
                 return out[: state[decoding.N_BYTES]].tobytes()
         data = io.BytesIO()  # returns its buffer without a copy
         for piece in self.decode_blocks([array], block_ids=array.size, offset=offset):
@@ -208,10 +208,10 @@ def as_integers(numbers: list[Any] | Array) -> Array:
 def _as_memory(ids: Array, buffer: Array) -> tuple[Array, int]:
     """Return ids as the kernel `decode_ids` reads them, and the bytes of an id.
 
-    The result is the array itself or `buffer`, int64 [at least ids.size], filled from its first byte.
+    The result is the memory of the array itself or of `buffer`, int64 [at least ids.size], filled from its first byte.
     """
     if ids.dtype == np.int64 and ids.flags.carray:
-        return ids, 8
+        return ids.view(np.uint8), 8
     dtype = ids.dtype if ids.dtype in _NARROW else buffer.dtype
     buffer.view(dtype)[: ids.size] = ids
-    return buffer, dtype.itemsize
+    return buffer.view(np.uint8), dtype.itemsize

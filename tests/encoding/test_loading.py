@@ -105,3 +105,13 @@ def test_a_stored_tokenizer_loads_without_compilers(tmp_path: Path) -> None:
     if sys.platform == "linux" and platform.machine() == "x86_64":
         heavy.add("llvmlite")
     assert heavy.isdisjoint(modules(load) - modules("import numpy"))  # NumPy 1 imports numpy.ma
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba compiles the kernels")
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="LLVM links files of other platforms")
+def test_all_kernels_are_linked_without_llvm() -> None:
+    """Importing llvmlite takes 30 ms."""
+    code = "import sys; from bpejit.warmup import warmup; compiled, _ = warmup(); print(compiled or 'llvmlite' in sys.modules)"
+    shown = [subprocess.check_output([sys.executable, "-c", code], text=True, timeout=600) for _ in range(2)]
+    assert shown[1] == "False\n"

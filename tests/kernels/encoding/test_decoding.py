@@ -31,7 +31,7 @@ def tables(vocab: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
 def decode(ids: list[int], width: int, slots: np.ndarray, pool: np.ndarray, out: np.ndarray, state: np.ndarray) -> int:
     """Call the kernel with ids of `width` bytes; a negative one is the largest number of that width."""
     data = b"".join((number % 256**width).to_bytes(width, "little") for number in ids)
-    packed = np.frombuffer(bytearray(data.ljust(8 * len(ids))), dtype=np.int64)
+    packed = np.frombuffer(bytearray(data.ljust(8 * len(ids))), dtype=np.uint8)
     status: int = decoding.decode_ids(packed, len(ids), width, slots.view(np.uint8), pool, out, state)
     return status
 
