@@ -117,6 +117,7 @@ def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, m
     engine.write_bytes(b"one")
     monkeypatch.setattr(table_cache, "__file__", str(sources / "table_cache.py"))
     monkeypatch.setattr("regex._regex.__file__", str(engine))
+    monkeypatch.setattr(table_cache, "_find_engine", table_cache._find_engine.__wrapped__)
 
     def files() -> int:
         table_cache._hash_of_code.cache_clear()
