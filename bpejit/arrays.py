@@ -101,6 +101,18 @@ def padded_text(data: bytes | bytearray | memoryview | Array) -> tuple[Array, in
     return text, source.size
 
 
+def starts_of(lengths: Array) -> Array:
+    """Return where each of several adjacent ranges starts, and where the last one ends, as int64 [n + 1].
+
+    Parameters
+    ----------
+    lengths : integers or booleans [n]
+    """
+    starts = np.zeros(lengths.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
 def _check_starts(pool: Array, starts: Array, name: str) -> None:
     if starts.size == 0 or starts[0] != 0 or starts[-1] != pool.size or (np.diff(starts) < 0).any():
         raise ValueError(f"{name}: starts must begin with 0, never fall, and end with the size of the pool ({pool.size})")

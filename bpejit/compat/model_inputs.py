@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, EncodedBatch
+from bpejit.arrays import Array, EncodedBatch, starts_of
 from bpejit.normalization.post_processor import Template, TemplateItem
 
 
@@ -40,7 +40,7 @@ class TokenRows(NamedTuple):
         """
         chosen = _positions(self.starts[:-1] + firsts, lengths)
         offsets, blanks = (None if column is None else column[chosen] for column in (self.offsets, self.blanks))
-        return TokenRows(self.ids[chosen], _sums(lengths), offsets, blanks)
+        return TokenRows(self.ids[chosen], starts_of(lengths), offsets, blanks)
 
 
 class ModelInputs(NamedTuple):
@@ -66,7 +66,7 @@ class ModelInputs(NamedTuple):
         """Pad rows that are shorter than `target` on the given side; `fills` has the value of each column."""
         lengths = np.diff(self.starts)
         padded = np.maximum(lengths, target)
-        starts = _sums(padded)
+        starts = starts_of(padded)
         positions = _positions(starts[:-1] if side == "right" else starts[1:] - lengths, lengths)
         columns = {}
         for name, column in self.columns.items():
@@ -129,7 +129,7 @@ def apply_template(template: Template, first: TokenRows, second: TokenRows | Non
     empty = TokenRows(first.ids[:0], np.zeros_like(first.starts), None if first.offsets is None else first.offsets[:0])
     parts = [_constant(item.ids, first) if item.text is None else texts[item.text] or empty for item in items]
     lengths = [np.diff(part.starts) for part in parts]
-    starts = _sums(sum(lengths, np.zeros(first.starts.size - 1, dtype=np.int64)))
+    starts = starts_of(sum(lengths, np.zeros(first.starts.size - 1, dtype=np.int64)))
     n_tokens = int(starts[-1])
     offsets = None if first.offsets is None else np.zeros((n_tokens, 2), dtype=np.int64)
     inputs = _inputs(np.empty(n_tokens, dtype=np.uint32), 0, offsets, starts)
@@ -159,13 +159,7 @@ def _constant(ids: tuple[int, ...] | None, rows: TokenRows) -> TokenRows:
     return TokenRows(np.tile(added, n_rows), np.arange(n_rows + 1, dtype=np.int64) * added.size)
 
 
-def _sums(lengths: Array) -> Array:
-    starts = np.zeros(lengths.size + 1, dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
 def _positions(begins: Array, lengths: Array) -> Array:
     """Return the numbers from each `begins[i]` to `begins[i] + lengths[i]`, one range after the other."""
-    starts = _sums(lengths)
+    starts = starts_of(lengths)
     return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])

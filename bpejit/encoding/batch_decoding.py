@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch
+from bpejit.arrays import Array, EncodedBatch, starts_of
 from bpejit.encoding.decoder import as_integers
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import TokenIdError
@@ -42,22 +42,15 @@ def _decoded(encoder: Encoder, batch: Any, skip_special_tokens: bool) -> Iterato
     shown = ids
     if skip_special_tokens:
         ordinary = ~encoder.is_special(ids)
-        shown, starts = ids[ordinary], _sums(ordinary)[starts]
+        shown, starts = ids[ordinary], starts_of(ordinary)[starts]
     try:
         data = memoryview(encoder.decode(shown))
     except TokenIdError:
         for index, (start, end) in enumerate(pairwise(starts.tolist())):
             _checked(encoder, index, shown[start:end])
         raise
-    offsets = _sums(encoder.token_lengths(shown))[starts].tolist()
+    offsets = starts_of(encoder.token_lengths(shown))[starts].tolist()
     return (data[start:end] for start, end in pairwise(offsets))
-
-
-def _sums(values: Array) -> Array:
-    """Return the sum of the values before each index, and of all values."""
-    sums = np.zeros(values.size + 1, dtype=np.int64)
-    np.cumsum(values, out=sums[1:])
-    return sums
 
 
 def _joined(rows: list[Any]) -> tuple[Array, Array]:
@@ -68,7 +61,7 @@ def _joined(rows: list[Any]) -> tuple[Array, Array]:
     TokenIdError
         If not all of them are integers of 64 bits.
     """
-    starts = _sums(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+    starts = starts_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
     if rows and all(isinstance(row, list) for row in rows):
         rows = [list(chain.from_iterable(rows))]  # converted at once: ten times as fast for short rows
     try:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array
+from bpejit.arrays import Array, starts_of
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
-from bpejit.normalization.alignment import ends_of, widths
+from bpejit.normalization.alignment import widths
 from bpejit.splitting import Splitter
 from bpejit.splitting.special_token_finder import StringFinder
 
@@ -173,9 +173,9 @@ def _encode_pipeline_segments(
     encoder: Encoder, pipeline: TextPipeline, segments: list[tuple[bytes, bool]], workspace: Workspace
 ) -> tuple[Array, PreTokenizedText]:
     data = b"".join(text for text, _ in segments)
-    ends = ends_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
+    ends = starts_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
     # In characters; one that spans a boundary is in neither segment.
-    boundaries = ends_of(widths(data.decode("utf-8", "surrogateescape")))
+    boundaries = starts_of(widths(data.decode("utf-8", "surrogateescape")))
     begins = np.searchsorted(boundaries, ends[:-1], side="left")
     stops = np.searchsorted(boundaries, ends[1:], side="right") - 1
     chosen = np.array([trusted for _, trusted in segments], dtype=np.bool_) & (begins < stops)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, starts_of
 
 
 class Sources(NamedTuple):
@@ -149,13 +149,6 @@ def widths(text: str) -> Array:
     return found
 
 
-def ends_of(counts: Array) -> Array:
-    """Return 0 and the cumulative sums of `counts` as int64."""
-    sums = np.zeros(counts.size + 1, dtype=np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
-
-
 def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tuple[Array, Array]:
     """Return the range of original bytes that each byte maps to, as starts and ends.
 
@@ -167,7 +160,7 @@ def byte_ranges(prepared: Array, first: Array, last: Array, original: str) -> tu
     original : str
     """
     data = np.frombuffer(original.encode("utf-8", "surrogateescape"), dtype=np.uint8)
-    boundaries = ends_of(widths(original))
+    boundaries = starts_of(widths(original))
     starts, ends = boundaries[first], boundaries[last + 1]
     if not prepared.size:
         return starts, ends

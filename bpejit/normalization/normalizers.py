@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.normalization.alignment import Change, Sources, code_points, ends_of, one_to_one, repeated, widths
+from bpejit.arrays import starts_of
+from bpejit.normalization.alignment import Change, Sources, code_points, one_to_one, repeated, widths
 from bpejit.normalization.byte_characters import encode_byte_characters
 from bpejit.normalization.form_sources import form_sources
 from bpejit.normalization.json_fields import Fields, refused, unsupported
@@ -173,7 +174,7 @@ def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
     low[1::2] = np.minimum(starts, first[1::2])
     steps = repeated(lengths).of
     stays = steps % 2 == 0
-    offset = np.where(stays, np.arange(steps.size) - ends_of(lengths)[steps], 0)
+    offset = np.where(stays, np.arange(steps.size) - starts_of(lengths)[steps], 0)
     of = first[steps] + offset
     return Sources(of, low[steps] + offset, of)
 
