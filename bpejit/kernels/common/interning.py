@@ -22,12 +22,11 @@ from bpejit.kernels.common.keys import (
     LONG_TAG,
     SPECIAL_TAG,
     equal_bytes,
-    hash_bytes,
     hash_key,
     make_keys,
-    short_key,
+    pretoken_key,
 )
-from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, POSITION_MASK, SHORT_KEY_BYTES, THREE, TWO, ZERO
+from bpejit.kernels.constants import DONE, EIGHT, FOUR, NEED_SPACE, ONE, POSITION_MASK, THREE, TWO, ZERO
 
 # Fields of the `state` of `count_spans` and `add_pretokens`.
 USED, ARENA_USED, NEXT = 0, 1, 2
@@ -39,19 +38,8 @@ MOVED = np.uint64(1 << 63)
 """The count in the slot of a pre-token that another table counts."""
 
 _POSITION = np.uint32(POSITION_MASK)
-_SHORT = np.uint64(SHORT_KEY_BYTES)
 _LENGTH = np.uint64((1 << 56) - 1)
 _NOT_SHORT = np.uint64(1 << 63)  # this bit is only set in tags
-
-
-@inline
-def _make_key(text, start, length):
-    """Return the key and the hash of a pre-token of any length: (word 0, word 1, hash)."""
-    if length <= _SHORT:
-        low, high = short_key(text, start, length)
-        return low, high, hash_key(low, high)
-    low = hash_bytes(text, start, length)
-    return low, LONG_TAG | length, low
 
 
 @inline
@@ -198,7 +186,7 @@ def add_pretokens(pool, starts, counts, stride, table, arena, state):
             state[NEXT] = i
             return NEED_SPACE
         start = np.uint64(starts[n])
-        low, high, hashed = _make_key(pool, start, np.uint64(starts[n + 1]) - start)
+        low, high, hashed = pretoken_key(pool, start, np.uint64(starts[n + 1]) - start)
         if not _add(table, arena, state, low, high, (hashed & mask) * FOUR, pool, start, np.uint64(counts[n])):
             state[NEXT] = i
             return NEED_SPACE

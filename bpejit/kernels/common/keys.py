@@ -113,6 +113,25 @@ def _differ_sixteen(a, a_start, b, b_start):
 
 
 @inline
+def pretoken_key(text, start, length):
+    """Return the two words of the key of a pre-token of any length, and their hash."""
+    if length <= _SHORT:
+        low, high = short_key(text, start, length)
+        return low, high, hash_key(low, high)
+    low = hash_bytes(text, start, length)
+    return low, LONG_TAG | length, low
+
+
+@inline
+def span_key(text, start, end):
+    """Return the key of the span from `start` to `end`, which has the special flag, and its hash, 0 for a special token."""
+    length = end - start  # the flag makes this exceed the length of any text, so most spans take one comparison
+    if length > _SHORT and end > _POSITION:
+        return ZERO, SPECIAL_TAG, ZERO
+    return pretoken_key(text, start, length)
+
+
+@inline
 def make_keys(text, start, ends, span, size, slots, batch):
     """Write the keys and slots of `size` spans to `batch`, and prefetch the slots.
 
@@ -133,24 +152,12 @@ def make_keys(text, start, ends, span, size, slots, batch):
     last = span + size
     while span < last:
         end = np.uint64(ends[span])
-        stop = end & _POSITION
-        length = end - start  # a special token has the flag in `end`, so this exceeds the length of any text
-        if length <= _SHORT:
-            low, high = short_key(text, start, length)
-            hashed = hash_key(low, high)
-        elif end != stop:
-            low = ZERO
-            high = SPECIAL_TAG
-            hashed = ZERO
-        else:
-            low = hash_bytes(text, start, length)
-            high = LONG_TAG | length
-            hashed = low
+        low, high, hashed = span_key(text, start, end)
         word = (hashed & mask) * FOUR
         prefetch(slots, word)
         batch[k] = low
         batch[k + ONE] = high
         batch[k + TWO] = word
         k += THREE
-        start = stop
+        start = end & _POSITION
         span += ONE
