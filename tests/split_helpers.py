@@ -17,6 +17,7 @@ from strategies import awkward_bytes
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import spans
+from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting import Pattern, Splitter
 
 
@@ -33,6 +34,11 @@ def split_by_regex(splitter: Splitter, data: bytes) -> list[int]:
     return naive.split_spans(data, splitter.pattern.stages, list(splitter.special_tokens))
 
 
+def split_some(splitter: Splitter, text: np.ndarray, stop: int, final: bool, state: np.ndarray, ends: np.ndarray) -> int:
+    """Call `split_spans` once, as part of a kernel that is compiled anyway: by itself, compiling it takes five seconds."""
+    return split_adjacent(text, np.array([stop]), np.zeros(1, np.int64), final, splitter.automaton, state, ends)
+
+
 def split_stream(splitter: Splitter, pieces: Iterable[bytes], n_ends: int = spans.MIN_ENDS, shift: bool = True) -> list[int]:
     """Split a text that arrives in pieces; with `shift`, the buffer retains only the text that the state still needs."""
     state = splitter.new_state()
@@ -46,7 +52,7 @@ def split_stream(splitter: Splitter, pieces: Iterable[bytes], n_ends: int = span
         text = np.frombuffer(buffered + b"\xff" * TEXT_PADDING, dtype=np.uint8).copy()
         state[spans.NEED_CALL] = 1
         while state[spans.NEED_CALL]:
-            n = spans.split_spans(text, len(buffered), piece is None, splitter.automaton, state, ends)
+            n = split_some(splitter, text, len(buffered), piece is None, state, ends)
             assert n <= n_ends
             found += [(end & POSITION_MASK) + offset | end & SPECIAL_FLAG for end in ends[:n].tolist()]
         start = int(state[spans.SPAN_START])

@@ -12,7 +12,7 @@ import pytest
 from conftest import data_text, small
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter, documents, split_by_regex, split_whole
+from split_helpers import cached_splitter, documents, split_by_regex, split_some, split_whole
 from strategies import special_tokens
 
 from bpejit.kernels.constants import CUT_RULES, POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
@@ -55,7 +55,7 @@ def split_guarded(
         text = np.frombuffer(data[:known] + padding, dtype=np.uint8).copy()
         state[spans.NEED_CALL] = 1
         while state[spans.NEED_CALL]:
-            n = spans.split_spans(text, known, stop is None, splitter.automaton, state, ends)
+            n = split_some(splitter, text, known, stop is None, state, ends)
             assert n <= n_ends
             found += ends[:n].tolist()
             assert (guarded[:50] == GUARD).all()

@@ -8,7 +8,7 @@ import pytest
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_stream, split_whole
+from split_helpers import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_some, split_stream, split_whole
 from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import padded_text
@@ -82,10 +82,10 @@ def test_state_is_reset_after_last_call() -> None:
     state = splitter.new_state()
     ends = np.zeros(32, np.uint32)
     text, n = padded_text(b"a b  c d")
-    assert spans.split_spans(text, 4, True, splitter.automaton, state, ends) == 3
+    assert split_some(splitter, text, 4, True, state, ends) == 3
     assert ends[:3].tolist() == [1, 3, 4]
-    assert spans.split_spans(text, 4, True, splitter.automaton, state, ends) == 0
-    assert spans.split_spans(text, n, True, splitter.automaton, state, ends) == 2
+    assert split_some(splitter, text, 4, True, state, ends) == 0
+    assert split_some(splitter, text, n, True, state, ends) == 2
     assert ends[:2].tolist() == [6, 8]
 
 
