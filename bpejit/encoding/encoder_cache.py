@@ -10,7 +10,6 @@ with a check of its content, so a damaged one is ignored and written again.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from pathlib import Path
 from typing import NamedTuple
@@ -77,10 +76,10 @@ def stored_name(model: Model, cache_bytes: int) -> str | None:
     """
     if len(model.tokens) < LEAST_TOKENS or not dispatch.JIT_ENABLED or dispatch.BY_NUMBA:
         return None
-    code = _hash_of_code()
+    code = fingerprint.of_modules(Path(__file__).parent, _MODULES)
     if code is None:
         return None
-    digest = hashlib.blake2b(code.encode(), digest_size=16)
+    digest = hashlib.blake2b((code + fingerprint.of_machine() + fingerprint.of_sources()).encode(), digest_size=16)
     specials = [(text, token_id, token_id in model.tokens) for text, token_id in model.special_tokens.items()]
     head = (model.ranked, model.ignore_merges, cache_bytes, specials)
     for part in (repr(head).encode("utf-8", "surrogatepass"), digest_of_tokens(model.tokens), digest_of_merges(model.merges)):
@@ -109,20 +108,3 @@ def store_encoder(name: str, tables: EncoderTables, slots: Array, arena: Array, 
     if written > arena.size:
         return  # the ring was filled more than once: no vocabulary of usual size does that
     store_arrays(name, [*tables, slots, arena[:written], progress, np.array([arena.size], dtype=np.int64)])
-
-
-@functools.cache
-def _hash_of_code() -> str | None:
-    """Return a hash of the code that computes tables and seeds, and of the machine that runs it.
-
-    The result is None if the sources cannot be read, as in a package that contains only bytecode.
-    """
-    digest = hashlib.blake2b(digest_size=12)
-    folder = Path(__file__).parent
-    try:
-        for name in _MODULES:
-            digest.update((folder / name).read_bytes())
-    except OSError:
-        return None
-    digest.update((fingerprint.of_machine() + fingerprint.of_sources()).encode())
-    return digest.hexdigest()

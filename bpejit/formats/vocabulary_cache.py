@@ -9,7 +9,6 @@ starts with a check of its content, so a damaged one is ignored and written agai
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import ByteStrings
+from bpejit.jit import fingerprint
 from bpejit.jit.stored_arrays import load_arrays, store_arrays
 from bpejit.model import Model
 from bpejit.packed_tokens import DIGEST_BYTES, PackedMerges, PackedTokens, digest_of_merges, digest_of_tokens, pack_tokens
@@ -32,7 +32,7 @@ _TYPES = ("u1", "i8", "i8", "i4", "i4", "i8", "u1", "u1")
 and merges, and the notes.
 """
 
-_SOURCES = ("folder_reading.py", "vocabulary_cache.py", "../model.py", "../packed_tokens.py", "../jit/stored_arrays.py")
+_MODULES = ("folder_reading.py", "vocabulary_cache.py", "../model.py", "../packed_tokens.py", "../jit/stored_arrays.py")
 
 
 class StoredVocabulary(NamedTuple):
@@ -104,24 +104,9 @@ def _indexes(indexes: dict[bytes, int], tokens: Sequence[bytes]) -> Any:
 
 
 def _file_name(content: bytes) -> str | None:
-    code = _hash_of_code()
+    code = fingerprint.of_modules(Path(__file__).parent, _MODULES)
     if code is None:
         return None
-    digest = hashlib.blake2b(code + hashlib.sha256(content).digest(), digest_size=16)
+    # The `regex` package limits the versions of Unicode.
+    digest = hashlib.blake2b((code + describe_engine()).encode() + hashlib.sha256(content).digest(), digest_size=16)
     return f"vocabulary-{digest.hexdigest()}.tables"
-
-
-@functools.cache
-def _hash_of_code() -> bytes | None:
-    """Return a hash of the code that parses files, and of the `regex` package, which limits the versions of Unicode.
-
-    The result is None if the sources cannot be read, as in a package that contains only bytecode.
-    """
-    digest = hashlib.blake2b(describe_engine().encode(), digest_size=16)
-    folder = Path(__file__).parent
-    try:
-        for name in _SOURCES:
-            digest.update((folder / name).read_bytes())
-    except OSError:
-        return None
-    return digest.digest()

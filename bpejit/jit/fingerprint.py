@@ -70,6 +70,32 @@ def of_sources() -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def of_modules(folder: Path, names: tuple[str, ...]) -> str | None:
+    """Return a hash of modules, which compute what is stored in the cache, as 24 hexadecimal digits.
+
+    Parameters
+    ----------
+    folder : Path
+    names : tuple of str
+        Paths relative to the folder.
+
+    Returns
+    -------
+    str, optional
+        None if the sources cannot be read, as in a package that contains only bytecode.
+    """
+    digest = hashlib.blake2b(digest_size=12)
+    try:
+        for name in names:
+            content = (folder / name).read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode())
+            digest.update(content)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
 class _Own(NamedTuple):
     """The contribution of one function to the hashes of the kernels that call it.
 

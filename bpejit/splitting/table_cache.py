@@ -9,7 +9,6 @@ the sources of this package. Other patterns are not stored, since there may be a
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import sys
 import zlib
@@ -36,7 +35,8 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
     count : int
         The number of tables and numbers.
     """
-    found = cache.read(_file_name(source, unicode, "tables"))
+    name = _file_name(source, unicode, "tables")
+    found = None if name is None else cache.read(name)
     if found is None:
         return None
     file = io.BytesIO(zlib.decompress(found))
@@ -46,11 +46,14 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
 
 def store_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> None:
     """Store the tables of a pattern for later processes, if possible."""
+    name = _file_name(source, unicode, "tables")
+    if name is None:
+        return
     file = io.BytesIO()
     for table in tables:
         np.save(file, table, allow_pickle=False)
     # One megabyte, mostly runs of one class.
-    cache.write(_file_name(source, unicode, "tables"), zlib.compress(file.getvalue(), 1))
+    cache.write(name, zlib.compress(file.getvalue(), 1))
 
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
@@ -58,6 +61,8 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
     if not any(source in ((pattern,) if isinstance(pattern, str) else pattern) for pattern in PRESETS.values()):
         return translate()
     name = _file_name(source, unicode, dialect)
+    if name is None:
+        return translate()
     found = cache.read(name)
     if found is not None:
         return found.decode()
@@ -66,19 +71,19 @@ def translated(source: str, unicode: str | None, dialect: str, translate: Callab
     return text
 
 
-def _file_name(source: Pattern, unicode: str | None, suffix: str) -> str:
-    return f"pattern-{fingerprint.hash_text(repr((source, unicode, _hash_of_code())))}.{suffix}"
+def _file_name(source: Pattern, unicode: str | None, suffix: str) -> str | None:
+    code = _hash_of_code()
+    if code is None:
+        return None
+    return f"pattern-{fingerprint.hash_text(repr((source, unicode, code, describe_engine())))}.{suffix}"
 
 
 @functools.cache
-def _hash_of_code() -> str:
-    """Return a hash of the code that computes tables."""
-    digest = hashlib.blake2b(digest_size=12)
+def _hash_of_code() -> str | None:
+    """Return a hash of the code that computes tables, or None if its sources cannot be read."""
     folder = Path(__file__).parent
-    for path in (*sorted(folder.glob("*.py")), folder.parent / "arrays.py", folder.parent / "kernels" / "constants.py"):
-        digest.update(path.read_bytes())
-    digest.update(describe_engine().encode())
-    return digest.hexdigest()
+    names = sorted(path.name for path in folder.glob("*.py"))
+    return fingerprint.of_modules(folder, (*names, "../arrays.py", "../kernels/constants.py"))
 
 
 def describe_engine() -> str:

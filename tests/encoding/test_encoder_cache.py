@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from bpejit.encoding import encoder_cache
 from bpejit.encoding.cache_budget import DEFAULT_BYTES, process_budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
-from bpejit.jit import dispatch, folders, upkeep
+from bpejit.jit import dispatch, fingerprint, folders, upkeep
 from bpejit.model import Model
 
 pytestmark = [
@@ -43,7 +43,7 @@ def ranked(trained: Model) -> Model:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: Model, ranked: Model) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: Model, ranked: Model) -> Path:
     """Return the empty folder for tables.
 
     A cache that is smaller than usual is not stored, so the tokenizers of other tests must not use up the budget.
@@ -56,9 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: Model, rank
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
     monkeypatch.setattr(encoder_cache, "LEAST_TOKENS", 300)
-    encoder_cache._hash_of_code.cache_clear()
-    yield folder
-    encoder_cache._hash_of_code.cache_clear()
+    return folder
 
 
 def encoded(model: Model) -> list[int]:
@@ -180,7 +178,7 @@ def test_edit_is_detected(folder: Path, trained: Model, tmp_path: Path, monkeypa
     monkeypatch.setattr(encoder_cache, "__file__", str(copied / "encoding" / "encoder_cache.py"))
 
     def files() -> int:
-        encoder_cache._hash_of_code.cache_clear()
+        fingerprint.of_modules.cache_clear()
         Codec(trained)
         return len(list(folder.iterdir()))
 
@@ -232,7 +230,6 @@ def test_tokenizers_of_files_use_stored_tables(folder: Path, trained: Model, tmp
 def test_nothing_is_stored_without_sources(folder: Path, trained: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = encoded(trained)
     monkeypatch.setattr(encoder_cache, "_MODULES", ("absent.py",))
-    encoder_cache._hash_of_code.cache_clear()
     shutil.rmtree(folder)
     assert encoded(trained) == expected
     assert not folder.exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bpejit.jit import folders
+from bpejit.jit import fingerprint, folders
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
 from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.split_pattern import _compile
@@ -107,6 +107,13 @@ def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
     assert not list(folder.iterdir())
 
 
+def test_nothing_is_stored_without_sources(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "of_modules", lambda folder, names: None)
+    assert_equal(again("gpt2"), compile_uncached("gpt2"))
+    assert to_oniguruma(PRESETS["gpt2"])
+    assert not list(folder.iterdir())
+
+
 def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, engine = tmp_path / "splitting", tmp_path / "engine"
     shutil.copytree(Path(table_cache.__file__).parent, sources)
@@ -121,6 +128,7 @@ def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, m
 
     def files() -> int:
         table_cache._hash_of_code.cache_clear()
+        fingerprint.of_modules.cache_clear()
         again("gpt2")
         return len(list(folder.iterdir()))
 
