@@ -25,10 +25,10 @@ from bpejit.engines.serial import SerialEngine
 from bpejit.errors import OutputError
 from bpejit.jobs.cluster_encoding import DRIVER, DRIVER_PATIENCE, PART_BYTES, PARTS_PER_SLOT, PATIENCE, ShiftedTaskReport
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, held, part_folder, read_record, remove_folder
-from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.remote_output import RemoteOutput, released_claim
 from bpejit.jobs.unfinished import claim_job, naming_output, without_empty_folder
+from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.storage.remote import is_remote
 
 STAGE = "bpejit datagen"

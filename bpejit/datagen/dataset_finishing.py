@@ -27,9 +27,9 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_manifest import find_difference, finished_manifest, manifest_path
-from bpejit.jobs.job_run import Totals
 from bpejit.jobs.joining import check_all_parts, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import FINAL, exchange, remove_links
+from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
 from bpejit.storage.temporary import sync_file

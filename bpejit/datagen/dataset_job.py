@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.encode_to_files import slice_units
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, read_record, write_record
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_run import Seconds, Totals, map_units
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.remote_output import RemoteOutput
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
+from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
 
 _logger = logging.getLogger("bpejit")
 
@@ -76,8 +76,7 @@ class DatasetPlan:
     @property
     def size(self) -> int | None:
         """Bytes of input of the part; None if unknown."""
-        sizes = [unit.size for unit in self.mine]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        return size_of_units(self.mine)
 
 
 @dataclass
@@ -235,62 +234,34 @@ def run_generation_part(
     OSError
         If a file cannot be written. The last checkpoint stays.
     """
-    totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
-    rest = plan.mine[totals.units :]
-    missing = [unit.size for unit in rest]
-    total = None if None in missing else sum(size for size in missing if size is not None)
+    loop = UnitLoop(plan.mine, checkpoint, plan.options.unit_bytes, seconds, report)
     shards = UnshuffledShards(folder, plan.names.unshuffled(), None if checkpoint is None else checkpoint["sizes"])
     records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
     job = GenerateJob(plan.vocabularies, plan.settings)
-    checkpoints = Checkpoints(folder)
-    unsaved = read_now = 0
-    stack = ExitStack()
-    try:
-        report("encode", 0, total, "bytes")
-        details = getattr(report, "details", None)
-        before = time.perf_counter()
-        results: Any = map_units(rest, job, engine, SampleChunker())  # type: ignore[arg-type]
-        stack.enter_context(closing(results))
+    results = loop.results(job, engine, SampleChunker())  # type: ignore[arg-type]
+    with closing(shards), Checkpoints(folder) as checkpoints, closing(results):
         for _, found in results:
-            now = time.perf_counter()
-            seconds.encode += now - before
             if found is None:
-                totals.units += 1
+                due = loop.end_unit()
                 sizes, flush = shards.snapshot()
-                state = {"totals": totals.as_json(), "sizes": sizes, "records": list(records)}
-                due = unsaved >= plan.options.unit_bytes // 2
+                state = {"totals": loop.totals.as_json(), "sizes": sizes, "records": list(records)}
                 checkpoints.note(state, flush, write=due)
-                unsaved = 0 if due else unsaved
             else:
                 _append(shards, records, found)
-                totals.tokens += found.ids
-                totals.documents += int(found.counts.sum())
-                totals.bytes += found.n_bytes
-                totals.read += found.n_read
-                totals.skipped += found.skipped
-                unsaved += found.n_read
-                read_now += found.n_read
-                if details is not None:
-                    details(tokens=totals.tokens, documents=totals.documents)
-                report("encode", read_now, total, "bytes")
-            before = time.perf_counter()
-            seconds.write += before - now
+                loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
         checkpoints.wait()
-        fields: dict[str, Any] = {"totals": totals.as_json(), "sizes": shards.sizes, "records": records, "complete": True}
+        fields: dict[str, Any] = {
+            "totals": loop.totals.as_json(),
+            "sizes": shards.sizes,
+            "records": records,
+            "complete": True,
+        }
         # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
         is_brief = checkpoint is None and not checkpoints.begun and plan.options.part is None
         shards.finish(synced=not is_brief)
         if not is_brief:
             write_record(folder / CHECKPOINT, checkpoint_fields(fields))
         return fields
-    except BaseException:
-        stack.close()  # ends the workers
-        checkpoints.save_last()
-        raise
-    finally:
-        stack.close()
-        checkpoints.close()
-        shards.close()
 
 
 def _append(shards: UnshuffledShards, records: list[int], found: GeneratedChunk) -> None:

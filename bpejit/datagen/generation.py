@@ -42,9 +42,9 @@ from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions, parse_shard
-from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.jobs.sampled_runs import run_sample
+from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.process_memory import peak_memory
 from bpejit.storage.files import creating_folder
 from bpejit.storage.remote import is_remote, local_path

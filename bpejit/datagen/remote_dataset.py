@@ -41,7 +41,6 @@ from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, part_folder, write_record
 from bpejit.jobs.job_manifest import finished_manifest
-from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.remote_output import (
     STORING,
     RemoteOutput,
@@ -56,6 +55,7 @@ from bpejit.jobs.remote_output import (
     released_claim,
 )
 from bpejit.jobs.unfinished import naming_output
+from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.storage.scratch import scratch_folder
 
 _logger = logging.getLogger("bpejit")

@@ -4,6 +4,7 @@ The inputs are divided into units (`bpejit.corpus.units`), which contain complet
 and appends ids and document ends to spools, raw files in a hidden folder beside the output. At the end of a unit, a checkpoint
 records how long the spools are. When all units are done, the spools become the final files, which appear together.
 
-`encode_to_files` plans and runs a job, `job_run` encodes the units of a part, `spool_sink` divides the documents among spools,
-`finishing` joins the parts, `final_files` and `early_files` write token files, and `output_files` gives them their names.
+`encode_to_files` plans and runs a job, `job_run` encodes the units of a part (`unit_loop`), `spool_sink` divides the documents
+among spools, `finishing` joins the parts, `final_files` and `early_files` write token files, and `output_files` gives them
+their names.
 """

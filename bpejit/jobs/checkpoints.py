@@ -21,6 +21,8 @@ def checkpoint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 class Checkpoints:
     """Writes checkpoints in a second thread, since flushing to disk takes time.
 
+    It is a context manager, which after an error writes the last checkpoint, if that is possible.
+
     Parameters
     ----------
     folder : Path
@@ -74,15 +76,20 @@ class Checkpoints:
         if running is not None:
             running.result()
 
-    def save_last(self) -> None:
-        """Write the last checkpoint after an error, if that is possible."""
+    def _save_last(self) -> None:
         with suppress(Exception):
             self.wait()
         if self._latest is not None:
             with suppress(Exception):
                 self._save(*self._latest)
 
-    def close(self) -> None:
-        """End the thread."""
-        if self._thread is not None:
-            self._thread.shutdown()
+    def __enter__(self) -> Checkpoints:  # noqa: PYI034 - typing has Self from Python 3.11 on
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is not None:
+                self._save_last()
+        finally:
+            if self._thread is not None:
+                self._thread.shutdown()

@@ -36,11 +36,11 @@ from bpejit.jobs.job_folder import (
     remove_folder,
 )
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames
 from bpejit.jobs.remote_output import RemoteOutput, join_remote, read_finished_remote, released_claim
 from bpejit.jobs.unfinished import claim_job
+from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.model import Model
 from bpejit.process_memory import peak_memory
 from bpejit.storage.outputs import InputFiles

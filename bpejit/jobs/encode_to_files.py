@@ -42,12 +42,13 @@ from bpejit.jobs.job_folder import (
     remove_folder,
 )
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_run import PartRun, Seconds, Totals
+from bpejit.jobs.job_run import PartRun
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames, check_job_outputs, remove_links
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
+from bpejit.jobs.unit_loop import Seconds, Totals, size_of_units
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -103,8 +104,7 @@ class JobPlan:
     @property
     def size(self) -> int | None:
         """Bytes of input of the part; None if one of its inputs is a pipe."""
-        sizes = [unit.size for unit in self.mine]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        return size_of_units(self.mine)
 
 
 def plan_job(

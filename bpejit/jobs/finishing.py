@@ -24,7 +24,6 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
-from bpejit.jobs.job_run import Seconds, Totals
 from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import (
     OutputNames,
@@ -35,6 +34,7 @@ from bpejit.jobs.output_files import (
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, read_spool
+from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles.base import TokenFileFormat

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
-from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.corpus.units import Unit
@@ -27,64 +24,8 @@ from bpejit.jobs.final_files import FinalFiles
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
+from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop
 from bpejit.storage.temporary import sync_file
-
-
-@dataclass
-class Totals:
-    """Sums over the units of a part.
-
-    Parameters
-    ----------
-    units : int
-    tokens, documents, bytes, read : int
-        Ids, documents, bytes of text, and bytes of input.
-    skipped : Skipped
-    """
-
-    units: int = 0
-    tokens: int = 0
-    documents: int = 0
-    bytes: int = 0
-    read: int = 0
-    skipped: Skipped = NOTHING_SKIPPED
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for a checkpoint."""
-        first = [[record.path, record.place, record.reason] for record in self.skipped.first]
-        return {**self.__dict__, "skipped": [self.skipped.count, first]}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Totals:
-        """Return the totals of a checkpoint."""
-        count, first = fields["skipped"]
-        return cls(**{**fields, "skipped": Skipped(count, tuple(SkippedRecord(*record) for record in first))})
-
-    def __add__(self, other: Totals) -> Totals:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__dict__}
-        return Totals(**sums)
-
-
-@dataclass
-class Seconds:
-    """Where the time of a job went, in seconds of the main thread.
-
-    Parameters
-    ----------
-    plan : float
-        Planning, and reading what an earlier run left.
-    encode : float
-        Waiting for ids.
-    write : float
-        Adding tokens, dividing, hashing and writing.
-    finish : float
-        Flushing to disk, and writing the final files.
-    """
-
-    plan: float = 0.0
-    encode: float = 0.0
-    write: float = 0.0
-    finish: float = 0.0
 
 
 @dataclass
@@ -145,67 +86,35 @@ class PartRun:
         OSError
             If a spool cannot be written. The last checkpoint stays.
         """
-        totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        loop = UnitLoop(self.units, checkpoint, self.options.unit_bytes, self.seconds, report)
         tokens = DocumentTokens(self.options.prepend, self.options.append)
         choice = DocumentChoice(self.options.val_fraction, self.options.seed)
         if checkpoint is not None:
             tokens.last = checkpoint["last"]
             choice.open = checkpoint["aside"]
-        rest = self.units[totals.units :]
-        missing = [unit.size for unit in rest]
-        total = None if None in missing else sum(size for size in missing if size is not None)
-        sink_state = None if checkpoint is None else checkpoint["sink"]
-        early = None
-        if self.files is not None:
-            closed = () if sink_state is None else read_closed(self.folder, sink_state["closed_bytes"])
-            early = EarlyFiles(self.files, self.folder, closed)
-        sink = SpoolSink(self.folder, self.sink_options, sink_state, None if early is None else early.note)
-        columns = None
-        if self.keeps_columns:
-            state = None if checkpoint is None else checkpoint.get("columns")
-            columns = ColumnSpools(self.folder, self.sink_options.sides, self.schema, state)
-        checkpoints = Checkpoints(self.folder)
-        unsaved = read_now = 0
-        stack = ExitStack()
-        try:
+        results = loop.results(job, engine, chunker)
+        with ExitStack() as spools, Checkpoints(self.folder) as checkpoints, closing(results):
+            sink, columns, early = self._open_spools(checkpoint, spools)
             if not self.options.per_input:
                 self._begin_output(0, sink, columns)
-            report("encode", 0, total, "bytes")
-            details = getattr(report, "details", None)
-            before = time.perf_counter()
-            results = stack.enter_context(closing(map_units(rest, job, engine, chunker)))
             for unit, encoded in results:
-                now = time.perf_counter()
-                self.seconds.encode += now - before
                 if self.options.per_input:
                     self._begin_output(unit.first_source, sink, columns)
                 if encoded is None:
-                    totals.units += 1
+                    due = loop.end_unit()
                     state, flush = sink.snapshot()
-                    fields = {"totals": totals.as_json(), "last": tokens.last, "aside": choice.open, "sink": state}
+                    fields = {"totals": loop.totals.as_json(), "last": tokens.last, "aside": choice.open, "sink": state}
                     if columns is not None:
                         fields["columns"], flush_rows = columns.snapshot()
                         flush += flush_rows
-                    # Not after each of thousands of small units, since a checkpoint takes a few milliseconds, and not after the
-                    # last one, which the record of the complete part follows.
-                    written = unsaved >= self.options.unit_bytes // 2 and unit is not rest[-1]
-                    checkpoints.note(fields, flush, write=written)
-                    unsaved = 0 if written else unsaved
+                    # Not after the last unit, which the record of the complete part follows.
+                    checkpoints.note(fields, flush, write=due and unit is not loop.rest[-1])
                 else:
                     if choice.unit != unit.number:
                         choice.begin_unit(unit.number)
-                    totals.tokens += self._write(sink, columns, tokens, choice, encoded)
-                    totals.documents += encoded.n_documents
-                    totals.bytes += encoded.n_bytes
-                    totals.read += encoded.n_read
-                    totals.skipped += encoded.skipped
-                    unsaved += encoded.n_read
-                    read_now += encoded.n_read
-                    if details is not None:
-                        details(tokens=totals.tokens, documents=totals.documents)
-                    report("encode", read_now, total, "bytes")
-                before = time.perf_counter()
-                self.seconds.write += before - now
+                    n_tokens = self._write(sink, columns, tokens, choice, encoded)
+                    loop.add(encoded, tokens=n_tokens, documents=encoded.n_documents)
+            before = time.perf_counter()
             self.brief = checkpoint is None and not checkpoints.begun and self.options.part is None
             sink.finish(brief=self.brief)
             if columns is not None:
@@ -215,20 +124,27 @@ class PartRun:
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
             if not self.brief:
-                self._write_complete(totals)
-            return totals
-        except BaseException:
-            stack.close()  # ends the workers
-            checkpoints.save_last()
-            raise
-        finally:
-            stack.close()
-            checkpoints.close()
-            if early is not None:
-                early.close()
-            sink.close()
-            if columns is not None:
-                columns.close()
+                self._write_complete(loop.totals)
+            return loop.totals
+
+    def _open_spools(
+        self, checkpoint: Mapping[str, Any] | None, stack: ExitStack
+    ) -> tuple[SpoolSink, ColumnSpools | None, EarlyFiles | None]:
+        """Open the spools of ids and of columns, and the files that are written while they grow; `stack` closes them."""
+        sink_state = None if checkpoint is None else checkpoint["sink"]
+        columns = early = None
+        if self.keeps_columns:
+            state = None if checkpoint is None else checkpoint.get("columns")
+            columns = ColumnSpools(self.folder, self.sink_options.sides, self.schema, state)
+            stack.callback(columns.close)
+        if self.files is not None:
+            closed = () if sink_state is None else read_closed(self.folder, sink_state["closed_bytes"])
+            early = EarlyFiles(self.files, self.folder, closed)
+        sink = SpoolSink(self.folder, self.sink_options, sink_state, None if early is None else early.note)
+        stack.callback(sink.close)
+        if early is not None:
+            stack.callback(early.close)  # before the spools that it reads
+        return sink, columns, early
 
     def _write_complete(self, totals: Totals) -> None:
         write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
@@ -292,29 +208,3 @@ def rows_of(encoded: EncodedChunk) -> KeptColumns:
             "its format (see `bpejit.corpus.registry`) has to return them"
         )
     return rows
-
-
-def map_units(
-    units: Sequence[Unit], job: EncodeJob, engine: Engine, chunker: Chunker
-) -> Generator[tuple[Unit, EncodedChunk | None], None, None]:
-    """Yield each encoded chunk with its unit, and None after the last chunk of a unit."""
-    marks: deque[tuple[Unit, bool]] = deque()
-
-    def chunks() -> Iterator[AnyChunk]:
-        for unit in units:
-            for chunk in chunker.chunks(unit.sources):
-                marks.append((unit, True))
-                yield chunk
-            marks.append((unit, False))
-
-    # The engine takes chunks ahead of the results.
-    results: Any = engine.map_chunks(job, chunks())
-    with closing(results):
-        for encoded in results:
-            while not marks[0][1]:
-                yield marks.popleft()[0], None
-            yield marks.popleft()[0], encoded
-            while marks and not marks[0][1]:
-                yield marks.popleft()[0], None
-    while marks:
-        yield marks.popleft()[0], None

@@ -30,9 +30,9 @@ from bpejit.errors import OutputError
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
 from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, job_folder, part_folder, read_record, write_record
 from bpejit.jobs.job_manifest import begun_manifest, find_difference, manifest_path
-from bpejit.jobs.job_run import Totals
 from bpejit.jobs.joining import DATA_SET
 from bpejit.jobs.output_files import OutputNames, check_job_outputs
+from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
 from bpejit.tokenfiles.registry import load_format
