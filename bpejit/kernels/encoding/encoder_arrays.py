@@ -14,7 +14,7 @@ class EncoderTables(NamedTuple):
     Parameters
     ----------
     pairs : uint64 [slots]
-        Hash table from a pair of internal tokens to the rank of their merge (see `merge_rules`).
+        Hash table from a pair of internal tokens to the rank of their merge (see `merge_rules`); only of pairs that occur.
     byte_pairs : uint32 [65536]
         Rank of each pair of single bytes, NO_RANK, or NEVER_ADJACENT for a pair that no token contains.
     merged : uint32 [ranks]

@@ -3,9 +3,10 @@
 The rules are stored in three arrays. `pairs` is a hash table from a pair of tokens to its rank, with one word per slot: left
 (21 bits), right (21 bits), rank (22 bits). `merged` maps a rank to the token that the merge makes. Rank and token differ in
 general: two merges may make the same bytes, hence the same token, and in a vocabulary without a merge list every split of a
-token has that token's rank. `byte_pairs` contains the ranks of pairs of single bytes once more, indexed directly: the first
-lookups of each pre-token are such pairs, and need no hash. It also marks the pairs of bytes that no token contains. No merge
-crosses a position between two such bytes, so a pre-token is split there into fragments that are encoded one by one.
+token has that token's rank. Encoders have only the pairs that occur, one for each token (see `token_derivations`).
+`byte_pairs` contains the ranks of pairs of single bytes once more, indexed directly: the first lookups of each pre-token are
+such pairs, and need no hash. It also marks the pairs of bytes that no token contains. No merge crosses a position between two
+such bytes, so a pre-token is split there into fragments that are encoded one by one.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ MAX_SPLIT_TOKENS = 1 << 20
 _RANKS = np.uint64(MAX_TOKEN_BYTES + 1)
 
 
+def as_splits(left, right, rank):
+    """Return the entries of `splits` for merges, given as arrays of int32."""
+    tokens = left.astype(np.uint64) << SPLIT_LEFT_SHIFT | right.astype(np.uint64) << SPLIT_RIGHT_SHIFT
+    return tokens | (rank + 1).astype(np.uint64)
+
+
 @inline
 def _last_merge(pool, start, length, pairs, byte_pairs, merged, scratch):
     """Merge at least two bytes by scanning; return the entry of `splits`."""
@@ -84,7 +90,7 @@ def derive_tokens(pool, starts, pairs, byte_pairs, merged, scratch, splits):
     merged : uint32[ranks], in
     scratch : uint32[SPLIT_SCRATCH_WORDS], scratch
     splits : uint64[n], out
-        From the top bit: left token (21 bits), right token (21 bits), rank plus 1 (22 bits); UNREACHABLE for a token whose
+        From the top bit: left token (20 bits), right token (20 bits), rank plus 1 (22 bits); UNREACHABLE for a token whose
         bytes are encoded as others, and 0 for a byte.
 
     Returns

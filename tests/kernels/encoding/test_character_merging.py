@@ -16,6 +16,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.encoder_tables import make_tables, padded
 from bpejit.kernels.encoding import character_joins, token_derivations
 from bpejit.kernels.encoding.character_merging import MAX_ELEMENTS, encode_characters
+from bpejit.kernels.encoding.merge_rules import FREE
 from bpejit.model import Model
 
 CHARACTERS = ["あ", "い", "し", "で", "語", "本", "ก", "า"]
@@ -156,6 +157,9 @@ def test_derive_tokens_and_build_joins(model):
             left, right, rank = split
             words.append(left << 42 | right << 22 | rank + 1 - (256 if model.ranked else 0))
     assert splits.tolist() == words
+    first_rank = 256 if model.ranked else 0
+    pairs = {left << 43 | right << 22 | rank - first_rank for left, right, rank in filter(None, expected)}
+    assert {*tables.pairs[tables.pairs != FREE].tolist()} == pairs
     assert bool(increasing) == expected_increasing
     joins, byte_joins, found = naive.build_joins(tokens, expected)
     bits = np.zeros(character_joins.JOIN_BYTE_WORDS + 8, dtype=np.uint64)
