@@ -923,11 +923,11 @@ def encode_text(
 
 
 def fill_slots(tokens: dict[int, bytes], starts: dict[int, int], size: int) -> bytes:
-    """Return the slots of a vocabulary of `size` ids, each of 16 bytes; `starts` has the positions of tokens in a pool."""
+    """Return `size` slots, each of 16 bytes; `starts` has the positions of tokens in a pool."""
     slots = [bytes(16)] * size
     for number, token in tokens.items():
         if 1 <= len(token) <= 15:
-            slots[number] = token.ljust(15, b"\0") + bytes([len(token)])
+            slots[number] = token.ljust(15, b"\0") + bytes([128 + len(token)])
         else:
             slots[number] = starts[number].to_bytes(8, "little") + len(token).to_bytes(7, "little") + bytes([16])
     return b"".join(slots)

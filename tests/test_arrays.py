@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from bpejit.arrays import HUGE_PAGE_BYTES, huge_page_zeros, retained_empty
+from bpejit.arrays import HUGE_PAGE_BYTES, aligned_empty, huge_page_zeros, retained_empty
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
@@ -21,6 +21,14 @@ def test_zeros_begin_at_a_huge_page(dtype, n_bytes):
     assert array.flags.c_contiguous
     assert array.flags.writeable
     assert n_bytes < HUGE_PAGE_BYTES or array.ctypes.data % HUGE_PAGE_BYTES == 0
+
+
+@pytest.mark.parametrize("size", [1, 100, 1 << 19])
+def test_aligned_empty(size):
+    arrays = [aligned_empty(size) for _ in range(5)]
+    assert {(array.size, array.dtype, array.ctypes.data % 64, array.flags.carray) for array in arrays} == {
+        (size, np.dtype(np.uint8), 0, True)
+    }
 
 
 @pytest.mark.parametrize("size", [0, 5, 1 << 18, 5_000_000, 9_000_000])

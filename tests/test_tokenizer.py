@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
+from bpejit.encoding import file_decoding
 from bpejit.formats.recognize import load_model
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import decode_byte_characters as unmap
@@ -292,7 +293,11 @@ def large_token_file(path: Path, tokenizer: bpejit.Tokenizer) -> bytes:
     return tokenizer.decode_bytes(ids)
 
 
-def test_decode_file__of_several_pieces(tokenizer: bpejit.Tokenizer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("processors", [1, 2])
+def test_decode_file__of_several_pieces(
+    tokenizer: bpejit.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int
+) -> None:
+    monkeypatch.setattr(file_decoding, "count_cpus", lambda: processors)
     data = large_token_file(tmp_path / "tokens.bin", tokenizer)
     assert tokenizer.decode_file(tmp_path / "tokens.bin", tmp_path / "back.txt", dtype="uint16") == len(data)
     assert (tmp_path / "back.txt").read_bytes() == data

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array
+from bpejit.arrays import Array, aligned_empty
 from bpejit.encoding.encoder_tables import check_ids, make_decoder
 from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
@@ -20,7 +20,7 @@ from bpejit.kernels.encoding import decoding
 from bpejit.model import Model
 
 BLOCK_IDS = 1 << 16
-"""Ids that are decoded at a time, so that their buffer, which is reused, fits into the CPU cache."""
+"""Ids that are converted at a time, so that their buffer, which is reused, fits into the CPU cache."""
 
 SHORT_IDS = 1 << 10
 """Ids that are decoded without a buffer of the usual size."""
@@ -137,18 +137,17 @@ class Decoder:
         piece_bytes = min(block_ids * decoding.SLOT_BYTES, piece_bytes)
         # An output is full when it has at least `piece_bytes` and no room for any token.
         sizes = [piece_bytes + self._longest + decoding.SLOT_BYTES] * n_buffers
-        outputs = itertools.cycle([np.empty(size, dtype=np.uint8) for size in sizes])
+        outputs = itertools.cycle([*map(aligned_empty, sizes)])
         out = next(outputs)
         buffer = np.empty(block_ids, dtype=np.int64)
         state = np.zeros(2, dtype=np.int64)
         for block in blocks:
             array = self._as_ids(block, offset)
-            for start in range(0, array.size, BLOCK_IDS):
-                ids = array[start : start + BLOCK_IDS]
-                memory, width = _as_memory(ids, buffer)
+            start = 0
+            for memory, n_ids, width in _as_memory(array, buffer):
                 state[decoding.N_IDS] = 0
                 while True:
-                    status = decoding.decode_ids(memory, ids.size, width, self._slots, self._pool, out, state)
+                    status = decoding.decode_ids(memory, n_ids, width, self._slots, self._pool, out, state)
                     if status != NEED_SPACE:
                         break
                     yield out[:piece_bytes]
@@ -160,6 +159,7 @@ class Decoder:
                     yield out[: state[decoding.N_BYTES]]
                     position = start + int(state[decoding.N_IDS])
                     self._refuse(int(array[position]), position + offset)
+                start += n_ids
             offset += array.size
         yield out[: state[decoding.N_BYTES]]
 
@@ -205,13 +205,19 @@ def as_integers(numbers: list[Any] | Array) -> Array:
     return np.asarray(numbers)
 
 
-def _as_memory(ids: Array, buffer: Array) -> tuple[Array, int]:
-    """Return ids as the kernel `decode_ids` reads them, and the bytes of an id.
+def _as_memory(ids: Array, buffer: Array) -> Iterator[tuple[Array, int, int]]:
+    """Yield ids as the kernel `decode_ids` reads them: memory, the number of ids, and the bytes of an id.
 
-    The result is the memory of the array itself or of `buffer`, int64 [at least ids.size], filled from its first byte.
+    The memory is that of the array itself or of `buffer`, int64 [1 or more], filled from its first byte. The kernel reads 8
+    bytes for each id, so the last ids of an array are read from the buffer.
     """
-    if ids.dtype == np.int64 and ids.flags.carray:
-        return ids.view(np.uint8), 8
     dtype = ids.dtype if ids.dtype in _NARROW else buffer.dtype
-    buffer.view(dtype)[: ids.size] = ids
-    return buffer.view(np.uint8), dtype.itemsize
+    direct = 0
+    if ids.dtype == dtype and ids.flags.carray:
+        direct = max(0, ids.size - buffer.itemsize // dtype.itemsize + 1)
+        if direct:
+            yield ids.view(np.uint8), direct, dtype.itemsize
+    for start in range(direct, ids.size, buffer.size):
+        rest = ids[start : start + buffer.size]
+        buffer.view(dtype)[: rest.size] = rest
+        yield buffer.view(np.uint8), rest.size, dtype.itemsize

@@ -200,7 +200,7 @@ class DecoderTables(NamedTuple):
     ----------
     pool : uint8
         Concatenated bytes of all tokens, padded.
-    slots : uint64 [2 * vocabulary size]
+    slots : uint64 [2 * number of slots]
         See `kernels.encoding.decoding`.
     lengths : int64 [vocabulary size]
         Length of each token in bytes; 0 for an unused id.
@@ -222,7 +222,7 @@ def make_decoder(model: Model) -> DecoderTables:
     pool = np.concatenate([strings.pool, specials.pool, np.zeros(TEXT_PADDING, dtype=np.uint8)])
     starts = np.concatenate([strings.starts, specials.starts[1:] + strings.pool.size])
     ids = np.concatenate([numbers, np.fromiter(model.special_tokens.values(), np.int64, len(model.special_tokens))])
-    slots = np.zeros(2 * model.vocab_size, dtype=np.uint64)
+    slots = np.zeros(2 << (model.vocab_size - 1).bit_length(), dtype=np.uint64)
     lengths = np.zeros(model.vocab_size, dtype=np.int64)
     decoding.fill_slots(pool, starts, ids, slots, lengths)
     return DecoderTables(pool, slots, lengths, int(np.diff(starts).max(initial=0)))

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from bpejit.arrays import Array
-from bpejit.encoding.decoder import BLOCK_IDS, Decoder
+from bpejit.encoding.decoder import Decoder
+from bpejit.engines import count_cpus
 from bpejit.engines.base import Progress
 from bpejit.storage.background_writer import BackgroundWriter
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.mapped_tokens import MappedTokens
 from bpejit.tokenfiles.opening import read_tokens, token_inputs
+
+_BLOCK_IDS = 1 << 17
+"""Ids that are read at a time."""
 
 _PIECE_BYTES = 1 << 19
 """Bytes that are written at a time."""
@@ -51,14 +55,15 @@ def decode_file(
         read: Callable[[int], Iterator[Array]] = tokens.blocks
         if isinstance(tokens, MappedTokens) and tokens.ids.dtype.kind == "u":  # `blocks` checks signed ids
             read = tokens.stored_blocks
-        for block in read(BLOCK_IDS):
+        for block in read(_BLOCK_IDS):
             yield block
             done += block.size
             report("decode", done, tokens.n_tokens, "tokens")
 
     report("decode", 0, tokens.n_tokens, "tokens")
     if isinstance(out, (str, os.PathLike)):
-        n_buffers = 1 if is_device(out) else _N_BUFFERS  # nothing interrupts a thread that writes to a pipe
+        # Nothing interrupts a thread that writes to a pipe. On one processor, threads would only take turns.
+        n_buffers = 1 if is_device(out) or count_cpus() == 1 else _N_BUFFERS
         with replacing(out) as file, BackgroundWriter(file.write, n_buffers=n_buffers) as writer:
             for piece in decoder.decode_blocks(blocks(), piece_bytes=_PIECE_BYTES, n_buffers=n_buffers):
                 writer.write(piece.data)

@@ -122,7 +122,7 @@ class MappedTokens(DescribedTokens):
             yield as_uint32(ids, self.path)
 
     def stored_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[Array]:
-        """Yield all ids like `blocks`, but as read-only arrays of the dtype of the file, without a conversion."""
+        """Yield all ids like `blocks`, but without a conversion, as arrays that are valid until the next one."""
         for data in self._raw_blocks(size):
             yield np.frombuffer(data, dtype=self.ids.dtype)
 
@@ -139,23 +139,24 @@ class MappedTokens(DescribedTokens):
         ends = None if self.borders is None else EndReader(self.borders)
         for ids in self.stored_blocks(size):
             # A document that ends where a block ends belongs to that block.
-            yield ids, None if ends is None else ends.up_to(done + ids.size) - done
+            yield ids.copy(), None if ends is None else ends.up_to(done + ids.size) - done
             done += ids.size
         if ends is not None and done == 0:  # an empty file with empty documents
             yield np.empty(0, dtype=self.ids.dtype), ends.up_to(0)
 
-    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
+    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes | memoryview]:
         # Read, not mapped: pages of a mapping would count as this process's memory until the system needs them.
         item = self.ids.dtype.itemsize
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
+                buffer = np.empty(min(size, self.n_tokens) * item, dtype=np.uint8).data
                 for start in range(0, self.n_tokens, size):
-                    expected = min(size, self.n_tokens - start) * item
-                    data = file.read(expected)
-                    if len(data) != expected:
+                    data = buffer[: min(size, self.n_tokens - start) * item]
+                    n_bytes = file.readinto(data)
+                    if n_bytes != data.nbytes:
                         raise TokenFileError(
-                            f"`{self.path}` ends after {self.offset + start * item + len(data)} bytes; expected "
+                            f"`{self.path}` ends after {self.offset + start * item + n_bytes} bytes; expected "
                             f"{self.offset + self.n_tokens * item}, its size when it was opened: do not change the file while "
                             "it is read"
                         )
@@ -231,7 +232,9 @@ def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
     return ids.astype(np.uint32)
 
 
-def compare_ids(path: Path, blocks: Iterator[bytes], dtype: np.dtype[Any], description: Description | None) -> None:
+def compare_ids(
+    path: Path, blocks: Iterator[bytes | memoryview], dtype: np.dtype[Any], description: Description | None
+) -> None:
     """Compare ids with the description of their file.
 
     Parameters

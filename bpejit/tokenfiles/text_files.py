@@ -129,7 +129,7 @@ class TextWriter(TokenFileWriter):
 class TextTokens(MappedTokens):
     """Ids that were read from text."""
 
-    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes]:
+    def _raw_blocks(self, size: int = BLOCK_TOKENS) -> Iterator[bytes | memoryview]:
         for start in range(0, self.n_tokens, size):
             yield self.ids[start : start + size].tobytes()
 

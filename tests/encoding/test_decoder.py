@@ -62,6 +62,23 @@ def test_decode__names_the_position_of_an_unknown_id(decoder, n, number):
         decoder.decode(ids, offset=100)
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.int64, ">u2"])
+@pytest.mark.parametrize("back", [1, 2, 3, 4, 5, 300])
+def test_decode__unknown_ids_near_the_end(decoder, dtype, back):
+    ids = some_ids(SHORT_IDS + 10, dtype)
+    ids[-back] = 259
+    with pytest.raises(TokenIdError, match=rf"id 259 \(at position {ids.size - back}\)"):
+        decoder.decode(ids)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.int64])
+@pytest.mark.parametrize("n", range(6))
+def test_decode_blocks__of_few_ids(decoder, dtype, n):
+    blocks = [some_ids(n, dtype), some_ids(SHORT_IDS, dtype)[-n:], some_ids(n, dtype)]
+    data = b"".join(piece.tobytes() for piece in decoder.decode_blocks(blocks))
+    assert data == b"".join(WORDS[number] for block in blocks for number in block.tolist())
+
+
 def test_decode_blocks__reuses_one_buffer(decoder):
     blocks = [some_ids(n, np.uint32) for n in (5, 0, 3000, BLOCK_IDS * 2, 1)]
     first = None

@@ -2,9 +2,11 @@
 
 A table has a slot of 16 bytes for each id, so that a token of up to 15 bytes takes one access to memory:
 
-    length 1 to 15   the bytes of the token, then zeros                 byte 15: the length
+    length 1 to 15   the bytes of the token, then zeros                 byte 15: IN_SLOT + length
     other lengths    position in the pool (8 bytes), length (7 bytes)   byte 15: LONG
     not in use       zeros                                              byte 15: UNUSED
+
+The number of slots is a power of two, so that one comparison finds whether any of several ids is too large.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ SLOT_BYTES = 16
 
 SHORT = np.uint64(SLOT_BYTES - 1)
 """Longest token that is stored in its slot."""
+
+IN_SLOT = np.uint64(128)
+"""Bit of the last byte of the slot of such a token, so that one test finds whether several tokens are in their slots."""
 
 LONG = np.uint64(16)
 """Last byte of the slot of any other token."""
@@ -57,7 +62,7 @@ def fill_slots(pool, starts, numbers, slots, lengths):
     starts : int64[n + 1], in
     numbers : int64[n], in
         The id of each token, below the size of the vocabulary. Of tokens with one id, the last one counts.
-    slots : uint64[2 * vocabulary size], out
+    slots : uint64[2 * number of slots], out
         The table of the module docstring; the slots of other ids are unchanged.
     lengths : int64[vocabulary size], out
         The number of bytes of each token; those of other ids are unchanged.
@@ -70,7 +75,7 @@ def fill_slots(pool, starts, numbers, slots, lengths):
         high = LONG << LENGTH_SHIFT | length
         if ZERO < length <= SHORT:
             low = load_u64(pool, begin)
-            high = length << LENGTH_SHIFT
+            high = (IN_SLOT | length) << LENGTH_SHIFT
             if length < EIGHT:
                 low &= (ONE << (length << THREE)) - ONE
             else:
@@ -111,23 +116,23 @@ def decode_pairs(ids, position, stop, step, slots, out, n):
     while position < last:
         first = load_u64(ids, position) & mask
         second = load_u64(ids, position + step) & mask
-        if first >= n_slots or second >= n_slots:
+        if first | second >= n_slots:
             break
         first *= SIXTEEN
         second *= SIXTEEN
         first_length = np.uint64(slots[first + SHORT])
         second_length = np.uint64(slots[second + SHORT])
-        if first_length == UNUSED or first_length > SHORT or second_length == UNUSED or second_length > SHORT:
+        if first_length & second_length & IN_SLOT == ZERO:
             break
         # All loads precede the stores, which might change the slots as far as LLVM knows.
         low, high = load_u64(slots, first), load_u64(slots, first + EIGHT)
         next_low, next_high = load_u64(slots, second), load_u64(slots, second + EIGHT)
         store_u64(out, n, low)
         store_u64(out, n + EIGHT, high)
-        n += first_length
+        n += first_length - IN_SLOT
         store_u64(out, n, next_low)
         store_u64(out, n + EIGHT, next_high)
-        n += second_length
+        n += second_length - IN_SLOT
         position += step + step
     return position, n
 
@@ -144,7 +149,7 @@ def decode_ids(ids, size, width, slots, pool, out, state):
         Number of ids.
     width : int
         Bytes of an id: 2, 4 or 8.
-    slots : uint8[16 * vocabulary size], in
+    slots : uint8[16 * number of slots], in
         The table of the module docstring.
     pool : uint8[:], in
         Concatenated bytes of all tokens; readable 8 bytes past the end.
@@ -198,7 +203,8 @@ def decode_ids(ids, size, width, slots, pool, out, state):
         if length == UNUSED:
             status = UNKNOWN_ID
             break
-        if length <= SHORT:
+        if length & IN_SLOT:
+            length -= IN_SLOT
             low, high = load_u64(slots, slot), load_u64(slots, slot + EIGHT)
             store_u64(out, n, low)
             store_u64(out, n + EIGHT, high)

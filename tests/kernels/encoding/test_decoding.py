@@ -13,7 +13,7 @@ from bpejit.encoding.encoder_tables import padded
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.encoding import decoding
 
-N_SLOTS = 31
+N_SLOTS = 32
 tokens = st.dictionaries(st.integers(0, N_SLOTS - 1), st.binary(max_size=40), min_size=1, max_size=20)
 
 
