@@ -6,7 +6,9 @@ fixed dtype, so that each kernel is compiled for one signature only.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
@@ -55,14 +57,22 @@ def huge_page_zeros(size: int, dtype: npt.DTypeLike) -> Array:
 
     A table that is read at random from pages of 4 KiB misses the processor's cache of page addresses at most reads: later
     passes over English took 1.2 times as long with slots of 8 MiB. NumPy requests huge pages for large arrays, but those that
-    malloc maps begin 16 bytes after the start of a page, so the first and the last huge page would be incomplete.
+    malloc maps begin 16 bytes after the start of a page, so the first and the last huge page would be incomplete. So the
+    memory is mapped here. It is returned to the system when the array is freed, and glibc does not begin to retain blocks of
+    its size.
     """
     wanted = np.dtype(dtype)
     n_bytes = size * wanted.itemsize
-    if n_bytes < HUGE_PAGE_BYTES:
+    if n_bytes < HUGE_PAGE_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):  # which only Linux has
         return np.zeros(size, dtype=wanted)
-    # NumPy requests huge pages from 4 MiB on. The bytes around the array are never touched.
-    block = np.zeros(n_bytes + HUGE_PAGE_BYTES, dtype=np.uint8)
+    try:
+        memory = mmap.mmap(-1, n_bytes + HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"cannot allocate {n_bytes} bytes for a table: {error.strerror}") from error
+    with suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    # The bytes around the array are never touched.
+    block: Array = np.frombuffer(memory, np.uint8)
     begin = -block.ctypes.data % HUGE_PAGE_BYTES
     return block[begin : begin + n_bytes].view(wanted)
 
@@ -76,6 +86,16 @@ def aligned_empty(size: int) -> Array:
     block = np.empty(size + _LINE_BYTES, dtype=np.uint8)
     begin = -block.ctypes.data % _LINE_BYTES
     return block[begin : begin + size]
+
+
+def touch_pages(array: Array) -> Array:
+    """Write each page of an array of zeros, and return the array.
+
+    Use it for tables that kernels fill at random while other threads run. Linux maps a shared page of zeros where memory is
+    first read, and replaces it when it is written, for which it interrupts the processors of all threads of the process.
+    """
+    array.view(np.uint8)[:: mmap.PAGESIZE] = 0
+    return array
 
 
 def retained_empty(size: int, dtype: npt.DTypeLike) -> Array:

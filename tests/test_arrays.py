@@ -1,5 +1,6 @@
 """Arrays on huge pages, and in memory that stays in the process."""
 
+import mmap
 import os
 import platform
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from bpejit.arrays import HUGE_PAGE_BYTES, aligned_empty, huge_page_zeros, retained_empty
+from bpejit.arrays import HUGE_PAGE_BYTES, aligned_empty, huge_page_zeros, retained_empty, touch_pages
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
@@ -20,7 +21,22 @@ def test_zeros_begin_at_a_huge_page(dtype, n_bytes):
     assert not array.any()
     assert array.flags.c_contiguous
     assert array.flags.writeable
-    assert n_bytes < HUGE_PAGE_BYTES or array.ctypes.data % HUGE_PAGE_BYTES == 0
+    if hasattr(mmap, "MADV_HUGEPAGE") and n_bytes >= HUGE_PAGE_BYTES:
+        assert array.ctypes.data % HUGE_PAGE_BYTES == 0
+    array.fill(1)
+    assert int(array.sum()) == array.size
+
+
+def test_huge_page_zeros__too_large():
+    with pytest.raises(MemoryError):
+        huge_page_zeros(1 << 50, np.uint64)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
+def test_touch_pages(size):
+    array = np.zeros(size, [("key", np.uint64), ("count", np.uint32)])
+    assert touch_pages(array) is array
+    assert not array.view(np.uint8).any()
 
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 19])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable
+from bpejit.arrays import Array, PretokenTable, touch_pages
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
 from bpejit.training.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
@@ -44,7 +44,7 @@ def power_of_two(least: int) -> int:
 
 def enlarge(source: Array, lengths: Array, state: Array) -> Array:
     """Return a copy of a pair table with twice as many slots."""
-    larger = np.zeros(2 * source.size, pairs.PAIR)
+    larger = touch_pages(np.zeros(2 * source.size, pairs.PAIR))
     pairs.copy_pairs(source, np.uint64(0), lengths, state, larger)
     return larger
 
@@ -61,7 +61,7 @@ def byte_pair_keys(indexes: Array) -> Array:
 
 def new_byte_pairs() -> Array:
     """Return a table of pairs of bytes without counts."""
-    return np.zeros(byte_pairs.N_BYTE_PAIRS, byte_pairs.BYTE_PAIR)
+    return touch_pages(np.zeros(byte_pairs.N_BYTE_PAIRS, byte_pairs.BYTE_PAIR))
 
 
 class CountedRange(NamedTuple):
@@ -279,7 +279,7 @@ class CellRanges:
         limit = np.uint64(np.iinfo(sum_type).max)
 
         def bound(number: int) -> Array:
-            sums = np.zeros(n_sums, sum_type)
+            sums = touch_pages(np.zeros(n_sums, sum_type))
             view = self.view(number)
             pairs.bound_counts(view, np.uint64(view.size), self.weights, self.boundary, limit, sums)
             return sums
@@ -340,7 +340,7 @@ class CellRanges:
             own = state.copy()
             own["position"] = own["n_pairs"] = own["n_postings"] = 0
             own["max_bytes"] = 2**63  # so that all pairs are copied to a larger table
-            counted: Array = np.zeros(n_slots, pairs.PAIR)
+            counted = touch_pages(np.zeros(n_slots, pairs.PAIR))
             scratch = self.weights, self.boundary, np.empty(pairs.BATCH_POSITIONS, np.uint32), own_numbers, own
             while pairs.count_pairs(view, selected[number], *scratch, counted) == NEED_SPACE:
                 counted = enlarge(counted, lengths, own)

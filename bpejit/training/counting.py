@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bpejit.arrays import Array, PretokenTable
+from bpejit.arrays import Array, PretokenTable, huge_page_zeros, touch_pages
 from bpejit.kernels.common import common_pretokens, interning, keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import NEED_SPACE, POSITION_MASK, TEXT_PADDING
@@ -72,7 +72,6 @@ class PretokenCounter:
         self._n_bytes = 0  # of text so far, without the spans of the current call
         self._at_growth = 0, 0  # slots in use and bytes of text when the table was enlarged
         self.weight = 1
-        # NumPy requests huge pages for large arrays.
         self._table = np.zeros(4 * slots, dtype=np.uint64)
         self._arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._state = np.zeros(3, dtype=np.int64)
@@ -152,7 +151,7 @@ class PretokenCounter:
         """Enlarge the table if it is full. Otherwise enlarge the arena, by at least `longest` bytes."""
         slots = self._table.size // 4
         if (self._state[interning.USED] + keys.BATCH) * 4 > slots * 3:
-            larger = np.zeros(4 * self._next_slots(slots), dtype=np.uint64)
+            larger = touch_pages(huge_page_zeros(4 * self._next_slots(slots), np.uint64))
             interning.rehash(self._table, larger)
             self._table = larger
             return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable
+from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable, touch_pages
 from bpejit.errors import TrainingError
 from bpejit.kernels.common.interning import make_prefixes
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
@@ -399,7 +399,7 @@ class MergeLearner:
 
     def copy_pairs(self, table: Array, least: int, n_slots: int) -> Array:
         """Return a pair table of `n_slots` with the pairs of `table` that occur at least `least` times."""
-        copy = np.zeros(n_slots, pairs.PAIR)
+        copy = touch_pages(np.zeros(n_slots, pairs.PAIR))
         pairs.copy_pairs(table, np.uint64(least), self.tokens.lengths, self.state, copy)
         return copy
 
