@@ -117,7 +117,7 @@ def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
             for rank, (left, right) in enumerate(model.merges)
             if left in numbers and right in numbers
         ]
-    return naive.build_pairs(rows), [model.ids[token] for token in numbers]
+    return naive.build_pairs(rows), [model.ids.get(token, -1) for token in numbers]  # -1: a byte that texts cannot contain
 
 
 def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
