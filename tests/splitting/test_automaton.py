@@ -88,15 +88,26 @@ def test_find_ends() -> None:
     assert find_ends(r"[]$]$|[a||$]$|[$") == ([(4, 5), (12, 13), (15, 16)], False)
 
 
-@pytest.mark.parametrize("source", [r"\p{L}", r"[^\s\p{L}\p{N}]", r"\s", "a", r"\n", r"(?i:k)", ".", r"[\ud800-\udfff]"])
+RANGES = "".join(rf"\u{point:04X}-\u{point + size:04X}" for size, point in enumerate(range(0x80, 0x2F00, 0xC1)))
+MANY = rf"{RANGES}\p{{Lu}}\d\n\-\]é中-龥\U0001F600-\U0001F64F\uFFFF"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(r"\p{L}", r"[^\s\p{L}\p{N}]", r"\s", "a", r"\n", "(?i:k)", ".", r"[\ud800-\udfff]"),
+        *(f"[{MANY}]", f"[^{MANY}]", rf"[{MANY}&&[^\p{{Lu}}\u0123\t]]", rf"[\p{{L}}--[{MANY}]]", f"(?i:[{MANY}])"),
+    ],
+)
 def test_set_boundaries(source: str) -> None:
-    chars = Chars(source[4:-1], ignore_case=True) if source.startswith("(?i:") else Chars(source)
+    chars = parse(source)
+    assert isinstance(chars, Chars)
     inside = np.zeros(CODE_POINTS + 1, dtype=np.int64)
     bounds = set_boundaries(chars)
     inside[bounds[::2]] += 1
     inside[bounds[1::2]] -= 1
     inside = np.cumsum(inside)
-    pattern = regex.compile(source)
+    pattern = regex.compile(f"(?V1){source}" if chars.operations else source)
     for point in [*range(0x3000), *range(0x3000, CODE_POINTS, small(257, 4099)), 0xD800, 0xDC80, 0xDFFF, 0x10FFFF]:
         assert bool(inside[point]) == bool(pattern.fullmatch(chr(point))), hex(point)
 
