@@ -199,7 +199,8 @@ def as_integers(numbers: list[Any] | Array) -> Array:
 
     `array.array` takes 9 ns for an integer of a list, and `np.asarray` 29 to 40. For short lists it is slower.
     """
-    if isinstance(numbers, list) and len(numbers) > _FEW_NUMBERS:
+    # In NumPy 1.26, `array.array` takes NumPy's booleans for numbers, so that a mask would be ids.
+    if isinstance(numbers, list) and len(numbers) > _FEW_NUMBERS and not isinstance(numbers[0], np.bool_):
         with suppress(OverflowError, TypeError):  # negative or large numbers, and other objects
             return np.frombuffer(packed("I", numbers), dtype=np.uintc)
     return np.asarray(numbers)

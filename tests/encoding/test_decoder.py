@@ -51,6 +51,9 @@ def test_decode__of_lists(decoder, n):
     for wrong in (-1, 1 << 32, 1 << 70, 1.0, "1", None, [1]):
         with pytest.raises(TokenIdError):
             decoder.decode([*ids.tolist(), wrong])
+    for mask in (ids > 1, list(ids > 1)):
+        with pytest.raises(TokenIdError, match="is not a token id"):
+            decoder.decode(mask)
 
 
 @pytest.mark.parametrize("n", [10, BLOCK_IDS + 10])
