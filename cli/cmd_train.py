@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from bpejit.model import Model
     from bpejit.training.counts_resume import CountsFile
 
+    from .progress import Progress
+
 
 @command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, shell_complete=complete_path)
@@ -150,7 +152,6 @@ def train(
     from bpejit.formats.folder_writing import check_folder
     from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.counts_resume import CountsFile
-    from bpejit.training.model_learning import SKIPPED_RECORDS
     from bpejit.training.saved_sizes import runs_parent, save_sizes, smaller_folders
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
     from bpejit.warmup import compiling_meanwhile
@@ -159,9 +160,10 @@ def train(
     _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
     for folder in (out, *folders.values()):
         check_folder(folder, overwrite=overwrite)  # before hours of training
-    paths = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, sources, Contents(**reading))]
+    read = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, sources, Contents(**reading))]
+    read += [] if chat_template is None else [chat_template.name]
     for folder in (out, *folders.values()):
-        check_folder(folder, inputs=paths + ([] if chat_template is None else [chat_template.name]), overwrite=overwrite)
+        check_folder(folder, inputs=read, overwrite=overwrite)
     counting: dict[str, Any] = {
         "special_tokens": special_tokens,
         "pattern": pattern or DEFAULT_PATTERN,
@@ -215,8 +217,6 @@ def train(
         unreadable = save_sizes(model, out, folders, overwrite=overwrite)
         counts_file.remove()
         seconds = progress.seconds
-    read = format_bytes(model.training["bytes"])
-    stages = ", ".join(stage.describe() for stage in progress.stages.values())
     notes = [with_option_names(note, click.get_current_context().command) for note in training_notes(model)]
     if unreadable:
         notes.append(f"other tools cannot read `{out}`: {unreadable}")
@@ -225,6 +225,25 @@ def train(
         for n_bytes, n_tokens in measured
         for (size, folder), number in zip({vocab_size: out, **folders}.items(), n_tokens, strict=True)
     ]
+    _report(progress, model, out, sizes, notes, resumed=counts_file.resumes, seconds=seconds)
+
+
+LEARNING_NOTE = (
+    "learning merges needs memory for all distinct pre-tokens on this machine, and time that depends on their number, which is "
+    "not known from a sample"
+)
+
+RESUME_NOTE = "counts of an earlier run are used if they exist, and then the text is not counted again"
+
+
+def _report(
+    progress: Progress, model: Model, out: str, sizes: list[dict[str, Any]], notes: list[str], *, resumed: bool, seconds: float
+) -> None:
+    """Write the summary, and a line for each size."""
+    from bpejit.training.model_learning import SKIPPED_RECORDS
+
+    read = format_bytes(model.training["bytes"])
+    stages = ", ".join(stage.describe() for stage in progress.stages.values())
     progress.finish(
         f"trained {model.vocab_size:,} tokens on {read} in {format_seconds(seconds)}"
         + (f": {stages}" if stages else "")
@@ -239,21 +258,13 @@ def train(
         pretokens=model.training["pretokens"],
         distinct_pretokens=model.training["distinct_pretokens"],
         skipped_records=sum(entry["count"] for entry in model.training.get(SKIPPED_RECORDS, ())),
-        resumed=counts_file.resumes,
+        resumed=resumed,
         sizes=sizes,
         seconds=seconds,
     )
     if not wants_json():
         for row in sizes:
             progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
-
-
-LEARNING_NOTE = (
-    "learning merges needs memory for all distinct pre-tokens on this machine, and time that depends on their number, which is "
-    "not known from a sample"
-)
-
-RESUME_NOTE = "counts of an earlier run are used if they exist, and then the text is not counted again"
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
