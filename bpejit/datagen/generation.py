@@ -213,23 +213,9 @@ def generate_data(
         plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory, remote=remote)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
-            kept = _find_kept_units(plan) if options.resume else 0
-            parts, cluster = 0, ""
-            if engine == RAY:
-                slots, parts, cluster = _plan_on_cluster(plan, loaded, workers, ray_address)
-            else:
-                slots = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True).workers
-            examples, ids, seconds = (0, 0, 0.0) if vocabularies is None else _estimate_generation(plan, slots)
-            return GenerationReport(
-                *((), None, paths, examples, ids, plan.size or 0),
-                seconds=seconds,
-                units=len(plan.mine),
-                kept_units=kept,
-                new_vocabularies=_report_paths([folder / name for name in missing], remote),
-                cluster=cluster,
-                parts=parts,
-                worker_memory=peak_memory()[0] if cluster else 0,
-            )
+            found = _plan_report(plan, loaded, workers, engine, ray_address, estimated=vocabularies is not None)
+            new = _report_paths([folder / name for name in missing], remote)
+            return replace(found, vocabularies=paths, new_vocabularies=new)
         if engine == RAY:
             result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
         else:
@@ -237,6 +223,32 @@ def generate_data(
             result = run(plan, workers=workers, engine=engine, report=report)
     result.seconds.plan += stages.pop("plan")
     return _report(result, plan.names, remote, paths, time.perf_counter() - begun, stages)
+
+
+def _plan_report(
+    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, engine: str, ray_address: str | None, *, estimated: bool
+) -> GenerationReport:
+    """Return the report of a dry run; `estimated` is False if there are no vocabularies to encode a sample with."""
+    parts, cluster = 0, ""
+    if engine == RAY:
+        slots, parts, cluster = _plan_on_cluster(plan, problem, workers, ray_address)
+    else:
+        slots = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True).workers
+    examples, ids, seconds = _estimate_generation(plan, slots) if estimated else (0, 0, 0.0)
+    return GenerationReport(
+        paths=(),
+        manifest=None,
+        vocabularies=(),
+        examples=examples,
+        ids=ids,
+        bytes=plan.size or 0,
+        seconds=seconds,
+        units=len(plan.mine),
+        kept_units=_find_kept_units(plan) if plan.options.resume else 0,
+        cluster=cluster,
+        parts=parts,
+        worker_memory=peak_memory()[0] if cluster else 0,
+    )
 
 
 def _find_kept_units(plan: DatasetPlan) -> int:

@@ -95,17 +95,8 @@ def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
-    try:
-        with written.open("wb") as file:
-            file.write(json.dumps(fields).encode("ascii"))
-            file.flush()
-            if synced:
-                sync_file(file.fileno())
+    with _written(path, fields, synced=synced) as written:
         written.replace(path)
-    except BaseException:
-        remove(written)
-        raise
 
 
 def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> bool:
@@ -115,13 +106,7 @@ def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
     ------
     OSError
     """
-    written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
-    try:
-        with written.open("wb") as file:
-            file.write(json.dumps(fields).encode("ascii"))
-            file.flush()
-            if synced:
-                sync_file(file.fileno())
+    with _written(path, fields, synced=synced) as written:
         try:
             path.hardlink_to(written)
         except FileExistsError:
@@ -133,6 +118,19 @@ def claim_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> 
         if synced:
             sync_folders([path.parent])
         return True
+
+
+@contextmanager
+def _written(path: Path, fields: dict[str, Any], *, synced: bool) -> Iterator[Path]:
+    """Write a JSON file under another name in the folder of a path; remove that name at the end, if it still exists."""
+    written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
+    try:
+        with written.open("wb") as file:
+            file.write(json.dumps(fields).encode("ascii"))
+            file.flush()
+            if synced:
+                sync_file(file.fileno())
+        yield written
     finally:
         remove(written)
 
