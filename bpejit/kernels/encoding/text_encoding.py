@@ -87,9 +87,10 @@ def encode_text(text, limit, stop, final, fresh, automaton_addresses, tables_add
         progress[N_SEPARATED] = 0
         progress[SEPARATED_TO] = progress[N_OUT]
     while True:
-        status = encode_spans(text, ends, tables, workspace, out)
-        if status != DONE:
-            return status
+        if progress[NEXT_SPAN] < progress[N_SPANS]:
+            status = encode_spans(text, ends, tables, workspace, out)
+            if status != DONE:
+                return status
         if progress[SEPARATOR_ID] > 0:
             remove_separators(out, workspace.id_stops, progress)
         if progress[N_DOCUMENTS] > 0:
