@@ -201,7 +201,8 @@ def prepared(**parts: Any) -> bpejit.Tokenizer:
 @given(content=hf.pipelines(), text=hf.words)
 def test_pipeline__segments_cut_at_special_tokens_match_whole_text(content: dict[str, Any], text: str) -> None:
     tokenizer = from_content(content)
-    numbers = set(tokenizer.special_tokens.values())
+    # An added token that is in the vocabulary may also be made by merges, inside of a segment.
+    numbers = {number for number in tokenizer.special_tokens.values() if number >= len(tokenizer.model.tokens)}
     whole = tokenizer.encode_with_offsets(text)
     starts = whole.char_starts.tolist()
     special = [number in numbers for number in whole.ids.tolist()]
