@@ -136,27 +136,14 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     kept = sum(_count_units(path) for _, _, path in found)
     remains = f"`{folder}` keeps {_units(kept)} of an unfinished job"
     if options.part is not None:
-        if begun is None:
-            return wanted_parts
-        if difference is not None:
+        if begun is not None and difference is not None:
             raise OutputError(
                 f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
             )
-        mine = part_folder(folder, *options.part)
-        if mine.exists() and not options.resume and not is_held(mine):
-            if _count_units(mine) and not options.overwrite:
-                raise OutputError(_unfinished(f"`{mine}` keeps {_units(_count_units(mine))} of this part"))
-            remove_folder(mine)
+        if begun is not None:
+            _prepare_part(part_folder(folder, *options.part), options)
         return wanted_parts
-    until = time.monotonic() + patience
-    while any(is_held(path) for _, _, path in found):
-        if time.monotonic() < until:
-            time.sleep(WAIT_SECONDS)
-            continue
-        raise OutputError(
-            f"another process works on `{plan.names.out}` (it holds a lock in `{folder}`); expected one at a time: wait until "
-            "it ends, or end it"
-        )
+    _wait_for_others(plan, [path for _, _, path in found], patience)
     remove_links(folder)
     if options.resume and difference is None:
         return wanted_parts
@@ -171,6 +158,27 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     size = remove_folder(folder)
     say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
     return parts or 1
+
+
+def _prepare_part(folder: Path, options: JobOptions) -> None:
+    """Remove what an earlier run left of a part, unless it is resumed, or another process works on it."""
+    if folder.exists() and not options.resume and not is_held(folder):
+        kept = _count_units(folder)
+        if kept and not options.overwrite:
+            raise OutputError(_unfinished(f"`{folder}` keeps {_units(kept)} of this part"))
+        remove_folder(folder)
+
+
+def _wait_for_others(plan: AnyPlan, folders: Sequence[Path], patience: float) -> None:
+    """Wait until no other process works on a job, whose parts are in `folders`."""
+    until = time.monotonic() + patience
+    while any(is_held(folder) for folder in folders):
+        if time.monotonic() >= until:
+            raise OutputError(
+                f"another process works on `{plan.names.out}` (it holds a lock in `{plan.folder}`); expected one at a time: "
+                "wait until it ends, or end it"
+            )
+        time.sleep(WAIT_SECONDS)
 
 
 def _units(count: int) -> str:
@@ -221,7 +229,7 @@ def describe_resumed(plan: AnyPlan, kept: int, checkpoint: dict[str, Any] | None
     """Return a remark about where a resumed part goes on."""
     what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
     if checkpoint is None:
-        return f"nothing of {what} is finished yet: beginning with the first of {len(plan.mine)} units"
+        return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
     if checkpoint.get("complete"):
         return f"all {len(plan.mine)} units of {what} are encoded already"
     return f"resuming {what} after {kept} of {len(plan.mine)} units"
