@@ -34,6 +34,11 @@ def warmup(part: str | None = None) -> tuple[int, float]:
     ------
     OptionError
         If `part` is unknown.
+
+    Notes
+    -----
+    Training with so many different counts that cells take 64 bits (see `training.cell_ranges.cell_type`) needs further
+    specializations. They are compiled on first use, in eight seconds, which is little for corpora of that size.
     """
     part = None if part is None else arguments.choice("part", part, ("training", "encoding", "others"))
     begun = time.perf_counter()
