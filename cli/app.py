@@ -104,6 +104,8 @@ def _one_line(error: Exception, command: click.Command | None) -> str:
         return with_option_names(text, command)
     if isinstance(error, MemoryError):
         return f"not enough memory{': ' + text if text else ''}; use fewer workers, or a machine with more"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{text}: raise the limit on open files (`ulimit -n`)"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"the path {shorten(error.filename)} is too long for this system; expected a shorter one: choose another name"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and error.filename is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,8 @@ import time
 import pytest
 from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, MODULE, copy_files, invoke, run, snapshot
 from conftest import data_text, small
+
+import bpejit
 
 TEXT = data_text("prose.txt")[: small(100_000, 3000)]
 
@@ -366,6 +369,17 @@ def test_long_values_are_shortened(made, arguments):
     assert result.returncode in (1, 2)
     assert len(result.stderr) < 1000
     assert b"internal error" not in result.stderr
+
+
+def test_too_many_open_files(made, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "module.py")
+
+    monkeypatch.setattr(bpejit, "load", fail)
+    result = invoke("info", made / "tokenizer")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("'module.py': raise the limit on open files (`ulimit -n`)\n")
+    assert "internal error" not in result.stderr
 
 
 @pytest.mark.parametrize("field", ["format_version", "tokenizer_file_sha256", "sha256"])
