@@ -82,7 +82,8 @@ def move_common(addresses, part, n_parts, least_slots, index):
                         break
                     continue
                 hashed = slot_hash(table, word)
-                if (hashed & (slots - ONE)) - begin >= size or table[word + TWO] == MOVED:
+                home = hashed & (slots - ONE)
+                if home < begin or home >= begin + size or table[word + TWO] == MOVED:
                     continue
                 place = find_pretoken(addresses, index, table, arena, word, hashed)
                 if index[place] == ZERO:
