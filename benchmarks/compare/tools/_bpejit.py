@@ -23,6 +23,7 @@ class Bpejit(Tool):
         import bpejit
 
         bpejit.warmup()
+        from bpejit import train  # noqa: F401 - public names are imported on first use
 
     def train(self, path: Path, vocab_size: int, *, workers: int, rule: str, folder: Path) -> Any:
         import bpejit
