@@ -122,7 +122,10 @@ def _train() -> None:
 
 
 def _encode() -> None:
+    import numpy as np
+
     from bpejit.encoding.codec import Codec
+    from bpejit.encoding.encoder_tables import make_last_merges
     from bpejit.kernels.common.integer_lists import chained
     from bpejit.model import Model
 
@@ -130,6 +133,7 @@ def _encode() -> None:
     tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
     codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
     encoder = codec.encoder
+    make_last_merges(np.zeros(1, dtype=np.uint64))  # this model has no characters of three bytes
     encoder.decode(codec.encode_list(_TEXT))
     codec.encode_batch([_TEXT]).tolist()
     stream = encoder.stream()

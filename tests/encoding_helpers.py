@@ -7,10 +7,11 @@ from collections import Counter
 import naive
 import numpy as np
 import regex
+from conftest import small
 from hypothesis import strategies as st
 
 from bpejit.arrays import PretokenTable
-from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache
+from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache, sentence_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import RECENT_SPANS
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -83,6 +84,7 @@ def make_workspace(
         character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, np.uint64),
         batch=np.zeros(long_pretokens.ALL_BATCH_WORDS, np.uint64),
         deferred=np.zeros(interleaved_merging.DEFERRED_WORDS, np.uint64),
+        sentences=np.zeros(sentence_merging.SENTENCE_WORDS, np.uint32),
         scratch=np.zeros(scratch, np.uint32),
         ends=np.zeros(ends, np.uint32),
         recent_stops=np.zeros(RECENT_SPANS, np.uint64),
@@ -126,3 +128,48 @@ def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
     specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
     whole = model.ids if model.ranked or model.ignore_merges else None
     return naive.encode_text(data, regex.compile(pattern), rules, ids, specials, whole)
+
+
+CHARACTERS = ["あ", "い", "し", "で", "語", "本", "ก", "า"]
+"""Characters of three bytes, of which several have two bytes in common."""
+
+UNITS = [*(character.encode() for character in CHARACTERS), b"a", b" ", "é".encode(), "😀".encode()]
+PARTS = [b"\xe3", b"\x81", b"\x82", b"\xe3\x81", b"\x84", b"\xe0\xb8", b"\xb2", b"\xe0\x80\x80"]
+
+
+@st.composite
+def character_merges(draw: st.DrawFn, max_merges: int = 60) -> list[tuple[bytes, bytes]]:
+    """Draw merges that make most characters, then merges of any tokens, sometimes in another order."""
+    tokens = [bytes([byte]) for byte in sorted(set(b"".join([*UNITS, *PARTS])))]
+    merges: list[tuple[bytes, bytes]] = []
+
+    def add(left: bytes, right: bytes) -> None:
+        if (left, right) not in merges and len(left + right) <= 30:
+            merges.append((left, right))
+            tokens.append(left + right)
+
+    for character in draw(st.lists(st.sampled_from(CHARACTERS), max_size=12)):
+        data = character.encode()
+        if draw(st.integers(0, 5)):
+            add(data[:1], data[1:2])
+            add(data[:2], data[2:])
+        else:
+            add(data[1:2], data[2:])
+            add(data[:1], data[1:])
+    for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=max_merges)):
+        add(tokens[-1 - left % len(tokens)], tokens[-1 - right % len(tokens)])
+    return draw(st.one_of(st.just(merges), st.just(merges), st.permutations(merges)))
+
+
+characters = st.lists(st.sampled_from([*UNITS, *UNITS, *PARTS]), min_size=1, max_size=small(90, 20)).map(b"".join)
+
+
+@st.composite
+def ranked_character_models(draw: st.DrawFn) -> Model:
+    """Draw ranked models: tokens of several splits, unreachable ones, and bytes with larger ids than other tokens."""
+    longer = draw(st.lists(st.lists(st.sampled_from([*UNITS, *PARTS]), min_size=1, max_size=5).map(b"".join), max_size=40))
+    made = [data[:size] for data in longer for size in range(2, len(data) + 1) if len(data) < 12 or size % 3 == 0]
+    tokens = list(dict.fromkeys([*(bytes([byte]) for byte in range(256)), *made]))
+    if draw(st.booleans()):
+        tokens = draw(st.permutations(tokens))
+    return Model(tokens=dict(enumerate(tokens)), merges=[], special_tokens={}, ranked=True)

@@ -789,13 +789,13 @@ def derive_tokens(tokens: list[bytes], rules: Rules) -> tuple[Splits, bool]:
     return splits, increasing
 
 
-def build_joins(tokens: list[bytes], splits: Splits) -> tuple[set[tuple[bytes, bytes]], set[tuple[int, int]], dict[bytes, int]]:
-    """Return the units around the last merges within text of three bytes each, bytes around incomplete ones, and characters."""
+def build_joins(tokens: list[bytes], splits: Splits) -> tuple[set[tuple[bytes, bytes]], dict[bytes, int]]:
+    """Return the units around the last merges within text of three bytes each, and the characters."""
 
     def is_character(data: bytes) -> bool:
         return len(data) == 3 and data[0] >> 4 == 0xE and all(byte >> 6 == 2 for byte in data[1:])
 
-    joins, byte_joins, found = set(), set(), {}
+    joins, found = set(), {}
     for number, (token, split) in enumerate(zip(tokens, splits, strict=True)):
         if split is None:
             continue
@@ -806,9 +806,23 @@ def build_joins(tokens: list[bytes], splits: Splits) -> tuple[set[tuple[bytes, b
             last = left[-3:] if is_character(left[-3:]) else left[-1:]
             first = right[:3] if is_character(right[:3]) else right[:1]
             joins.add((last, first))
-            if len(last + first) < 6:
-                byte_joins.add((left[-1], right[0]))
-    return joins, byte_joins, found
+    return joins, found
+
+
+def build_last_merges(splits: Splits) -> dict[tuple[int, int], int]:
+    """Return the ranks of the pairs that are the last merge of a token."""
+    return {split[:2]: split[2] for split in splits if split is not None}
+
+
+def merge_sentences(pretokens: list[bytes], most_bytes: int, rules: Rules, ids: list[int]) -> list[list[int] | None]:
+    """Return the ids of the long pre-tokens that start with a character of three bytes, and None for the others."""
+    results: list[list[int] | None] = []
+    for data in pretokens:
+        if len(data) > 15:
+            starts = [data[i] >> 4 == 0xE and data[i + 1] >> 6 == data[i + 2] >> 6 == 2 for i in (0, 1)]
+            is_sentence = any(starts) and len(data) <= most_bytes
+            results.append(encode_pretoken(data, rules, ids) if is_sentence else None)
+    return results
 
 
 def merge_window(data: bytes, rules: Rules) -> list[int]:

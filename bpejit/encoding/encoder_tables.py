@@ -13,8 +13,8 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct, huge_page_zeros
 from bpejit.errors import TokenizerFormatError
-from bpejit.kernels.constants import TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, character_joins, decoding, merge_rules, token_derivations
+from bpejit.kernels.constants import DONE, TEXT_PADDING
+from bpejit.kernels.encoding import boundary_filter, character_joins, decoding, last_merges, merge_rules, token_derivations
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model, special_bytes
@@ -25,6 +25,12 @@ LEAST_CHARACTERS = 512
 """Number of three-byte characters that have to be tokens for merging from characters (see `character_merging`).
 
 GPT-2's vocabulary has 143: without this limit, a first pass over Japanese took 1.15 times as long.
+"""
+
+LEAST_SENTENCE_TOKENS = 0.5
+"""Share of the tokens that have to contain several three-byte characters for merging sentences together.
+
+With cl100k and o200k, which have few, a first pass over Japanese and Chinese took 1.3 times as long.
 """
 
 
@@ -157,22 +163,36 @@ def _find_splits(strings: ByteStrings, pairs: Array, byte_pairs: Array, merged: 
     return splits, bool(token_derivations.derive_tokens(*arrays))
 
 
-def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array]:
+def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array, Array, Array]:
     """Return the tables of `character_merging`, without characters if it is not exact, for which `splits` is None."""
-    nothing = np.zeros(character_joins.JOIN_BYTE_WORDS + 1, np.uint64), np.zeros(1, np.uint64), np.zeros(0, np.uint32)
+    no_merges = np.zeros(0, np.uint64), np.zeros(1, np.uint8)
+    nothing = np.zeros(1, np.uint64), np.zeros(1, np.uint64), *no_merges, np.zeros(0, np.uint32)
     if splits is None:
         return nothing
     pool = padded(strings.pool)
-    tokens = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
+    characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
     # Eight to sixteen bits for each pair.
     pair_bits = np.zeros(1 << (splits.size // 8).bit_length(), dtype=np.uint64)
-    n = character_joins.build_joins(pool, strings.starts, splits, nothing[0].copy(), pair_bits, tokens)
-    if np.count_nonzero(tokens != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
+    n = character_joins.build_joins(pool, strings.starts, splits, np.zeros(1, dtype=np.uint64), pair_bits, characters)
+    if np.count_nonzero(characters & character_joins.NO_CHARACTER != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
         return nothing
     # Sixteen bits for each join.
-    joins = np.zeros(character_joins.JOIN_BYTE_WORDS + (1 << max(n // 4 - 1, 0).bit_length()), dtype=np.uint64)
-    character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, tokens)
-    return joins, pair_bits, tokens
+    joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), dtype=np.uint64)
+    character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, characters)
+    has_sentences = n >= splits.size * LEAST_SENTENCE_TOKENS and splits.size < token_derivations.MAX_SPLIT_TOKENS
+    return joins, pair_bits, *(make_last_merges(splits) if has_sentences else no_merges), characters
+
+
+def make_last_merges(splits: Array) -> tuple[Array, Array]:
+    """Return the table of `last_merges` and its displacements; an empty one if none was found, which is improbable."""
+    displacements = np.zeros(1 << (splits.size // 4).bit_length(), dtype=np.uint8)
+    scratch = np.zeros(displacements.size, dtype=np.int32), np.zeros(splits.size, dtype=np.int32)
+    n_slots = 1 << (splits.size * 5 // 4).bit_length()
+    for doublings in range(5):
+        slots = huge_page_zeros(n_slots << doublings, np.uint64)
+        if last_merges.build_last_merges(splits, slots, displacements, *scratch) == DONE:
+            return slots, displacements
+    return np.zeros(0, np.uint64), displacements
 
 
 def _inner_byte_pairs(tokens: ByteStrings) -> Array:

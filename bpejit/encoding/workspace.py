@@ -12,7 +12,14 @@ from bpejit.encoding.cache_budget import Budget, process_budget
 from bpejit.errors import CorpusError
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, interleaved_merging, long_pretokens, pretoken_cache, windowed_merging
+from bpejit.kernels.encoding import (
+    boundary_filter,
+    interleaved_merging,
+    long_pretokens,
+    pretoken_cache,
+    sentence_merging,
+    windowed_merging,
+)
 from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
@@ -103,6 +110,8 @@ class Workspace:
             character_ids=np.zeros(boundary_filter.N_CHARACTERS * boundary_filter.CHARACTER_WORDS, dtype=np.uint64),
             batch=np.full(long_pretokens.ALL_BATCH_WORDS, 0, dtype=np.uint64),
             deferred=np.full(interleaved_merging.DEFERRED_WORDS, 0, dtype=np.uint64),
+            # Not filled either, since most texts have no sentences.
+            sentences=np.zeros(sentence_merging.SENTENCE_WORDS, dtype=np.uint32),
             scratch=np.full(_SCRATCH_WORDS, 0, dtype=np.uint32),
             ends=np.full(_ENDS, 0, dtype=np.uint32),
             recent_stops=np.full(interleaved_merging.RECENT_SPANS, 0, dtype=np.uint64),

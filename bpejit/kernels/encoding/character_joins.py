@@ -1,9 +1,9 @@
 """Between which characters merges occur: tables for merging from characters (see `character_merging`).
 
-`joins` tells at which boundaries merges may occur. It is two bit sets. The first 65536 bits are indexed by the two bytes
-around the boundary; a set bit means that the last merge of some token occurs between these bytes, and that the token on one of
-its sides has only a part of the character there. The other bits are a hash table of pairs of such units: complete characters,
-and single bytes of incomplete ones. A bit that is set without need costs time, and changes no id.
+`joins` tells at which boundaries merges may occur. It is a hash table of bits for the pairs of units between which the last
+merge of some token occurs: complete characters, and single bytes of incomplete ones. `characters` tells which units next to a
+character may be incomplete, so that one boundary in five of Japanese needs more than one lookup. A bit that is set without need
+costs time, and changes no id.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from bpejit.kernels.encoding.token_derivations import (
     UNREACHABLE,
 )
 
-JOIN_BYTE_WORDS = 1 << 10
-"""Words of `joins` for pairs of bytes."""
-
 N_CODES = 1 << 16
-"""Size of `character_tokens`: code points of at most three bytes."""
+"""Size of `characters`: code points of at most three bytes."""
 
-NO_CHARACTER = np.uint32(0xFFFF_FFFF)
-"""Entry of `character_tokens` for a character that is not a token."""
+NO_CHARACTER = np.uint64((1 << 20) - 1)
+"""Token in `characters` of a character that is not a token."""
 
 NO_JOIN = np.uint64(0)
 CHARACTER_JOIN = np.uint64(1)
@@ -40,7 +37,8 @@ CHARACTER_BITS = np.uint64(24)
 
 _WORD_BITS = np.uint64(6)
 _WORD_MASK = np.uint64(63)
-_JOIN_BYTES = np.uint64(JOIN_BYTE_WORDS)
+_AFTER_SHIFT, _BEFORE_SHIFT = np.uint64(20), np.uint64(28)
+_SEVEN = np.uint64(7)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _CHARACTER_MASK = np.uint64(0xC0C0F0)
 _CHARACTER = np.uint64(0x8080E0)
@@ -54,8 +52,7 @@ _SIXTEEN_BITS = np.uint64(16)
 @inline
 def _join_bit(joins, before, after):
     """Return the index of the bit for two units."""
-    bits = (np.uint64(joins.size) - _JOIN_BYTES) << _WORD_BITS
-    return (_JOIN_BYTES << _WORD_BITS) + (fold_multiply(before << HALF | after, _MIX) & (bits - ONE))
+    return fold_multiply(before << HALF | after, _MIX) & ((np.uint64(joins.size) << _WORD_BITS) - ONE)
 
 
 @inline
@@ -90,18 +87,31 @@ def starts_with_character(text, start):
 
 @inline
 def code_of(word):
-    """Return the index in `character_tokens` of the character with which a word of bytes starts."""
+    """Return the index in `characters` of the character with which a word of bytes starts."""
     high = (word & np.uint64(0xF)) << np.uint64(12)
     return high | (word >> np.uint64(8) & np.uint64(0x3F)) << np.uint64(6) | (word >> np.uint64(16) & np.uint64(0x3F))
 
 
 @inline
-def find_join(joins, word):
+def _after_bit(first):
+    """Return the bit of `characters` for a merge with only a part of the next one, which has this lead byte; two share it."""
+    return ONE << (_AFTER_SHIFT + (first & _SEVEN))
+
+
+@inline
+def _before_bit(last):
+    """Return the same for a part of the previous character, which has this last byte; 16 share it."""
+    return ONE << (_BEFORE_SHIFT + (last & THREE))
+
+
+@inline
+def find_join(joins, characters, word):
     """Return which merges may cross the boundary between two three-byte characters.
 
     Parameters
     ----------
-    joins : uint64[JOIN_BYTE_WORDS + a power of two], in
+    joins : uint64[a power of two], in
+    characters : uint32[N_CODES], in
     word : uint64
         The bytes of both in its lower six bytes.
 
@@ -116,7 +126,9 @@ def find_join(joins, word):
     join = bit_is_set(joins, _join_bit(joins, before, after))
     last = before >> _SIXTEEN_BITS
     first = after & _BYTE
-    if bit_is_set(joins, last << _BYTE_BITS | first) != ZERO:
+    parts_after = np.uint64(characters[code_of(word)]) & _after_bit(first)
+    parts_before = np.uint64(characters[code_of(word >> CHARACTER_BITS)]) & _before_bit(last)
+    if parts_after | parts_before != ZERO:
         last |= _SINGLE_BYTE
         first |= _SINGLE_BYTE
         join |= bit_is_set(joins, _join_bit(joins, last, after)) * LEFT_BYTES
@@ -126,7 +138,7 @@ def find_join(joins, word):
 
 
 @kernel
-def build_joins(pool, starts, splits, joins, pair_bits, character_tokens):
+def build_joins(pool, starts, splits, joins, pair_bits, characters):
     """Set the bits of all pairs of units between which the last merge of a token occurs, and list the characters.
 
     Parameters
@@ -136,12 +148,13 @@ def build_joins(pool, starts, splits, joins, pair_bits, character_tokens):
     starts : int64[n + 1], in
     splits : uint64[n], in
         See `token_derivations`.
-    joins : uint64[JOIN_BYTE_WORDS + a power of two], in-out
+    joins : uint64[a power of two], in-out
         All zeros on entry.
     pair_bits : uint64[a power of two], in-out
         All zeros on entry. Receives a bit for each pair of tokens that is the last merge of one.
-    character_tokens : uint32[N_CODES], in-out
-        NO_CHARACTER on entry. Receives the token of each three-byte character, indexed by its code point.
+    characters : uint32[N_CODES], in-out
+        NO_CHARACTER on entry. Receives an entry for each three-byte character, indexed by its code point: the token in 20 bits,
+        then 8 and 4 bits for the characters after and before it of which a merge may have only a part.
 
     Returns
     -------
@@ -157,7 +170,7 @@ def build_joins(pool, starts, splits, joins, pair_bits, character_tokens):
         if stop - start == THREE and is_character(load_u64(pool, start)):
             code = code_of(load_u64(pool, start))
             if code >= np.uint64(0x800):  # not an overlong character
-                character_tokens[code] = i
+                characters[code] = np.uint32(np.uint64(characters[code]) & ~NO_CHARACTER | np.uint64(i))
         left = split >> SPLIT_LEFT_SHIFT & SPLIT_TOKEN_MASK
         right = split >> SPLIT_RIGHT_SHIFT & SPLIT_TOKEN_MASK
         _set_bit(pair_bits, token_pair_bit(pair_bits, left, right))
@@ -166,20 +179,20 @@ def build_joins(pool, starts, splits, joins, pair_bits, character_tokens):
         first = np.uint64(pool[middle])
         if last & np.uint64(0xC0) != np.uint64(0x80) or first & np.uint64(0xF0) != np.uint64(0xE0):
             continue
-        byte_bit = last << _BYTE_BITS | first
-        last |= _SINGLE_BYTE
-        first |= _SINGLE_BYTE
-        is_complete = True
-        if middle - start >= THREE and is_character(load_u64(pool, middle - THREE)):
-            last = load_u64(pool, middle - THREE) & _THREE_BYTES
-        else:
-            is_complete = False
-        if stop - middle >= THREE and is_character(load_u64(pool, middle)):
-            first = load_u64(pool, middle) & _THREE_BYTES
-        else:
-            is_complete = False
+        after_bit, before_bit = _after_bit(first), _before_bit(last)
+        has_left = middle - start >= THREE and is_character(load_u64(pool, middle - THREE))
+        has_right = stop - middle >= THREE and is_character(load_u64(pool, middle))
+        left = load_u64(pool, middle - THREE) if has_left else ZERO
+        right = load_u64(pool, middle) if has_right else ZERO
+        if has_left and not has_right:
+            characters[code_of(left)] |= np.uint32(after_bit)
+        elif has_right and not has_left:
+            characters[code_of(right)] |= np.uint32(before_bit)
+        elif not has_left:
+            for high in range(1 << 10):  # all characters with this last byte
+                characters[np.uint64(high) << _WORD_BITS | last & _WORD_MASK] |= np.uint32(after_bit)
+        last = left & _THREE_BYTES if has_left else last | _SINGLE_BYTE
+        first = right & _THREE_BYTES if has_right else first | _SINGLE_BYTE
         _set_bit(joins, _join_bit(joins, last, first))
-        if not is_complete:
-            _set_bit(joins, byte_bit)
         n += 1
     return n

@@ -74,7 +74,7 @@ def _prefetch_rank(tables, left, right):
 
 
 @inline
-def _merge_scan(tables, scratch, n, out, n_out):
+def merge_scan(tables, scratch, n, out, n_out):
     """Merge up to MAX_ELEMENTS elements; return the new `n_out`. Ranks are written to the second half of `scratch`.
 
     The same loop as in `bpe`, with another lookup. With one function for both, first passes over code took 1.3 times as long.
@@ -139,7 +139,7 @@ def _encode_character(tables, scratch, character_ids, code, out, n_out):
     entry = code * TWO
     second = character_ids[entry + ONE]
     if second == ZERO:
-        end = _merge_scan(tables, scratch, THREE, out, n_out)
+        end = merge_scan(tables, scratch, THREE, out, n_out)
         second = (end - n_out) << COUNT_SHIFT | load_u64(out, n_out + TWO) & ID_PAIR_MASK
         character_ids[entry] = load_u64(out, n_out)
         character_ids[entry + ONE] = second
@@ -159,7 +159,7 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
         Readable 16 bytes past `stop`.
     start, stop : uint64
     tables : EncoderTables, in
-        With `character_tokens`.
+        With `characters`.
     workspace : WorkspaceArrays, in-out
         With scratch space of at least CHARACTER_SCRATCH_WORDS.
     out : uint32[:], out
@@ -172,7 +172,6 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
     start : uint64
         Where the ids end: `stop`, or the start of a fragment of more than MAX_ELEMENTS elements.
     """
-    joins = tables.joins
     scratch = workspace.scratch
     at = start
     n = ZERO
@@ -184,9 +183,9 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
             if at + THREE < stop:
                 after = ANY_JOIN
                 if at + THREE + THREE <= stop and is_character(word >> CHARACTER_BITS):
-                    after = find_join(joins, word)
-            token = np.uint64(tables.character_tokens[code_of(word)])
-            if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == np.uint64(NO_CHARACTER):
+                    after = find_join(tables.joins, tables.characters, word)
+            token = np.uint64(tables.characters[code_of(word)]) & NO_CHARACTER
+            if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == NO_CHARACTER:
                 n = _append(tables, scratch, n, word & _BYTE)
                 n = _append(tables, scratch, n, word >> _BYTE_BITS & _BYTE)
                 n = _append(tables, scratch, n, word >> _SIXTEEN_BITS & _BYTE)
@@ -214,7 +213,7 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
                     out[n_out + ONE] = tables.ids[scratch[ONE]]
                     n_out += TWO
             elif n <= _MAX_ELEMENTS:
-                n_out = _merge_scan(tables, scratch, n, out, n_out)
+                n_out = merge_scan(tables, scratch, n, out, n_out)
             else:
                 break
             n = ZERO

@@ -23,12 +23,17 @@ class EncoderTables(NamedTuple):
         Id of each internal token; 0..255 are the single bytes.
     inner_pairs : uint64 [1024 + a power of two]
         Bit sets of the pairs of characters, and of bytes, that occur inside a token (see `boundary_filter`).
-    joins : uint64 [1024 + a power of two]
-        Bit sets of the units between which a merge occurs (see `character_joins`).
+    joins : uint64 [a power of two]
+        Bit set of the units between which a merge occurs (see `character_joins`).
     pair_bits : uint64 [a power of two]
         Bit set of the pairs of tokens that are the last merge of one (see `character_merging`).
-    character_tokens : uint32 [65536] or [0]
-        Internal token of each three-byte character by its code point; empty if `character_merging` is not exact.
+    last_merges : uint64 [a power of two] or [0]
+        Perfect hash table of the last merge of each token (see `last_merges`); empty if sentences are merged one by one.
+    displacements : uint8 [a power of two]
+        The displacement of each set of its keys.
+    characters : uint32 [65536] or [0]
+        Internal token of each three-byte character by its code point, and bits for its neighbors (see `character_joins`);
+        empty if `character_merging` is not exact.
     specials : uint64 [2 * a power of two]
         Hash table of special tokens: the hash of the bytes, and the id plus 1 (0 in a free slot).
     whole_tokens : uint64 [3 * slots] or [0]
@@ -45,7 +50,9 @@ class EncoderTables(NamedTuple):
     inner_pairs: NDArray[np.uint64]
     joins: NDArray[np.uint64]
     pair_bits: NDArray[np.uint64]
-    character_tokens: NDArray[np.uint32]
+    last_merges: NDArray[np.uint64]
+    displacements: NDArray[np.uint8]
+    characters: NDArray[np.uint32]
     specials: NDArray[np.uint64]
     whole_tokens: NDArray[np.uint64]
     whole_token_pool: NDArray[np.uint8]
@@ -70,6 +77,8 @@ class WorkspaceArrays(NamedTuple):
         Keys and home slots of the current batch of pre-tokens, and the hashes of the long ones.
     deferred : uint64 [DEFERRED_WORDS]
         New pre-tokens that are merged together (see `interleaved_merging`).
+    sentences : uint32 [SENTENCE_WORDS]
+        New sentences that are merged together, and their ids (see `sentence_merging`).
     scratch : uint32
         Scratch space for merging.
     ends : uint32
@@ -94,6 +103,7 @@ class WorkspaceArrays(NamedTuple):
     character_ids: NDArray[np.uint64]
     batch: NDArray[np.uint64]
     deferred: NDArray[np.uint64]
+    sentences: NDArray[np.uint32]
     scratch: NDArray[np.uint32]
     ends: NDArray[np.uint32]
     recent_stops: NDArray[np.uint64]

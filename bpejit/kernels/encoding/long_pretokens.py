@@ -140,12 +140,13 @@ def _next_entry(long_index, entry):
 def prefetch_records(workspace, n_long):
     """Prefetch the records of the long pre-tokens of a batch, whose entries have been prefetched before.
 
-    In `workspace.batch`, the number of the record, or NO_RECORD, replaces each hash.
+    In `workspace.batch`, the number of the record, or NO_RECORD, replaces each hash. Returns the number of NO_RECORD.
     """
     long_index = workspace.long_index
     arena = workspace.arena
     batch = workspace.batch
     ring = np.uint64(arena.size - ARENA_SLACK)
+    n_missing = ZERO
     i = ZERO
     while i < n_long:
         hashed = batch[LONG_HASHES + i]
@@ -154,10 +155,12 @@ def prefetch_records(workspace, n_long):
             entry = _next_entry(long_index, entry)
         record = long_index[entry + ONE] ^ IN_ARENA
         batch[LONG_HASHES + i] = record
+        n_missing += np.uint64(record == NO_RECORD)
         offset = ring_offset(record & ~IN_ARENA, ring)
         prefetch(arena, offset)
         prefetch(arena, min(offset + np.uint64(64), ring))
         i += ONE
+    return n_missing
 
 
 @inline

@@ -7,7 +7,8 @@ Nearly all text repeats: 99 of 100 pre-tokens have occurred before, and encoding
 2. A pre-token that is ASCII and at most 15 bytes long leaves a gap in the output, and is merged later, together with others
    (see `interleaved_merging`).
 3. A pre-token that starts with a three-byte character is merged from its characters instead of its bytes, with vocabularies
-   for which this is exact and faster (see `character_merging`).
+   for which this is exact and faster (see `character_merging`). If a batch has several new sentences, they are merged together
+   before the batch is encoded (see `sentence_merging`).
 4. Any other one with an inner boundary that no merge can cross is encoded fragment by fragment (see `boundary_filter`).
 5. Any other one is merged by itself (see `bpe`).
 
@@ -72,11 +73,13 @@ from bpejit.kernels.encoding.pretoken_cache import (
     NEEDED_BYTES,
     NEXT_SPAN,
     NEXT_START,
+    SENTENCE_PAUSE,
     SLOT_WORDS,
     copy_ids,
     find_cache_slot,
     insert_pretoken,
 )
+from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, copy_sentence, is_merged, merge_sentences
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
 OUT_SLACK = IDS_PER_COPY
@@ -98,6 +101,7 @@ _GAPS = np.uint64(GAP * MAX_DEFERRED)
 _POSITION = np.uint64(POSITION_MASK)
 _RECENT = np.uint64(RECENT_SPANS - 1)
 _SIGN = np.uint64(63)
+_SENTENCES = np.uint64(LEAST_SENTENCES)
 _SHORT = np.uint64(SHORT_KEY_BYTES)
 _WINDOW = np.uint64(WINDOW)
 
@@ -170,10 +174,11 @@ def _copy_found(workspace, home, slot, out, n_out):
 
 
 @inline
-def _encode_new(text, start, length, low, high, home, slot, whole, tables, workspace, out, n_out):
+def _encode_new(text, start, length, low, high, home, slot, merged, whole, tables, workspace, out, n_out):
     """Encode a special token, or a pre-token that is not in the cache; return the new `n_out`, or SCRATCH_TOO_SMALL.
 
-    `slot` is where the ids of a short one belong, and `whole` is the result of `_find_whole_token`.
+    `slot` is where the ids of a short one belong, `merged` is the result of `merge_sentences` for a long one, and `whole` that
+    of `_find_whole_token`.
     """
     if high == SPECIAL_TAG:
         out[n_out] = np.uint32(_find_special(tables.specials, text, start, length))
@@ -186,8 +191,11 @@ def _encode_new(text, start, length, low, high, home, slot, whole, tables, works
         stop = start + length
         end, position = n_out, start
         is_sentence = False
-        if (
-            tables.character_tokens.size > 0
+        if is_merged(merged):
+            end, position = copy_sentence(workspace.sentences, merged, out, n_out), stop
+            is_sentence = True
+        elif (
+            tables.characters.size > 0
             and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
             and starts_with_character(text, start)
         ):
@@ -287,6 +295,7 @@ def encode_spans(text, ends, tables, workspace, out):
     n_spans = np.uint64(progress[N_SPANS])
     records_stops = progress[N_DOCUMENTS] > 0
     can_defer = workspace.scratch.size >= INTERLEAVED_SCRATCH_WORDS
+    merges_sentences = tables.last_merges.size > 0 and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
     status = DONE
     while True:
         size, may_defer = _choose_batch(ends, start, span, n_spans, np.uint64(out.size) - n_out, can_defer)
@@ -299,7 +308,12 @@ def encode_spans(text, ends, tables, workspace, out):
                 status = NEED_SPACE
             break
         n_long = make_cache_keys(text, start, ends, span, size, workspace)
-        prefetch_records(workspace, n_long)
+        n_missing = prefetch_records(workspace, n_long)
+        if n_missing >= _SENTENCES and merges_sentences:
+            if progress[SENTENCE_PAUSE] > 0:
+                progress[SENTENCE_PAUSE] -= 1
+            else:
+                merge_sentences(text, ends, start, span, size, tables, workspace)
         i = ZERO
         k = ZERO
         last = span + size
@@ -318,10 +332,10 @@ def encode_spans(text, ends, tables, workspace, out):
             if span > first_span:
                 start = np.uint64(ends[span - ONE]) & _POSITION
             length = (np.uint64(ends[span]) & _POSITION) - start
-            slot, record = home, NO_RECORD
+            slot, record, merged = home, NO_RECORD, NO_RECORD
             found = False
             if high >= LONG_TAG:
-                record = batch[LONG_HASHES + i]
+                merged = record = batch[LONG_HASHES + i]
                 i += ONE
                 if not is_record_of(workspace, record, length, text, start):
                     record = find_record(workspace, low, length, text, start)
@@ -336,7 +350,7 @@ def encode_spans(text, ends, tables, workspace, out):
                 if may_defer and whole == NO_ID and is_deferrable(deferred, low, high):
                     n_out = defer(deferred, low, high, home, start, span, n_out)
                 else:
-                    end = _encode_new(text, start, length, low, high, home, slot, whole, tables, workspace, out, n_out)
+                    end = _encode_new(text, start, length, low, high, home, slot, merged, whole, tables, workspace, out, n_out)
                     if end == SCRATCH_TOO_SMALL:
                         progress[NEEDED_BYTES] = np.int64(length)
                         status = NEED_SCRATCH
