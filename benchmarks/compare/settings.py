@@ -88,7 +88,7 @@ TOY = {
 }
 """Settings of `--size toy`, for the tests."""
 
-TARGETS = {"rounds": 5, "timeout": 400.0, "large_bytes": 0, "own_bytes": 200_000_000, "first_runs": 0, "patterns": ("gpt2",)}
+TARGETS = {"rounds": 11, "timeout": 400.0, "large_bytes": 0, "own_bytes": 200_000_000, "first_runs": 0, "patterns": ("gpt2",)}
 """Settings of `--targets`: large texts in full length, and only what the table of targets needs."""
 
 SIZES: dict[str, dict[str, object]] = {"full": {}, "quick": QUICK, "toy": TOY}
