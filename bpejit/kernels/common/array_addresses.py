@@ -33,8 +33,10 @@ def make_reader(kind: type[tuple[Any, ...]]) -> Any:
     for field, hint in get_type_hints(kind).items():
         (element,) = get_args(get_args(hint)[1])  # NDArray[element] is ndarray[shape, dtype[element]]
         names[field] = element
-    # Numba needs the element types as names, and one expression for each field.
+    # Numba needs the element types as names, and one expression for each field. Each function has a name of its own, since
+    # Numba's cache takes functions of one name, one line and as many fields for the same.
+    name = f"read_{kind.__name__}"
     fields = ", ".join(f"array_at(addresses, {number}, {field})" for number, field in enumerate(names))
     scope = {**names, "kind": kind, "array_at": array_at, "__name__": __name__}
-    exec(compile(f"def read(addresses):\n    return kind({fields})\n", __file__, "exec"), scope)
-    return inline(scope["read"])  # type: ignore[no-any-return]
+    exec(compile(f"def {name}(addresses):\n    return kind({fields})\n", __file__, "exec"), scope)
+    return inline(scope[name])  # type: ignore[no-any-return]
