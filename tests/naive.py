@@ -815,13 +815,12 @@ def build_last_merges(splits: Splits) -> dict[tuple[int, int], int]:
 
 
 def merge_sentences(pretokens: list[bytes], most_bytes: int, rules: Rules, ids: list[int]) -> list[list[int] | None]:
-    """Return the ids of the long pre-tokens that start with a character of three bytes, and None for the others."""
+    """Return the ids of the pre-tokens that start with a character of three bytes, and None for the others."""
     results: list[list[int] | None] = []
     for data in pretokens:
-        if len(data) > 15:
-            starts = [data[i] >> 4 == 0xE and data[i + 1] >> 6 == data[i + 2] >> 6 == 2 for i in (0, 1)]
-            is_sentence = any(starts) and len(data) <= most_bytes
-            results.append(encode_pretoken(data, rules, ids) if is_sentence else None)
+        following = data + bytes(4)
+        starts = [following[i] >> 4 == 0xE and following[i + 1] >> 6 == following[i + 2] >> 6 == 2 for i in (0, 1)]
+        results.append(encode_pretoken(data, rules, ids) if any(starts) and len(data) <= most_bytes else None)
     return results
 
 

@@ -163,24 +163,49 @@ def _find_splits(strings: ByteStrings, pairs: Array, byte_pairs: Array, merged: 
     return splits, bool(token_derivations.derive_tokens(*arrays))
 
 
-def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the tables of `character_merging`, without characters if it is not exact, for which `splits` is None."""
+def _make_joins(strings: ByteStrings, splits: Array | None) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Return the tables of `character_merging`, from `joins` to `neighbors`.
+
+    There are no characters if merging from them is not exact, for which `splits` is None, or if too few are tokens.
+    """
     no_merges = np.zeros(0, np.uint64), np.zeros(1, np.uint8)
-    nothing = np.zeros(1, np.uint64), np.zeros(1, np.uint64), *no_merges, np.zeros(0, np.uint32)
+    nothing = np.zeros(1, np.uint64), np.zeros(1, np.uint64), *no_merges, np.zeros(0, np.uint32), np.zeros(2, np.uint64)
     if splits is None:
         return nothing
     pool = padded(strings.pool)
     characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
+    neighbors = np.zeros(2 * character_joins.N_CODES, dtype=np.uint64)
     # Eight to sixteen bits for each pair.
     pair_bits = np.zeros(1 << (splits.size // 8).bit_length(), dtype=np.uint64)
-    n = character_joins.build_joins(pool, strings.starts, splits, np.zeros(1, dtype=np.uint64), pair_bits, characters)
-    if np.count_nonzero(characters & character_joins.NO_CHARACTER != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
+    one_word = np.zeros(1, dtype=np.uint64)
+    n = character_joins.build_joins(pool, strings.starts, splits, one_word, pair_bits, characters, neighbors)
+    if np.count_nonzero(characters != character_joins.NO_CHARACTER) < LEAST_CHARACTERS:
         return nothing
     # Sixteen bits for each join.
     joins = np.zeros(1 << max(n // 4 - 1, 0).bit_length(), dtype=np.uint64)
-    character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, characters)
-    has_sentences = n >= splits.size * LEAST_SENTENCE_TOKENS and splits.size < token_derivations.MAX_SPLIT_TOKENS
-    return joins, pair_bits, *(make_last_merges(splits) if has_sentences else no_merges), characters
+    character_joins.build_joins(pool, strings.starts, splits, joins, pair_bits, characters, neighbors)
+    merges = no_merges
+    if n >= splits.size * LEAST_SENTENCE_TOKENS and splits.size < token_derivations.MAX_SPLIT_TOKENS:
+        merges = make_last_merges(splits)
+    kinds, neighbors = number_kinds(neighbors)
+    return joins, pair_bits, *merges, characters | kinds << np.uint32(character_joins.KIND_SHIFT), neighbors
+
+
+def number_kinds(neighbors: Array) -> tuple[Array, Array]:
+    """Return the kind of each character, uint32, and the two sets of each kind (see `character_joins`).
+
+    If there are more than MAX_KINDS, all further characters are of a kind with full sets.
+    """
+    sets = neighbors.reshape(-1, 2)
+    kinds = np.zeros(len(sets), dtype=np.uint32)
+    numbers = {bytes(16): 0}
+    for code in np.flatnonzero(sets.any(axis=1)).tolist():
+        kinds[code] = numbers.setdefault(sets[code].tobytes(), len(numbers))
+    last = character_joins.MAX_KINDS - 1
+    distinct_sets = np.frombuffer(b"".join(numbers), dtype=np.uint64)
+    if len(numbers) > last:
+        distinct_sets = np.append(distinct_sets[: 2 * last], np.full(2, character_joins.ALL_NEIGHBORS))
+    return np.minimum(kinds, np.uint32(last)), distinct_sets.copy()
 
 
 def make_last_merges(splits: Array) -> tuple[Array, Array]:

@@ -252,6 +252,35 @@ def lowest_rank(lanes: Any, first: Any) -> Any:
 
 
 @Intrinsic
+def load_lanes(lanes: Any, first: Any, tokens: Any, ranks: Any, n: Any, mask: Any) -> None:
+    """Copy tokens and ranks to 16 lanes each, where they may be merged.
+
+    Parameters
+    ----------
+    lanes : uint32[:], in-out
+        Tokens are written to 16 elements from `first` on, and ranks to the next 16. The source is in the same array.
+    first, tokens, ranks : uint64
+        Indices; 16 elements are read from each.
+    n : uint64
+        Number of tokens. Ranks from `n - 1` on become 0xFFFFFFFF.
+    mask : uint64
+        Is applied to the tokens.
+    """
+    at, rank = int(tokens), int(ranks)
+    below = np.arange(16) + 1 < int(n)
+    new = lanes[at : at + 16] & np.uint32(mask), np.where(below, lanes[rank : rank + 16], np.uint32(0xFFFF_FFFF))
+    for half, values in zip(_halves(lanes, first), new, strict=True):
+        half[:] = values
+
+
+@Intrinsic
+def equal_lanes(lanes: Any, first: Any, value: Any) -> Any:
+    """Return which of the 16 elements of `lanes` from index `first` on equal a uint32, as the low bits of a uint64."""
+    found = lanes[int(first) : int(first) + 16] == np.uint32(value)
+    return np.uint64(sum(1 << i for i in range(16) if found[i]))
+
+
+@Intrinsic
 def merge_lane(lanes: Any, first: Any, lane: Any, token: Any, before: Any, after: Any) -> None:
     """Replace two adjacent tokens by one, and write the ranks of its pairs.
 

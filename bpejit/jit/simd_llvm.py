@@ -268,7 +268,18 @@ def _lanes_at(builder: Any, start: Any, index: int) -> Any:
 
 
 def _gather(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
-    """Return the entries of a uint32 table at sixteen indices under a mask, and `otherwise` in the other lanes."""
+    """Return the entries of a uint32 table at sixteen indices under a mask, and `otherwise` in the other lanes.
+
+    Without AVX-512, LLVM makes a branch for each lane that is not known to be wanted, so all other lanes read entry 0.
+    """
+    if not target.current().has_avx512_vbmi:
+        index = builder.select(wanted, index, ir.Constant(_WORDS, None))
+        every = ir.Constant(_SIXTEEN_TRUTHS, [1] * 16)
+        return builder.select(wanted, _gather_masked(builder, table, index, every, otherwise), otherwise)
+    return _gather_masked(builder, table, index, wanted, otherwise)
+
+
+def _gather_masked(builder: Any, table: Any, index: Any, wanted: Any, otherwise: Any) -> Any:
     kind = ir.VectorType(table.type, 16)
     words = ir.VectorType(ir.IntType(64), 16)
     function = cgutils.get_or_insert_function(
@@ -500,7 +511,7 @@ def begin_merge(typing_context: Any, text: Any, start: Any, length: Any, byte_pa
         pair = builder.or_(builder.shl(byte, ir.Constant(_WORDS, [8] * 16)), load(1))
         wanted = builder.icmp_unsigned("<", builder.add(_LANE, ir.Constant(_WORDS, [1] * 16)), _splat(builder, arguments[2]))
         table = context.make_array(kinds[3])(context, builder, arguments[3]).data
-        ranks = _gather(builder, table, pair, wanted, _NONE)
+        ranks = _gather_masked(builder, table, pair, wanted, _NONE)
         address = address_of(context, builder, kinds[4], arguments[4], kinds[5], arguments[5])
         builder.store(byte, _lanes_at(builder, address, 0), align=4)
         builder.store(ranks, _lanes_at(builder, address, 1), align=4)
@@ -525,6 +536,41 @@ def lowest_rank(typing_context: Any, lanes: Any, first: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, [lowest, lane])
 
     return types.UniTuple(types.uint64, 2)(lanes, first), generate
+
+
+@intrinsic
+def load_lanes(typing_context: Any, lanes: Any, first: Any, tokens: Any, ranks: Any, n: Any, mask: Any) -> Any:
+    """Copy tokens and ranks to 16 lanes each, where they may be merged."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+
+        def at(number: int) -> Any:
+            return address_of(context, builder, kinds[0], arguments[0], kinds[number], arguments[number])
+
+        values = builder.load(_lanes_at(builder, at(2), 0), align=4)
+        old = builder.load(_lanes_at(builder, at(3), 0), align=4)
+        one = ir.Constant(_WORDS, [1] * 16)
+        below = builder.icmp_unsigned("<", builder.add(_LANE, one), _splat(builder, arguments[4]))
+        new = builder.select(below, old, ir.Constant(_WORDS, [0xFFFF_FFFF] * 16))
+        builder.store(builder.and_(values, _splat(builder, arguments[5])), _lanes_at(builder, at(1), 0), align=4)
+        builder.store(new, _lanes_at(builder, at(1), 1), align=4)
+        return context.get_dummy_value()
+
+    return types.void(lanes, first, tokens, ranks, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def equal_lanes(typing_context: Any, lanes: Any, first: Any, value: Any) -> Any:
+    """Return which of the 16 elements of `lanes` from index `first` on equal a uint32, as the low bits of a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = address_of(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        values = builder.load(_lanes_at(builder, address, 0), align=4)
+        found = builder.icmp_unsigned("==", values, _splat(builder, arguments[2]))
+        return builder.zext(builder.bitcast(found, ir.IntType(16)), ir.IntType(64))
+
+    return types.uint64(lanes, first, types.uint64), generate
 
 
 @intrinsic

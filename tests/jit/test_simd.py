@@ -85,6 +85,16 @@ def lowest_rank(words, first):
 
 
 @dispatch.kernel
+def load_lanes(words, first, tokens, ranks, n, mask):
+    simd.load_lanes(words, first, tokens, ranks, n, mask)
+
+
+@dispatch.kernel
+def equal_lanes(words, first, value):
+    return simd.equal_lanes(words, first, value)
+
+
+@dispatch.kernel
 def merge_lane(words, first, lane, token, before, after):
     simd.merge_lane(words, first, lane, token, before, after)
 
@@ -99,7 +109,7 @@ def count_ones(value):
     return memory.count_ones(value)
 
 
-del dispatch.KERNELS[-15:]
+del dispatch.KERNELS[-17:]
 
 GUARD = 0xDEADBEEF
 GUARD_BYTES = [0xEF, 0xBE, 0xAD, 0xDE]
@@ -403,6 +413,27 @@ def test_lowest_rank(ranks, tokens, first):
     scratch = np.array([GUARD] * first + tokens + ranks, dtype=np.uint32)
     expected = simd.lowest_rank.function(scratch, np.uint64(first))
     assert lowest_rank(scratch, np.uint64(first)) == tuple(map(int, expected)) == (min(ranks), ranks.index(min(ranks)))
+
+
+@given(some_ranks, st.lists(words, min_size=16, max_size=16), st.integers(1, 16), st.integers(0, 5), words)
+def test_load_lanes(ranks, tokens, n, first, mask):
+    results = []
+    for function in (load_lanes, simd.load_lanes.function):
+        scratch = np.array([GUARD] * (first + 32 + 3) + tokens + [GUARD] + ranks + [GUARD], dtype=np.uint32)
+        given_words = scratch.tolist()
+        function(scratch, *u64(first, first + 35, first + 52, n, mask))
+        results.append(scratch.tolist())
+        assert results[-1][:first] + results[-1][first + 32 :] == given_words[:first] + given_words[first + 32 :]
+    assert results[0] == results[1]
+    lanes = results[0][first : first + 32]
+    assert lanes == [token & mask for token in tokens] + ranks[: n - 1] + [0xFFFFFFFF] * (17 - n)
+
+
+@given(some_ranks, st.integers(0, 9), st.sampled_from([0, 2, 0xFFFFFFFF]))
+def test_equal_lanes(ranks, first, value):
+    scratch = np.array([value] * first + ranks + [value], dtype=np.uint32)
+    expected = sum(1 << i for i, rank in enumerate(ranks) if rank == value)
+    assert equal_lanes(scratch, *u64(first, value)) == simd.equal_lanes.function(scratch, *u64(first, value)) == expected
 
 
 @given(some_ranks, st.lists(words, min_size=16, max_size=16), st.integers(0, 9), st.integers(0, 14), words, words, words)

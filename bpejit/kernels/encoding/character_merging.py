@@ -23,6 +23,7 @@ from bpejit.kernels.constants import ONE, THREE, TWO, ZERO
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
     CHARACTER_BITS,
+    KIND_SHIFT,
     LEFT_BYTES,
     NO_CHARACTER,
     NO_JOIN,
@@ -42,8 +43,10 @@ MAX_ELEMENTS = 256
 CHARACTER_SCRATCH_WORDS = 2 * MAX_ELEMENTS
 """Words of scratch space required: the elements of a fragment, and their ranks."""
 
+RANKS = np.uint64(MAX_ELEMENTS)
+"""Where the ranks begin in the scratch space."""
+
 _MAX_ELEMENTS = np.uint64(MAX_ELEMENTS)
-_RANKS = _MAX_ELEMENTS
 _BYTE = np.uint64(0xFF)
 _BYTE_BITS = np.uint64(8)
 _SIXTEEN_BITS = np.uint64(16)
@@ -75,7 +78,18 @@ def _prefetch_rank(tables, left, right):
 
 @inline
 def merge_scan(tables, scratch, n, out, n_out):
-    """Merge up to MAX_ELEMENTS elements; return the new `n_out`. Ranks are written to the second half of `scratch`.
+    """Merge up to MAX_ELEMENTS elements; return the new `n_out`. Ranks are written to the second half of `scratch`."""
+    for j in range(n - ONE):
+        i = np.uint64(j)
+        rank = _rank_of(tables, np.uint64(scratch[i]), np.uint64(scratch[i + ONE]))
+        prefetch(tables.merged, min(np.uint64(rank), np.uint64(tables.merged.size)))
+        scratch[RANKS + i] = rank
+    return merge_ranked(tables, scratch, n, out, n_out)
+
+
+@inline
+def merge_ranked(tables, scratch, n, out, n_out):
+    """Merge elements whose ranks are in `scratch` from RANKS on.
 
     The same loop as in `bpe`, with another lookup. With one function for both, first passes over code took 1.3 times as long.
 
@@ -83,19 +97,14 @@ def merge_scan(tables, scratch, n, out, n_out):
     load that follows has to wait for all of them.
     """
     last = n - ONE
-    for j in range(last):
-        i = np.uint64(j)
-        rank = _rank_of(tables, np.uint64(scratch[i]), np.uint64(scratch[i + ONE]))
-        prefetch(tables.merged, min(np.uint64(rank), np.uint64(tables.merged.size)))
-        scratch[_RANKS + i] = rank
     while last > ZERO:
         best = NEVER_ADJACENT
         for j in range(last):
-            best = min(best, scratch[_RANKS + np.uint64(j)])
+            best = min(best, scratch[RANKS + np.uint64(j)])
         if best >= NO_RANK:
             break
         at = ZERO
-        while scratch[_RANKS + at] != best:
+        while scratch[RANKS + at] != best:
             at += ONE
         token = np.uint64(tables.merged[best])
         if at > ZERO:
@@ -107,12 +116,12 @@ def merge_scan(tables, scratch, n, out, n_out):
         for j in range(at + ONE, last):
             scratch[np.uint64(j)] = scratch[np.uint64(j) + ONE]
         for j in range(at, last):
-            scratch[_RANKS + np.uint64(j)] = scratch[_RANKS + np.uint64(j) + ONE]
+            scratch[RANKS + np.uint64(j)] = scratch[RANKS + np.uint64(j) + ONE]
         last -= ONE
         if at > ZERO:
-            scratch[_RANKS + at - ONE] = _rank_of(tables, np.uint64(scratch[at - ONE]), token)
+            scratch[RANKS + at - ONE] = _rank_of(tables, np.uint64(scratch[at - ONE]), token)
         if at < last:
-            scratch[_RANKS + at] = _rank_of(tables, token, np.uint64(scratch[at + ONE]))
+            scratch[RANKS + at] = _rank_of(tables, token, np.uint64(scratch[at + ONE]))
     i = ZERO
     while i <= last:
         out[n_out + i] = tables.ids[scratch[i]]
@@ -179,12 +188,16 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
     while at < stop:
         word = load_u64(text, at)
         if is_character(word) and at + THREE <= stop:
+            code = code_of(word)
+            entry = np.uint64(tables.characters[code])
             after = NO_JOIN
             if at + THREE < stop:
                 after = ANY_JOIN
                 if at + THREE + THREE <= stop and is_character(word >> CHARACTER_BITS):
-                    after = find_join(tables.joins, tables.characters, word)
-            token = np.uint64(tables.characters[code_of(word)]) & NO_CHARACTER
+                    following = code_of(word >> CHARACTER_BITS)
+                    next_kind = np.uint64(tables.characters[following]) >> KIND_SHIFT
+                    after = find_join(tables, code, entry >> KIND_SHIFT, following, next_kind)
+            token = entry & NO_CHARACTER
             if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == NO_CHARACTER:
                 n = _append(tables, scratch, n, word & _BYTE)
                 n = _append(tables, scratch, n, word >> _BYTE_BITS & _BYTE)
@@ -199,7 +212,7 @@ def encode_characters(text, start, stop, tables, workspace, out, n_out):
         before = after
         if after == NO_JOIN:
             if n == THREE and at - start == THREE and is_character(word):
-                n_out = _encode_character(tables, scratch, workspace.character_ids, code_of(word), out, n_out)
+                n_out = _encode_character(tables, scratch, workspace.character_ids, code, out, n_out)
             elif n == ONE:
                 out[n_out] = tables.ids[scratch[ZERO]]
                 n_out += ONE

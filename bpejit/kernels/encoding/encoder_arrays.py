@@ -24,7 +24,7 @@ class EncoderTables(NamedTuple):
     inner_pairs : uint64 [1024 + a power of two]
         Bit sets of the pairs of characters, and of bytes, that occur inside a token (see `boundary_filter`).
     joins : uint64 [a power of two]
-        Bit set of the units between which a merge occurs (see `character_joins`).
+        Bit set of the pairs of characters between which a merge occurs (see `character_joins`).
     pair_bits : uint64 [a power of two]
         Bit set of the pairs of tokens that are the last merge of one (see `character_merging`).
     last_merges : uint64 [a power of two] or [0]
@@ -32,8 +32,10 @@ class EncoderTables(NamedTuple):
     displacements : uint8 [a power of two]
         The displacement of each set of its keys.
     characters : uint32 [65536] or [0]
-        Internal token of each three-byte character by its code point, and bits for its neighbors (see `character_joins`);
-        empty if `character_merging` is not exact.
+        Internal token and kind of each three-byte character by its code point (see `character_joins`); empty if
+        `character_merging` is not exact.
+    neighbors : uint64 [2 * kinds]
+        Sets of the characters next to each kind of which a merge may have a part.
     specials : uint64 [2 * a power of two]
         Hash table of special tokens: the hash of the bytes, and the id plus 1 (0 in a free slot).
     whole_tokens : uint64 [3 * slots] or [0]
@@ -53,6 +55,7 @@ class EncoderTables(NamedTuple):
     last_merges: NDArray[np.uint64]
     displacements: NDArray[np.uint8]
     characters: NDArray[np.uint32]
+    neighbors: NDArray[np.uint64]
     specials: NDArray[np.uint64]
     whole_tokens: NDArray[np.uint64]
     whole_token_pool: NDArray[np.uint8]

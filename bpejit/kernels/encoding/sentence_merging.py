@@ -2,13 +2,15 @@
 
 In Chinese and Japanese, sentences are single pre-tokens, and most are new. Merged one by one, each merge waits for the lookups
 of the pairs that it makes, and the search for the next one is mispredicted. So before a batch of pre-tokens is encoded, all
-sentences in it that are not in the cache are merged from their characters (see `character_merging`):
+sentences in it that are not in the cache, and all such shorter pre-tokens that start with a three-byte character, are merged
+from their characters (see `character_merging`):
 
-1. Their elements are written one after the other to `sentences`, with a bit for each boundary that no merge crosses.
-2. They are cut into rows of up to 16 elements, at such boundaries and at the ends of sentences.
-3. The rows are merged in lockstep, one merge of each at a time: each prefetches what it reads next, and that arrives while the
+1. Their elements are written one after the other to `sentences`, with the boundaries that no merge crosses.
+2. The ranks of adjacent elements are looked up.
+3. The elements are cut into rows of up to 16, at such boundaries and at the ends of sentences.
+4. The rows are merged in lockstep, one merge of each at a time: each prefetches what it reads next, and that arrives while the
    others prefetch theirs. Finding and making a merge take a few vector operations, without a branch.
-4. Their ids are written one after the other as well, from where the encoding of the text copies them.
+5. Their ids are written one after the other as well, from where the encoding of the text copies them.
 
 Fragments of more than 16 elements are merged one by one, and so are sentences where few elements are merged.
 """
@@ -19,12 +21,13 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
 from bpejit.jit.memory import bit_length, load_u64, prefetch, store_u64
-from bpejit.jit.simd import lowest_rank, merge_lane, write_tokens
-from bpejit.kernels.common.keys import BATCH, LONG_TAG
-from bpejit.kernels.constants import HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
+from bpejit.jit.simd import equal_lanes, load_lanes, lowest_rank, merge_lane, write_tokens
+from bpejit.kernels.common.keys import BATCH, LONG_TAG, SPECIAL_TAG
+from bpejit.kernels.constants import EIGHT, HALF, LOW_HALF, ONE, POSITION_MASK, THREE, TWO, ZERO
 from bpejit.kernels.encoding.character_joins import (
     ANY_JOIN,
     CHARACTER_BITS,
+    KIND_SHIFT,
     LEFT_BYTES,
     NO_CHARACTER,
     NO_JOIN,
@@ -32,13 +35,17 @@ from bpejit.kernels.encoding.character_joins import (
     code_of,
     find_join,
     is_character,
+    prefetch_joins,
     starts_with_character,
 )
-from bpejit.kernels.encoding.character_merging import merge_scan
-from bpejit.kernels.encoding.last_merges import find_last_merge, merge_place, rank_at
+from bpejit.kernels.encoding.character_merging import RANKS, merge_ranked
+from bpejit.kernels.encoding.last_merges import merge_place, rank_at
 from bpejit.kernels.encoding.long_pretokens import LONG_HASHES, NO_RECORD
 from bpejit.kernels.encoding.merge_rules import NEVER_ADJACENT, NO_RANK
-from bpejit.kernels.encoding.pretoken_cache import SENTENCE_PAUSE
+from bpejit.kernels.encoding.pretoken_cache import SENTENCE_PAUSE, find_cache_slot
+
+NOT_MERGED = ZERO
+"""Returned by `merged_ids` for a pre-token that was not merged."""
 
 MAX_SENTENCE_BYTES = 255
 """Longest pre-token that is merged here."""
@@ -47,10 +54,13 @@ LEAST_SENTENCES = 8
 """Least number of new long pre-tokens in a batch for which they are merged together."""
 
 PAUSE = 31
-"""If fewer than half of the elements of a batch were merged, the sentences of this many batches are merged one by one.
+"""If a batch has more than MANY_IDS eighths as many ids as elements, the sentences of this many batches are merged one by one.
 
-In Chinese, where most fragments are a character or two, a first pass took 1.05 times as long without this.
+In Chinese, where most fragments are a character or two, a first pass took 1.04 times as long without this.
 """
+
+MANY_IDS = 5
+"""With 4, a quarter of Japanese was merged one by one, and a first pass took 1.05 times as long."""
 
 LANES = 16
 """Largest number of elements of a row."""
@@ -60,17 +70,19 @@ _ENOUGH_ELEMENTS = 768
 _MAX_ELEMENTS = _ENOUGH_ELEMENTS + MAX_SENTENCE_BYTES + LANES
 
 # Fields of `WorkspaceArrays.sentences`: rows of 16 tokens and 16 ranks, and of each row its number of elements, its lane,
-# its token, the places of its pairs, and its index in the order of those that are left; the elements of sentences; a bit for
-# each, in words of 32; the end of the elements and the number in `batch` of each sentence; their ids.
+# its token, the places of its pairs, and its index in the order of those that are left; the elements of sentences, with _END
+# added where no merge crosses the boundary after one; the rank of each and the next; the end of the elements of each sentence,
+# and its number in the batch; the first id and the number of ids of each pre-token of the batch; the sizes of pieces; the ids.
 _LANES = np.uint64(LANES)
 _ROW = np.uint64(2 * LANES)
 _SIZE, _LANE, _TOKEN, _BEFORE, _AFTER, _ORDER = (np.uint64(_MAX_ROWS * (2 * LANES + field)) for field in range(6))
 _ELEMENTS = np.uint64(_MAX_ROWS * (2 * LANES + 6))
-_CUTS = _ELEMENTS + np.uint64(_MAX_ELEMENTS)
-_N_CUTS = np.uint64(_MAX_ELEMENTS // 32 + 4)
-_STOPS = _CUTS + _N_CUTS
+_RANKS = _ELEMENTS + np.uint64(_MAX_ELEMENTS)
+_STOPS = _RANKS + np.uint64(_MAX_ELEMENTS)
 _NUMBERS = _STOPS + np.uint64(BATCH)
-_PIECES = _NUMBERS + np.uint64(BATCH)
+_FIRST_IDS = _NUMBERS + np.uint64(BATCH)
+_ID_COUNTS = _FIRST_IDS + np.uint64(BATCH)
+_PIECES = _ID_COUNTS + np.uint64(BATCH)
 _IDS = _PIECES + np.uint64(_MAX_ELEMENTS)
 _ROWS = np.uint64(_MAX_ROWS)
 _ENOUGH = np.uint64(_ENOUGH_ELEMENTS)
@@ -78,26 +90,28 @@ _ENOUGH = np.uint64(_ENOUGH_ELEMENTS)
 SENTENCE_WORDS = int(_IDS) + BATCH * (MAX_SENTENCE_BYTES + 1) + LANES
 """Words of `WorkspaceArrays.sentences`."""
 
+_END_SHIFT = np.uint64(31)
+_END = ONE << _END_SHIFT
+_TOKEN_MASK = _END - ONE
+_MANY_IDS = np.uint64(MANY_IDS)
 _MAX_BYTES = np.uint64(MAX_SENTENCE_BYTES)
 _POSITION = np.uint64(POSITION_MASK)
 _NO_RANK = np.uint64(NO_RANK)
-_FIVE = np.uint64(5)
-_LOW_FIVE = np.uint64(31)
 _BYTE = np.uint64(0xFF)
 _BYTE_BITS, _SIXTEEN_BITS = np.uint64(8), np.uint64(16)
 
 
 @inline
-def is_merged(record):
-    """Return True if a sentence was merged by `merge_sentences`, whose result replaces its hash in `batch`."""
-    return record > NO_RECORD
+def merged_ids(sentences, number):
+    """Return where the ids of a pre-token of the batch are, for `copy_merged`, or NOT_MERGED."""
+    return np.uint64(sentences[_FIRST_IDS + number]) << HALF | np.uint64(sentences[_ID_COUNTS + number])
 
 
 @inline
-def copy_sentence(sentences, record, out, n_out):
-    """Write the ids of a merged sentence to `out[n_out:]`; return the new `n_out`. One more id may be overwritten."""
-    first = _IDS + (record >> HALF ^ NO_RECORD >> HALF)
-    count = record & LOW_HALF
+def copy_merged(sentences, merged, out, n_out):
+    """Write the ids of a merged pre-token to `out[n_out:]`; return the new `n_out`. One more id may be overwritten."""
+    first = _IDS + (merged >> HALF)
+    count = merged & LOW_HALF
     i = ZERO
     while i < count:
         store_u64(out, n_out + i, load_u64(sentences, first + i))
@@ -106,49 +120,67 @@ def copy_sentence(sentences, record, out, n_out):
 
 
 @inline
-def _end_element(sentences, n, join):
-    """Set the bit of the last of `n` elements if `join` is NO_JOIN."""
-    last = n - ONE
-    word = _CUTS + (last >> _FIVE)
-    sentences[word] |= np.uint32(np.uint64(join == NO_JOIN) << (last & _LOW_FIVE))
-
-
-@inline
-def _append_bytes(sentences, n, word):
-    element = _ELEMENTS + n
-    sentences[element] = word & _BYTE
-    sentences[element + ONE] = word >> _BYTE_BITS & _BYTE
-    sentences[element + TWO] = word >> _SIXTEEN_BITS & _BYTE
-    return n + THREE
-
-
-@inline
 def _read_sentence(text, at, stop, tables, sentences, n):
-    """Append the elements of a sentence, as in `encode_characters`; return their new number."""
+    """Append the elements of a sentence, as in `encode_characters`; return their new number.
+
+    All steps for a character are without a branch: three elements are written, and the next character overwrites two of them
+    unless a part of this one may merge.
+    """
+    characters = tables.characters
+    # In a pass of their own, these loads overlap; the loop below has too many other steps for that.
+    prefetch_joins(tables, text, at, stop)
     before = NO_JOIN
+    code = code_of(load_u64(text, at))
+    entry = np.uint64(characters[code])
     while at < stop:
         word = load_u64(text, at)
+        element = _ELEMENTS + n
         if is_character(word) and at + THREE <= stop:
-            after = NO_JOIN
-            if at + THREE < stop:
-                after = ANY_JOIN
-                if at + THREE + THREE <= stop and is_character(word >> CHARACTER_BITS):
-                    after = find_join(tables.joins, tables.characters, word)
-            token = np.uint64(tables.characters[code_of(word)]) & NO_CHARACTER
-            if (before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO or token == NO_CHARACTER:
-                n = _append_bytes(sentences, n, word)
-            else:
-                sentences[_ELEMENTS + n] = token
-                n += ONE
             at += THREE
+            following = code_of(word >> CHARACTER_BITS)
+            next_entry = np.uint64(characters[following])
+            after = find_join(tables, code, entry >> KIND_SHIFT, following, next_entry >> KIND_SHIFT)
+            if at + THREE > stop or not is_character(word >> CHARACTER_BITS):
+                after = ANY_JOIN if at < stop else NO_JOIN
+            # Selected by masks, since branches would be compiled for conditional expressions.
+            end = np.uint64(after == NO_JOIN) << _END_SHIFT
+            token = entry & NO_CHARACTER
+            is_divided = np.uint64((before & RIGHT_BYTES) | (after & LEFT_BYTES) != ZERO) | np.uint64(token == NO_CHARACTER)
+            whole = token | end
+            sentences[element] = whole ^ (whole ^ word & _BYTE) & ((is_divided << HALF) - is_divided)
+            sentences[element + ONE] = word >> _BYTE_BITS & _BYTE
+            sentences[element + TWO] = word >> _SIXTEEN_BITS & _BYTE | end
+            n += ONE + is_divided * TWO
+            code, entry = following, next_entry
         else:
-            sentences[_ELEMENTS + n] = word & _BYTE
-            n += ONE
             at += ONE
             after = ANY_JOIN if at < stop else NO_JOIN
-        _end_element(sentences, n, after)
+            sentences[element] = word & _BYTE | (_END if after == NO_JOIN else ZERO)
+            n += ONE
+            code = code_of(word >> _BYTE_BITS)
+            entry = np.uint64(characters[code])
         before = after
     return n
+
+
+@inline
+def _rank_elements(tables, sentences, n):
+    """Write the rank of each element and the next one, NEVER_ADJACENT if no merge crosses the boundary between them."""
+    i = ZERO
+    while i < n:
+        element = _ELEMENTS + i
+        left, right = np.uint64(sentences[element]), np.uint64(sentences[element + ONE])
+        place = merge_place(tables, left & _TOKEN_MASK, right & _TOKEN_MASK)
+        prefetch(tables.last_merges, place)
+        sentences[_RANKS + i] = place
+        i += ONE
+    i = ZERO
+    while i < n:
+        element = _ELEMENTS + i
+        left, right = np.uint64(sentences[element]), np.uint64(sentences[element + ONE])
+        rank = rank_at(tables, np.uint64(sentences[_RANKS + i]), left & _TOKEN_MASK, right & _TOKEN_MASK)
+        sentences[_RANKS + i] = NEVER_ADJACENT if left >= _END else rank
+        i += ONE
 
 
 @inline
@@ -204,48 +236,22 @@ def _merge_rows(tables, rows, n):
 
 
 @inline
-def _fill_row(tables, sentences, first, size, row):
-    """Write elements and the ranks of their pairs to a row."""
-    lane = row * _ROW
-    for j in range(LANES):
-        sentences[lane + _LANES + np.uint64(j)] = NEVER_ADJACENT
-    element = _ELEMENTS + first
-    token = np.uint64(sentences[element])
-    cuts = load_u64(sentences, _CUTS + (first >> _FIVE)) >> (first & _LOW_FIVE)
-    last = lane + size - ONE
-    while lane < last:
-        sentences[lane] = token
-        element += ONE
-        following = np.uint64(sentences[element])
-        rank = find_last_merge(tables, token, following)
-        sentences[lane + _LANES] = NEVER_ADJACENT if cuts & ONE != ZERO else rank
-        cuts >>= ONE
-        token = following
-        lane += ONE
-    sentences[lane] = token
-    sentences[_SIZE + row] = size
-
-
-@inline
 def _row_size(sentences, first, stop):
     """Return the number of elements from `first` to the last boundary that a row may end at, or of a longer fragment."""
-    cuts = load_u64(sentences, _CUTS + (first >> _FIVE)) >> (first & _LOW_FIVE)
-    size = bit_length(cuts & ((ONE << min(stop - first, _LANES)) - ONE))
+    ends = equal_lanes(sentences, _RANKS + first, np.uint64(NEVER_ADJACENT))
+    size = bit_length(ends & ((ONE << min(stop - first, _LANES)) - ONE))
     if size == ZERO:
-        size = _LANES + ONE
-        while True:
-            last = first + size - ONE
-            if sentences[_CUTS + (last >> _FIVE)] >> np.uint32(last & _LOW_FIVE) & np.uint32(1) != 0:
-                break
+        size = _LANES
+        while sentences[_RANKS + first + size] != NEVER_ADJACENT:
             size += ONE
+        size += ONE
     return size
 
 
 @inline
-def _merge_group(tables, workspace, n_sentences, n_elements, n_ids):
-    """Merge the sentences that have been read, and write where their ids are to `batch`; return the new number of ids."""
+def _merge_group(tables, workspace, n_sentences, n_ids):
+    """Merge the sentences that have been read, and write where their ids are; return the new number of ids."""
     sentences = workspace.sentences
-    batch = workspace.batch
     scratch = workspace.scratch
     # First the pieces: rows, and fragments that are too long for one.
     n_pieces = ZERO
@@ -270,7 +276,8 @@ def _merge_group(tables, workspace, n_sentences, n_elements, n_ids):
         while piece < n_pieces and n_rows < _ROWS:
             size = np.uint64(sentences[_PIECES + piece])
             if size <= _LANES:
-                _fill_row(tables, sentences, at, size, n_rows)
+                load_lanes(sentences, n_rows * _ROW, _ELEMENTS + at, _RANKS + at, size, _TOKEN_MASK)
+                sentences[_SIZE + n_rows] = size
                 n_rows += ONE
             at += size
             piece += ONE
@@ -285,18 +292,18 @@ def _merge_group(tables, workspace, n_sentences, n_elements, n_ids):
                 row += ONE
             else:
                 for j in range(size):
-                    scratch[np.uint64(j)] = sentences[_ELEMENTS + first + np.uint64(j)]
-                n_ids = merge_scan(tables, scratch, size, sentences, _IDS + n_ids) - _IDS
+                    i = np.uint64(j)
+                    scratch[i] = np.uint64(sentences[_ELEMENTS + first + i]) & _TOKEN_MASK
+                    scratch[RANKS + i] = sentences[_RANKS + first + i]
+                n_ids = merge_ranked(tables, scratch, size, sentences, _IDS + n_ids) - _IDS
             first += size
             done += ONE
             if first == np.uint64(sentences[_STOPS + number]):
-                batch[LONG_HASHES + np.uint64(sentences[_NUMBERS + number])] = NO_RECORD | begin << HALF | (n_ids - begin)
+                pretoken = np.uint64(sentences[_NUMBERS + number])
+                sentences[_FIRST_IDS + pretoken] = begin
+                sentences[_ID_COUNTS + pretoken] = n_ids - begin
                 begin = n_ids
                 number += ONE
-    i = ZERO
-    while i <= n_elements >> _FIVE:
-        sentences[_CUTS + i] = 0
-        i += ONE
     return n_ids
 
 
@@ -314,9 +321,10 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
     tables : EncoderTables, in
         With `last_merges`.
     workspace : WorkspaceArrays, in-out
-        `workspace.batch` is filled by `make_cache_keys` and `prefetch_records`. NO_RECORD of each sentence of up to
-        MAX_SENTENCE_BYTES is replaced by where its ids are (see `copy_sentence`). `workspace.scratch` has at least
-        CHARACTER_SCRATCH_WORDS. `workspace.progress[SENTENCE_PAUSE]` becomes PAUSE if few elements were merged.
+        `workspace.batch` is filled by `make_cache_keys` and `prefetch_records`. `workspace.sentences` receives the ids of each
+        pre-token of up to MAX_SENTENCE_BYTES that starts with a three-byte character and is not in the cache (see
+        `merged_ids`). `workspace.scratch` has at least CHARACTER_SCRATCH_WORDS. `workspace.progress[SENTENCE_PAUSE]` becomes
+        PAUSE if few elements were merged.
 
     Notes
     -----
@@ -325,28 +333,39 @@ def merge_sentences(text, ends, start, span, size, tables, workspace):
     batch = workspace.batch
     sentences = workspace.sentences
     last = span + size
+    first_span = span
     k = ONE
     i = ZERO
     n = ZERO
     n_sentences = ZERO
     n_ids = ZERO
     n_elements = ZERO
+    for number in range(BATCH):
+        sentences[_FIRST_IDS + np.uint64(number)] = 0
+        sentences[_ID_COUNTS + np.uint64(number)] = 0
     while span < last:
         stop = np.uint64(ends[span]) & _POSITION
         if batch[k] >= LONG_TAG:
-            if batch[LONG_HASHES + i] == NO_RECORD and stop - start <= _MAX_BYTES and starts_with_character(text, start):
-                n = _read_sentence(text, start, stop, tables, sentences, n)
-                sentences[_STOPS + n_sentences] = n
-                sentences[_NUMBERS + n_sentences] = i
-                n_sentences += ONE
+            is_new = batch[LONG_HASHES + i] == NO_RECORD and stop - start <= _MAX_BYTES
             i += ONE
+        else:
+            low, high, home = batch[k - ONE], batch[k], batch[k + ONE]
+            # Most are in their home slot, which needs fewer branches than the whole lookup.
+            is_home = (workspace.slots[home] ^ low) | (workspace.slots[home + ONE] ^ high) == ZERO
+            is_new = not is_home and high != SPECIAL_TAG and not find_cache_slot(workspace, low, high, home)[1]
+        if is_new and starts_with_character(text, start, stop):
+            n = _read_sentence(text, start, stop, tables, sentences, n)
+            sentences[_STOPS + n_sentences] = n
+            sentences[_NUMBERS + n_sentences] = span - first_span
+            n_sentences += ONE
         start = stop
         k += THREE
         span += ONE
         if n >= _ENOUGH or span == last:
             n_elements += n
-            n_ids = _merge_group(tables, workspace, n_sentences, n, n_ids)
+            _rank_elements(tables, sentences, n)
+            n_ids = _merge_group(tables, workspace, n_sentences, n_ids)
             n = ZERO
             n_sentences = ZERO
-    if n_ids * TWO > n_elements:
+    if n_ids * EIGHT > n_elements * _MANY_IDS:
         workspace.progress[SENTENCE_PAUSE] = PAUSE

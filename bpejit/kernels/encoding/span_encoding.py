@@ -79,7 +79,7 @@ from bpejit.kernels.encoding.pretoken_cache import (
     find_cache_slot,
     insert_pretoken,
 )
-from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, copy_sentence, is_merged, merge_sentences
+from bpejit.kernels.encoding.sentence_merging import LEAST_SENTENCES, NOT_MERGED, copy_merged, merge_sentences, merged_ids
 from bpejit.kernels.encoding.windowed_merging import SCRATCH_TOO_SMALL, WINDOW
 
 OUT_SLACK = IDS_PER_COPY
@@ -191,13 +191,13 @@ def _encode_new(text, start, length, low, high, home, slot, merged, whole, table
         stop = start + length
         end, position = n_out, start
         is_sentence = False
-        if is_merged(merged):
-            end, position = copy_sentence(workspace.sentences, merged, out, n_out), stop
-            is_sentence = True
+        if merged != NOT_MERGED:
+            end, position = copy_merged(workspace.sentences, merged, out, n_out), stop
+            is_sentence = length > _SHORT
         elif (
             tables.characters.size > 0
             and workspace.scratch.size >= CHARACTER_SCRATCH_WORDS
-            and starts_with_character(text, start)
+            and starts_with_character(text, start, stop)
         ):
             end, position = encode_characters(text, start, stop, tables, workspace, out, n_out)
             is_sentence = length > _SHORT
@@ -309,11 +309,13 @@ def encode_spans(text, ends, tables, workspace, out):
             break
         n_long = make_cache_keys(text, start, ends, span, size, workspace)
         n_missing = prefetch_records(workspace, n_long)
+        has_merged = False
         if n_missing >= _SENTENCES and merges_sentences:
             if progress[SENTENCE_PAUSE] > 0:
                 progress[SENTENCE_PAUSE] -= 1
             else:
                 merge_sentences(text, ends, start, span, size, tables, workspace)
+                has_merged = True
         i = ZERO
         k = ZERO
         last = span + size
@@ -332,10 +334,10 @@ def encode_spans(text, ends, tables, workspace, out):
             if span > first_span:
                 start = np.uint64(ends[span - ONE]) & _POSITION
             length = (np.uint64(ends[span]) & _POSITION) - start
-            slot, record, merged = home, NO_RECORD, NO_RECORD
+            slot, record = home, NO_RECORD
             found = False
             if high >= LONG_TAG:
-                merged = record = batch[LONG_HASHES + i]
+                record = batch[LONG_HASHES + i]
                 i += ONE
                 if not is_record_of(workspace, record, length, text, start):
                     record = find_record(workspace, low, length, text, start)
@@ -350,6 +352,7 @@ def encode_spans(text, ends, tables, workspace, out):
                 if may_defer and whole == NO_ID and is_deferrable(deferred, low, high):
                     n_out = defer(deferred, low, high, home, start, span, n_out)
                 else:
+                    merged = merged_ids(workspace.sentences, span - first_span) if has_merged else NOT_MERGED
                     end = _encode_new(text, start, length, low, high, home, slot, merged, whole, tables, workspace, out, n_out)
                     if end == SCRATCH_TOO_SMALL:
                         progress[NEEDED_BYTES] = np.int64(length)

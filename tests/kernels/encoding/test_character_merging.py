@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import naive
 import numpy as np
 import pytest
@@ -128,11 +130,13 @@ def test_derive_tokens_and_build_joins(model):
     bits = np.zeros(8, dtype=np.uint64)
     pair_bits = np.zeros(8, dtype=np.uint64)
     characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
-    assert character_joins.build_joins(pool, strings.starts, splits, bits, pair_bits, characters) >= len(joins)
+    neighbors = np.zeros((character_joins.N_CODES, 2), dtype=np.uint64)
+    n = character_joins.build_joins(pool, strings.starts, splits, bits, pair_bits, characters, neighbors.reshape(-1))
+    complete = [pair for pair in joins if len(pair[0]) == len(pair[1]) == 3]
+    assert n >= len(complete)
     wanted = np.zeros_like(bits)
-    for last, first in joins:
-        units = [np.uint64(int.from_bytes(unit, "little") | (1 << 24 if len(unit) == 1 else 0)) for unit in (last, first)]
-        character_joins._set_bit(wanted, character_joins._join_bit(wanted, *units))
+    for pair in complete:
+        character_joins._set_bit(wanted, character_joins._join_bit(wanted, *map(np.uint64, map(_code_of, pair))))
     assert bits.tolist() == wanted.tolist()
     wanted = np.zeros_like(pair_bits)
     for split in expected:
@@ -142,15 +146,54 @@ def test_derive_tokens_and_build_joins(model):
     wanted = np.full_like(characters, character_joins.NO_CHARACTER)
     for character, number in found.items():
         wanted[_code_of(character)] = number
-    for last, first in joins:
-        after, before = (np.uint32(1 << 20 + (first[0] & 7)), np.uint32(1 << 28 + (last[-1] & 3)))
-        if len(last) == 1 and len(first) == 1:
-            wanted[last[0] & 63 :: 64] |= after
-        elif len(first) == 1:
-            wanted[_code_of(last)] |= after
-        elif len(last) == 1:
-            wanted[_code_of(first)] |= before
     assert characters.tolist() == wanted.tolist()
+    # Every character has the sets of characters next to it of which a merge may have only a part.
+    codes = np.arange(character_joins.N_CODES)
+    wanted = np.zeros_like(neighbors)
+    for last, first in joins:
+        if len(first) == 1:
+            wanted[codes & 63 == last[0] & 63 if len(last) == 1 else _code_of(last), 0] |= np.uint64(1 << (first[0] & 15))
+        if len(last) == 1:
+            wanted[codes >> 12 == first[0] & 15 if len(first) == 1 else _code_of(first), 1] |= np.uint64(1 << (last[0] & 63))
+    assert (neighbors == wanted).all()
+    if tables.characters.size:
+        assert (tables.characters & character_joins.NO_CHARACTER == characters).all()
+        assert (tables.neighbors.reshape(-1, 2)[tables.characters >> character_joins.KIND_SHIFT] == neighbors).all()
+
+
+@given(merges=character_merges(), data=characters)
+def test_find_join(merges, data):
+    """The bits of all merges between two characters are set."""
+    model = make_model(merges)
+    tables = make_tables(model, {})
+    if not tables.characters.size:
+        return
+    tokens = list(dict.fromkeys([*(bytes([byte]) for byte in range(256)), *(left + right for left, right in merges)]))
+    joins, _ = naive.build_joins(tokens, naive.derive_tokens(tokens, naive_rules(model)[0])[0])
+    for before, after in pairwise(naive.characters(data)):
+        if len(before) == len(after) == 3:
+            codes = [np.uint64(_code_of(character)) for character in (before, after)]
+            kinds = [np.uint64(tables.characters[code]) >> character_joins.KIND_SHIFT for code in codes]
+            found = int(character_joins.find_join(tables, codes[0], kinds[0], codes[1], kinds[1]))
+            parts = (before[-1:], after) in joins, (before, after[:1]) in joins, (before[-1:], after[:1]) in joins
+            assert found & 2 == 2 * (parts[0] or parts[2])
+            assert found & 4 == 4 * (parts[1] or parts[2])
+            assert found & 1 >= ((before, after) in joins)
+
+
+def test_number_kinds():
+    sets = np.zeros((character_joins.N_CODES, 2), dtype=np.uint64)
+    sets[5], sets[7], sets[9] = (1, 2), (2, 1), (1, 2)
+    kinds, neighbors = encoder_tables.number_kinds(sets.reshape(-1))
+    assert kinds[[4, 5, 7, 9]].tolist() == [0, 1, 2, 1]
+    assert neighbors.tolist() == [0, 0, 1, 2, 2, 1]
+    # With too many kinds, the sets of some characters have more elements than they need.
+    sets[:, 0] = np.arange(character_joins.N_CODES)
+    kinds, neighbors = encoder_tables.number_kinds(sets.reshape(-1))
+    assert neighbors.size == 2 * character_joins.MAX_KINDS
+    given_sets = neighbors.reshape(-1, 2)[kinds]
+    assert (given_sets & sets == sets).all()
+    assert (given_sets[:4000] == sets[:4000]).all()
 
 
 def _code_of(character: bytes) -> int:

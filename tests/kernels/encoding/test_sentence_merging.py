@@ -38,32 +38,39 @@ def _for_all_vocabularies():
         yield
 
 
-def merge(pretokens: list[bytes], model: Model, known: set[bytes] | None = None) -> list[list[int] | None]:
-    """Return the ids of each long pre-token of a batch, None for one that is not merged."""
+def merge(pretokens: list[bytes], model: Model, known: set[bytes]) -> list[list[int] | None]:
+    """Return the ids of each pre-token of a batch, None for one that is not merged. Those in `known` are in the cache."""
     tables = make_tables(model, {})
     workspace = make_workspace(arena=1 << 16)
     out = np.zeros(sentence_merging.MAX_SENTENCE_BYTES + 2, dtype=np.uint32)
-    text, _ = padded_text(b"".join(pretokens))
+    # A character after the last pre-token must not matter.
+    text, _ = padded_text(b"".join(pretokens) + "あ".encode())
     ends = np.fromiter(accumulate(map(len, pretokens)), dtype=np.uint32)
     batch = np.uint64(0), ends, np.uint64(0), np.uint64(len(pretokens)), workspace
     n_long = long_pretokens.make_cache_keys(text, *batch)
-    stops = [int(end) for end in ends]
+    ids = np.uint64(0), np.uint64(1)
     for i, pretoken in enumerate(pretokens):
-        if known and pretoken in known and len(pretoken) > 15:
-            start, length = np.uint64(stops[i] - len(pretoken)), np.uint64(len(pretoken))
-            long_pretokens.insert_long(workspace, workspace.batch[3 * i], length, text, start, out, np.uint64(0), np.uint64(1))
+        if pretoken in known:
+            low, high, home = (np.uint64(word) for word in workspace.batch[3 * i : 3 * i + 3])
+            start, length = np.uint64(int(ends[i]) - len(pretoken)), np.uint64(len(pretoken))
+            if length > 15:
+                long_pretokens.insert_long(workspace, low, length, text, start, out, *ids)
+            else:
+                slot, found = pretoken_cache.find_cache_slot(workspace, low, high, home)
+                if not found:
+                    pretoken_cache.insert_pretoken(workspace, home, np.uint64(slot), low, high, out, *ids)
     n_missing = long_pretokens.prefetch_records(workspace, n_long)
-    if tables.last_merges.size:
-        sentence_merging.merge_sentences(text, ends, *batch[:1], *batch[2:4], tables, workspace)
     records = workspace.batch[int(long_pretokens.LONG_HASHES) :][: int(n_long)]
-    assert n_missing == np.count_nonzero(records >= long_pretokens.NO_RECORD)
+    assert n_missing == np.count_nonzero(records == long_pretokens.NO_RECORD)
+    workspace.sentences[:] = 0xFFFFFFFF  # what an earlier batch left there must not matter
+    if tables.last_merges.size:
+        workspace.sentences[:] = np.arange(workspace.sentences.size) % 256
+        sentence_merging.merge_sentences(text, ends, *batch[:1], *batch[2:4], tables, workspace)
     results: list[list[int] | None] = []
-    for record in records:
-        ids = None
-        if sentence_merging.is_merged(record):
-            end = sentence_merging.copy_sentence(workspace.sentences, record, out, np.uint64(1))
-            ids = out[1 : int(end)].tolist()
-        results.append(ids)
+    for i in range(len(pretokens)):
+        merged = sentence_merging.merged_ids(workspace.sentences, np.uint64(i)) if tables.last_merges.size else 0
+        end = sentence_merging.copy_merged(workspace.sentences, np.uint64(merged), out, np.uint64(1))
+        results.append(out[1 : int(end)].tolist() if merged != sentence_merging.NOT_MERGED else None)
     n_ids = sum(len(ids) for ids in results if ids)
     assert workspace.progress[pretoken_cache.SENTENCE_PAUSE] in ((0,) if n_ids == 0 else (0, sentence_merging.PAUSE))
     return results
@@ -71,11 +78,11 @@ def merge(pretokens: list[bytes], model: Model, known: set[bytes] | None = None)
 
 def check(pretokens: list[bytes], model: Model, known: set[bytes] | None = None) -> None:
     wanted = naive.merge_sentences(pretokens, sentence_merging.MAX_SENTENCE_BYTES, *naive_rules(model))
-    long = [data for data in pretokens if len(data) > 15]
     if not make_tables(model, {}).last_merges.size:
-        known = set(long)
+        known = set(pretokens)
+    known = known or set()
     assert merge(pretokens, model, known) == [
-        None if known and data in known else ids for data, ids in zip(long, wanted, strict=True)
+        None if data in known else ids for data, ids in zip(pretokens, wanted, strict=True)
     ]
 
 
