@@ -42,7 +42,7 @@ class Context:
     def __post_init__(self) -> None:
         versions = {name: get_tool(name).version() for name in TOOLS}
         self.versions = {name: version for name, version in versions.items() if version}
-        wanted = self.tool_names or list(TOOLS)
+        wanted = self.tool_names or [name for name in TOOLS if not get_tool(name).only_by_name]
         self.tools = [name for name in self.versions if name in wanted or name == "bpejit"]
         self.libraries = machine.library_versions()
         self.commit, self.dirty = machine.commit()

@@ -465,24 +465,28 @@ def test_targets() -> None:
     own = {"what": "large", "corpus": {"name": "japanese-large", "bytes": 200_000_000}, "workers": 2}
     assert is_target("commands", own)
     figures = [("batch", key, "bpejit", "mb_s", 150.0), ("batch", key, "gigatoken", "mb_s", 100.0)]
-    figures.append(("commands", own, "bpejit", "seconds", 4.0))
+    figures += [("commands", own, "bpejit", "seconds", 4.0), ("commands", own, "bpejit-earlier", "seconds", 10.0)]
     measured = [
         {**result(tool, 1.0), "work": work, "case": case, "metrics": {metric: results.summary([value])}}
         for work, case, tool, metric, value in figures
     ]
     shown = targets_table(MACHINE, measured)
     assert "| 150 | 100 | 1.50 | 1.5 times gigatoken | yes |" in shown
-    assert "| 50.0 | - | - | 117 MB/s | no |" in shown
+    assert "| 50.0 | 20.0 | 2.50 | 3 times bpejit-earlier | no |" in shown
     assert shown.count("| - |\n") > 10
 
 
 def test_targets_are_rendered_from_a_folder(tmp_path: Path) -> None:
     assert targets_block(tmp_path) == NO_TARGETS
     results.write(tmp_path / "a.jsonl", MACHINE, [result("bpejit", 1.0)])
-    assert targets_block(tmp_path) == targets_table(MACHINE, [result("bpejit", 1.0)])
+    first = targets_table(MACHINE, [result("bpejit", 1.0)])
+    assert targets_block(tmp_path) == first
+    later = {**result("bpejit", 2.0), "date": "2999-01-01T00:00Z"}
+    results.write(tmp_path / "b.jsonl", MACHINE, [later])
+    assert targets_block(tmp_path) == targets_table(MACHINE, [later]) + "\n\n" + first
 
 
 def test_page_is_short() -> None:
-    assert len(report.PAGE.read_text().splitlines()) <= 230
+    assert len(report.PAGE.read_text().splitlines()) <= 270
     works = [get_work(name) for name in WORKS]
     assert all(re.fullmatch(r"[A-Z].*\.|", work.about, re.DOTALL) for work in works)

@@ -9,6 +9,7 @@ from .base import CannotError, Tool
 TOOLS = {
     "bpejit": ("_bpejit", "Bpejit"),
     "bpejit-avx2": ("_bpejit_avx2", "BpejitAvx2"),
+    "bpejit-earlier": ("_bpejit_earlier", "BpejitEarlier"),
     "gigatoken": ("_gigatoken", "Gigatoken"),
     "quicktok": ("_quicktok", "Quicktok"),
     "tiktoken": ("_tiktoken", "Tiktoken"),

@@ -41,6 +41,8 @@ class Tool:
     """Environment variables of its processes."""
     is_reference = False
     """True for code that takes part only in the works that name it, because it is slow on purpose."""
+    only_by_name = False
+    """True if it takes part only in runs that name it."""
     comparable = True
     """False if its algorithm gives other merges."""
     tie_rule: str = "hf"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,7 +27,7 @@ class Commands(Work):
     unit = "seconds"
     about = "Commands run with all kernels compiled, except where the row says otherwise."
     metrics = (Metric("seconds", "seconds"),)
-    only: ClassVar[tuple[str, ...]] = ("bpejit", "bpejit-avx2")
+    only: ClassVar[tuple[str, ...]] = ("bpejit", "bpejit-avx2", "bpejit-earlier")
 
     def cases(self, context: Context) -> Iterable[Case]:
         prose = (ROOT / "tests" / "data" / "prose.txt").read_bytes()
@@ -68,7 +67,7 @@ class Commands(Work):
                 environment = {**environment, "BPEJIT_CACHE_DIR": f"{folder}/cache", "BPEJIT_CACHE": "1"}
             for words in params["commands"]:
                 words = [word.replace("OUT/", f"{folder}/") for word in words]
-                found = run_command([sys.executable, "-m", "bpejit", *words], environment=environment, timeout=timeout)
+                found = run_command([tool.interpreter, "-m", "bpejit", *words], environment=environment, timeout=timeout)
                 if found["exit_code"]:
                     raise JobError(f"bpejit {words[0]}: {last_line(found['stderr'])}")
                 seconds.append(found["process_seconds"])
