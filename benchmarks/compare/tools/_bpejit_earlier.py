@@ -20,5 +20,10 @@ class BpejitEarlier(Tool):
     def interpreter(self) -> str:
         return str(FOLDER / "bin" / "python")
 
+    @property
+    def command(self) -> list[str]:
+        # Isolated, because it would otherwise import the package of this checkout.
+        return [self.interpreter, "-I", "-m", self.package]
+
     def version(self) -> str | None:
         return "f632089" if Path(self.interpreter).is_file() else None

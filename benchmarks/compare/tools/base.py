@@ -62,6 +62,11 @@ class Tool:
         """The Python that has the tool installed."""
         return sys.executable
 
+    @property
+    def command(self) -> list[str]:
+        """The words before the arguments of its command."""
+        return [self.interpreter, "-m", self.package]
+
     def can(self, method: str) -> bool:
         """Return True if the tool overrides a method."""
         return getattr(type(self), method) is not getattr(Tool, method)

@@ -67,7 +67,7 @@ class Commands(Work):
                 environment = {**environment, "BPEJIT_CACHE_DIR": f"{folder}/cache", "BPEJIT_CACHE": "1"}
             for words in params["commands"]:
                 words = [word.replace("OUT/", f"{folder}/") for word in words]
-                found = run_command([tool.interpreter, "-m", "bpejit", *words], environment=environment, timeout=timeout)
+                found = run_command([*tool.command, *words], environment=environment, timeout=timeout)
                 if found["exit_code"]:
                     raise JobError(f"bpejit {words[0]}: {last_line(found['stderr'])}")
                 seconds.append(found["process_seconds"])
