@@ -133,17 +133,17 @@ def find_signatures() -> list[tuple[Any, str, tuple[Any, ...]]]:
     from bpejit.jit import dispatch
     from bpejit.warmup import warmup
 
-    found = []
+    found = {}  # two threads may load the same kernel at the same time
     load = dispatch.Kernel._load
 
     def record(self: Any, signature: str, arguments: tuple[Any, ...]) -> Any:
-        found.append((self, signature, arguments))
+        found[id(self), signature] = (self, signature, arguments)
         return load(self, signature, arguments)
 
     dispatch.Kernel._load = record
     warmup()
     dispatch.Kernel._load = load
-    return found
+    return list(found.values())
 
 
 def link(objects: list[Path], out: Path) -> None:
