@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpejit.jit.dispatch import inline, kernel
-from bpejit.jit.memory import fold_multiply, prefetch
+from bpejit.jit.memory import fold_multiply
 from bpejit.kernels.constants import DONE, NEED_SPACE, ONE, ZERO
 from bpejit.kernels.encoding.merge_rules import FREE, NO_RANK
 from bpejit.kernels.encoding.token_derivations import SPLIT_RANK_MASK, SPLIT_RIGHT_SHIFT, UNREACHABLE
@@ -46,18 +46,6 @@ def rank_at(tables, place, left, right):
     word = tables.last_merges[place]
     is_found = word >> SPLIT_RIGHT_SHIFT == left << _LEFT_SHIFT | right
     return np.uint32((word & SPLIT_RANK_MASK) - ONE) if is_found else NO_RANK
-
-
-@inline
-def find_last_merge(tables, left, right):
-    """Return the rank of a pair of tokens if it is the last merge of a token, otherwise NO_RANK."""
-    return rank_at(tables, merge_place(tables, left, right), left, right)
-
-
-@inline
-def prefetch_last_merge(tables, left, right):
-    """Prefetch what `find_last_merge` reads for a pair."""
-    prefetch(tables.last_merges, merge_place(tables, left, right))
 
 
 @kernel

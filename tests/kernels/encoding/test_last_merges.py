@@ -36,7 +36,8 @@ def build(merges: dict[tuple[int, int], int], n_slots: int, n_sets: int) -> tupl
 
 
 def find(tables: Tables, left: int, right: int) -> int:
-    return int(last_merges.find_last_merge(tables, np.uint64(left), np.uint64(right)))
+    pair = np.uint64(left), np.uint64(right)
+    return int(last_merges.rank_at(tables, last_merges.merge_place(tables, *pair), *pair))
 
 
 @given(st.dictionaries(pairs, st.integers(0, 1 << 21), max_size=40), st.lists(pairs, max_size=20), st.sampled_from([16, 64]))
