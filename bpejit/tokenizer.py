@@ -529,9 +529,9 @@ class Tokenizer:
         The ids do not depend on how the text is divided into pieces, and memory does not grow with it. The exception is a
         pattern that runs through the `regex` package: its text is held in memory up to the next special token.
 
-        Pieces are read when their ids are needed, and up to 16,384 characters ahead, because many short pieces are encoded in
-        one step. If reading a piece fails, the ids of the text before it are returned first, except for those that more text
-        could change.
+        Pieces are read when their ids are needed, and up to 16,384 characters ahead (65,536 of a list or tuple), because many
+        short pieces are encoded in one step. If reading a piece fails, the ids of the text before it are returned first, except
+        for those that more text could change.
         """
         if not isinstance(iterable, (str, bytes)) and not arguments.is_iterable(iterable):
             raise arguments.wrong_type("iterable", iterable, "an iterable of texts", "give a list, a generator or an open file")

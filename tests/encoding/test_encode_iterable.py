@@ -59,7 +59,8 @@ def test_join_pieces(pieces, source, ahead, most):
         patch.setattr(encode_stream, "READ_AHEAD", ahead)
         patch.setattr(encode_stream, "_MAX_PIECES", most)
         groups = list(join_pieces(source(pieces), "iterable"))
-    assert all(len(group) <= max(ahead, *map(len, pieces), 0) for group in groups)
+    room = ahead if source is iter else ahead * encode_stream._LIST_FACTOR
+    assert all(len(group) <= max(room, *map(len, pieces), 0) for group in groups)
     for kind in (str, bytes):
         empty = kind()
         assert empty.join(group for group in groups if isinstance(group, kind)) == empty.join(
