@@ -27,8 +27,9 @@ _MAX_PIECES = 1 << 12
 """Number of pieces of a list that are joined at most."""
 
 _LIST_FACTOR = 4
-"""A list or tuple, which is in memory already, is joined to texts of up to this many times READ_AHEAD: its first pass takes 0.9 of
-the time, since more new pre-tokens are merged together."""
+"""A list or tuple, which is in memory already, is joined to texts of up to this many times READ_AHEAD. A first pass takes 0.9
+of the time, since more new pre-tokens are merged together.
+"""
 
 _FULL_OUTPUT_BYTES = 1 << 24
 """Texts up to this length get an output array for one id per byte, since unused pages take no memory. Moving the ids of five
@@ -246,8 +247,8 @@ class _WritableView:
 def join_pieces(pieces: Iterable[str | bytes], name: str) -> Iterator[str | bytes]:
     """Join adjacent pieces of a text, since each step of a stream takes as long as encoding some hundred words.
 
-    Reads up to READ_AHEAD characters or bytes ahead, and _LIST_FACTOR times as many of a list or tuple. If reading a piece fails,
-    the text before it is yielded first.
+    Reads up to READ_AHEAD characters or bytes ahead, and _LIST_FACTOR times as many of a list or tuple. If reading a piece
+    fails, the text before it is yielded first.
 
     Parameters
     ----------
