@@ -192,12 +192,13 @@ class Share:
     """
 
     def __init__(self, budget: Budget, n_bytes: int, has_cache: bool = True) -> None:
-        self.budget = budget
         self.n_bytes = n_bytes
         self.has_cache = has_cache
+        self.budget = budget  # last: `__del__` needs the others
 
     def __del__(self) -> None:
-        self.budget.discard(self)
+        if hasattr(self, "budget"):  # a signal may interrupt `__init__`
+            self.budget.discard(self)
 
     def take(self, n_bytes: int, returned: int = 0) -> bool:
         """Request more memory, of which `returned` bytes will be given back at once; return True if it was granted."""

@@ -9,6 +9,8 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from encoding_helpers import make_model
 import bpejit
 from bpejit.arrays import padded_text
 from bpejit.encoding import cache_budget as budgets
-from bpejit.encoding.cache_budget import Budget, Pool
+from bpejit.encoding.cache_budget import Budget, Pool, Share
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.workspace import LEAST_CACHE_BYTES, Workspace
 from bpejit.kernels.encoding import pretoken_cache
@@ -141,6 +143,32 @@ def test_fair_share_is_of_caches_alone() -> None:
     del first
     assert budget.used == 10
     assert budget.fair_share == 96
+
+
+@pytest.mark.parametrize("n_events", range(5))
+def test_interrupted_initialization_is_silent(monkeypatch: pytest.MonkeyPatch, n_events: int) -> None:
+    """A signal may end `__init__` before any line; deleting the object then raises nothing."""
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    events = []
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code is not Share.__init__.__code__:
+            return None
+        if len(events) == n_events:
+            raise KeyboardInterrupt
+        events.append(event)
+        return interrupt
+
+    own = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Share(Budget(96), 10)
+    finally:
+        sys.settrace(own)
+    gc.collect()
+    assert raised == []
 
 
 def test_idle_caches_shrink(encoder: Encoder) -> None:
