@@ -3,15 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-NARROW := $(addprefix tests/,kernels/encoding/test_bpe.py kernels/encoding/test_span_encoding.py jit/test_simd.py \
-  kernels/encoding/test_boundary_filter.py kernels/splitting/test_spans.py encoding/test_encoder.py \
-  jit/test_machine_code.py splitting/test_automaton.py splitting/test_corpora.py splitting/test_split_pattern.py splitting/test_sequences.py jit/test_target.py)
+BOTH_PATHS := $(addprefix tests/,jit kernels/splitting kernels/encoding splitting encoding compat)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
 # Each of two processes compiles its own kernels before the tests; the processes of the tests would compile the same ones twice.
 COMPILE = @for parts in training "encoding others"; do $(BIN)/python -c \
   "import sys; from bpejit.warmup import warmup; [warmup(part) for part in sys.argv[1:]]" $$parts & done; wait
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
-.PHONY: help setup check fmt test quick test-narrow test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
+.PHONY: help setup check fmt test quick test-other-path test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -47,11 +45,12 @@ quick: $(READY) ## run the tests that are not slow, with fewer random examples a
 	$(COMPILE)
 	BPEJIT_SHARED_DATA= BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-10} $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-narrow: $(READY) ## run the tests of splitting and encoding on the path without AVX-512 VBMI
-	@if $(BIN)/python -c 'import sys; from bpejit.jit import target; sys.exit(target.current().has_avx512_vbmi)'; \
-	then echo "this processor lacks AVX-512 VBMI: make test takes that path"; \
-	else BPEJIT_CPU=x86-64-v3 BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-30} \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(NARROW); fi
+test-other-path: $(READY) ## run the tests of splitting and encoding with AVX2, or with AVX-512 emulated if make test uses AVX2
+	@cpu=$$($(BIN)/python -c 'from bpejit.jit import target; now = target.current(); print("x86-64-v3" if now.has_avx512_vbmi \
+	else target.EMULATED_AVX512 if now.has_avx2 else "")') && \
+	if [ -z "$$cpu" ]; then echo "this processor has one path: make test takes it"; else echo "BPEJIT_CPU=$$cpu"; \
+	BPEJIT_CPU=$$cpu BPEJIT_EXAMPLES=$${BPEJIT_EXAMPLES:-20} \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(BOTH_PATHS); fi
 
 test-nojit: $(READY) ## run the tests with the kernels as plain Python, on small inputs, and print the coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" --cov --cov-report=term-missing:skip-covered

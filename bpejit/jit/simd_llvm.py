@@ -10,6 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from bpejit.jit import target
+from bpejit.jit.avx512_llvm import compress, look_up_one, look_up_two
 from bpejit.jit.memory_llvm import address_of
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 
@@ -64,14 +65,11 @@ def match_contexts(typing_context: Any, text: Any, position: Any, rules: Any, nu
         size = ir.IntType(64)(CONTEXT_SIZE * 128)
         first = builder.mul(context.cast(builder, arguments[3], kinds[3], types.uint64), size)
         table = address_of(context, builder, kinds[2], arguments[2], types.uint64, first)
-        look_up = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_BYTES, [_BYTES] * 3), "llvm.x86.avx512.vpermi2var.qi.512"
-        )
         boxes = None
         for slot in range(CONTEXT_SIZE):
             characters = _load_bytes(builder, start, slot - CONTEXT_BEFORE)
             halves = (_load_bytes(builder, table, 128 * slot + half) for half in (0, 64))
-            found = builder.call(look_up, [next(halves), characters, next(halves)])
+            found = look_up_two(builder, next(halves), characters, next(halves))
             boxes = found if boxes is None else builder.and_(boxes, found)
         return _as_bits(builder, "!=", boxes)
 
@@ -185,12 +183,6 @@ def find_non_ascii(typing_context: Any, text: Any, position: Any) -> Any:
     return types.uint64(text, position), generate
 
 
-def _compress_bytes(builder: Any) -> Any:
-    """Return the function that compresses 64 bytes by a mask."""
-    kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES, _TRUTHS])
-    return cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v64i8")
-
-
 def _write_bit_by_bit(builder: Any, start: Any, position: Any, bits: Any) -> Any:
     """Write `position` plus the number of each set bit, in steps of eight bits, and return the number of bits."""
     word = ir.IntType(64)
@@ -228,9 +220,8 @@ def write_bit_positions(typing_context: Any, ends: Any, index: Any, position: An
         bits = arguments[3]
         if not target.current().has_avx512_vbmi:
             return _write_bit_by_bit(builder, start, position, bits)
-        compress = _compress_bytes(builder)
         numbers = ir.Constant(_BYTES, list(range(_LANES)))
-        chosen = builder.call(compress, [numbers, ir.Constant(_BYTES, None), builder.bitcast(bits, _TRUTHS)])
+        chosen = compress(builder, numbers, builder.bitcast(bits, _TRUTHS))
         base = _splat(builder, position)
 
         def write(quarter: int) -> None:
@@ -320,7 +311,6 @@ def pack_characters(
         start = address_of(context, builder, kinds[0], arguments[0], kinds[1], arguments[1])
         out = address_of(context, builder, kinds[3], arguments[3], types.uint64, word(0))
         out = _at(builder, out, arguments[4])
-        compress = _compress_bytes(builder)
         octets = [_load_bytes(builder, start, i) for i in range(4)]
 
         def bits(comparison: str, lanes: Any, value: int) -> Any:
@@ -343,7 +333,7 @@ def pack_characters(
         broken = builder.or_(broken, builder.not_(builder.or_(starts, continues)))
 
         def write(i: int) -> None:
-            packed = builder.call(compress, [octets[i], ir.Constant(_BYTES, None), begins])
+            packed = compress(builder, octets[i], begins)
             to = _at(builder, out, builder.mul(arguments[5], word(i)))
             builder.store(packed, builder.bitcast(to, _BYTES.as_pointer()), align=1)
 
@@ -362,8 +352,6 @@ def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
 
     Eight lookups in two tables each, of which three bits of the node select one.
     """
-    kind = ir.FunctionType(_BYTES, [_BYTES] * 3)
-    look_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
 
     def splat(value: int) -> Any:
         return ir.Constant(_BYTES, [value] * _LANES)
@@ -371,7 +359,7 @@ def _look_up_node(builder: Any, tables: Any, node: Any, index: Any) -> Any:
     odd = builder.and_(builder.shl(node, splat(6)), splat(0x40))
     index = builder.or_(odd, builder.and_(index, splat(0x3F)))
     found = [
-        builder.call(look_up, [_load_bytes(builder, tables, at), index, _load_bytes(builder, tables, at + 64)])
+        look_up_two(builder, _load_bytes(builder, tables, at), index, _load_bytes(builder, tables, at + 64))
         for at in range(0, 1024, 128)
     ]
     for bit in (2, 4, 8):
@@ -399,13 +387,8 @@ def classify_characters(typing_context: Any, scratch: Any, offset: Any, stride: 
         def splat(value: int) -> Any:
             return ir.Constant(_BYTES, [value] * _LANES)
 
-        module = builder.module
-        three = ir.FunctionType(_BYTES, [_BYTES] * 3)
-        two = ir.FunctionType(_BYTES, [_BYTES] * 2)
-        in_two = cgutils.get_or_insert_function(module, three, "llvm.x86.avx512.vpermi2var.qi.512")
-        in_one = cgutils.get_or_insert_function(module, two, "llvm.x86.avx512.permvar.qi.512")
-        ascii_class = builder.call(in_two, [_load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64)])
-        lead = builder.call(in_one, [_load_bytes(builder, table, 128), first])
+        ascii_class = look_up_two(builder, _load_bytes(builder, table, 0), first, _load_bytes(builder, table, 64))
+        lead = look_up_one(builder, _load_bytes(builder, table, 128), first)
         of_three = builder.icmp_unsigned("==", builder.and_(first, splat(0xF0)), splat(0xE0))
         page = _look_up_node(builder, _at(builder, table, word(192)), first, second)
         found = builder.select(builder.icmp_signed("<", first, splat(0)), lead, ascii_class)

@@ -1,6 +1,7 @@
 """Select the target processor of compiled code: its LLVM name, which determines scheduling, and its instruction sets.
 
-By default the target is the processor of this machine. `BPEJIT_CPU` selects a level of the x86-64 architecture instead.
+By default the target is the processor of this machine. `BPEJIT_CPU` selects a level of the x86-64 architecture instead, or for
+tests the code for AVX-512 VBMI with its instructions emulated, which is slow, but needs AVX2 only (`EMULATED_AVX512`).
 `NUMBA_CPU_NAME`, `NUMBA_CPU_FEATURES` and `NUMBA_ENABLE_AVX` have the same meaning as in Numba. A target with instructions that
 this machine lacks is refused, so every compiled kernel can run here. Numba is not imported.
 """
@@ -29,6 +30,9 @@ LEVELS: dict[str, frozenset[str]] = {
 }
 """Levels of the x86-64 architecture, lowest first, with the LLVM names of their instruction sets."""
 
+EMULATED_AVX512 = "emulated-avx512"
+"""The name of the target for tests whose code has the operations of AVX-512 VBMI, but not its instructions."""
+
 _TUNING = "x86-64"
 """Scheduling model for code without AVX-512 VBMI and for code that targets a level: LLVM's generic compromise.
 
@@ -56,15 +60,18 @@ class Target(NamedTuple):
         Whether the target has AVX-512 VBMI and VBMI2, which look up 64 bytes in a table of 128 entries and compress bytes.
     has_avx2 : bool
         Whether the target has AVX2, which looks up 32 bytes in a table of 16 entries.
+    emulates_avx512 : bool
+        Whether `has_avx512_vbmi` is true, but other instructions do the same (see `avx512_llvm`).
     """
 
     cpu: str
     features: str
     has_avx512_vbmi: bool
     has_avx2: bool
+    emulates_avx512: bool = False
 
     def __str__(self) -> str:
-        return f"{self.cpu} {self.features}"
+        return f"{self.cpu} {self.features}{' emulated AVX-512' if self.emulates_avx512 else ''}"
 
 
 @functools.cache
@@ -130,15 +137,18 @@ def choose(environment: Mapping[str, str], host: str, available: Mapping[str, bo
         return _choose_as_numba(environment, host, available, is_x86)
     if numba_variables:
         raise OptionError(f"BPEJIT_CPU is {shorten(level)} and {numba_variables[0]} is set too: unset one of them")
-    if not is_x86 or level not in LEVELS:
-        names = ["native", *(LEVELS if is_x86 else ())]
+    names = ["native", *((*LEVELS, EMULATED_AVX512) if is_x86 else ())]
+    if level not in names:
         raise OptionError(f"BPEJIT_CPU is {shorten(level)}; expected {' or '.join(names)} on this machine")
-    missing = find_missing(level, available)
+    emulates = level == EMULATED_AVX512
+    base = "x86-64-v3" if emulates else level
+    missing = find_missing(base, available)
     if missing:
         raise OptionError(
             f"BPEJIT_CPU is {level}, but this processor ({host}) lacks {' and '.join(missing)}: name a lower level, or unset it"
         )
-    return at_level(level, available)
+    found = at_level(base, available)
+    return found._replace(has_avx512_vbmi=True, emulates_avx512=True) if emulates else found
 
 
 def at_level(level: str, available: Mapping[str, bool] | None = None) -> Target:

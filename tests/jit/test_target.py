@@ -49,6 +49,18 @@ def test_level_is_independent_of_machine(level):
             choose("haswell", SMALL, True, BPEJIT_CPU=level)
 
 
+def test_emulated_avx512_needs_avx2_only():
+    found = choose("haswell", SMALL, True, BPEJIT_CPU=target.EMULATED_AVX512)
+    narrow = choose("haswell", SMALL, True, BPEJIT_CPU="x86-64-v3")
+    assert found == narrow._replace(has_avx512_vbmi=True, emulates_avx512=True)
+    assert str(found) != str(narrow), "each has its own folder of kernels"
+    assert choose(BPEJIT_CPU=target.EMULATED_AVX512) == found
+    with pytest.raises(OptionError, match=r"this processor \(nehalem\) lacks avx2"):
+        choose("nehalem", SMALL | {"avx2": False}, True, BPEJIT_CPU=target.EMULATED_AVX512)
+    with pytest.raises(OptionError, match="expected native on this machine"):
+        choose("apple-m1", {}, False, BPEJIT_CPU=target.EMULATED_AVX512)
+
+
 def test_levels_contain_the_lower_ones():
     levels = list(target.LEVELS.values())
     assert all(lower < higher for lower, higher in itertools.pairwise(levels))
@@ -152,9 +164,10 @@ def run(code, **environment):
 def test_each_target_has_its_own_folder():
     settings = [{}, {"BPEJIT_CPU": "x86-64"}, {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_CPU_FEATURES": "-avx"}]
     settings.append({"NUMBA_CPU_NAME": "nehalem"})  # the name determines scheduling, as in Numba
+    settings += [{"BPEJIT_CPU": "x86-64-v3"}, {"BPEJIT_CPU": target.EMULATED_AVX512}]
     found = [run(FINGERPRINT, **setting) for setting in settings]
     assert len({fingerprint for fingerprint, _ in found}) == len(settings)
-    assert [wide for _, wide in found] == [found[0][1], "False", "False", "False", found[0][1]]
+    assert [wide for _, wide in found] == [found[0][1], "False", "False", "False", found[0][1], "False", "True"]
 
 
 @pytest.mark.slow
