@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.util
 import marshal
+import os
 import platform
 import sys
 import types
@@ -189,11 +190,16 @@ def _value(value: Any, called: list[Any]) -> Any:
 
 def _add_files(digest: hashlib.blake2b, folder: Path) -> None:
     """Add the modules in a folder and its subfolders."""
-    for path in sorted(folder.rglob("*.py")):
-        if path.name not in _STORING:
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode())
-            digest.update(content)
+    paths = []
+    # `Path.rglob` and `Path.read_bytes` take twice as long, and a process that only encodes a line waits for it.
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        paths += [os.path.join(base, name) for name in names if name.endswith(".py") and name not in _STORING]  # noqa: PTH118
+    for path in sorted(paths):
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            content = file.read()
+        digest.update(f"{path[len(str(folder)) :]} {len(content)}\n".encode())
+        digest.update(content)
 
 
 def _version_of(package: str) -> bytes:
