@@ -61,8 +61,8 @@ _TWO_OF_THREE = np.uint64(0x8080_E080_80E0)
 
 _THREE_TAGS = np.uint64(0xC0C0_F0C0_C0F0)
 _SECOND_OF_THREE = np.uint64(24)
-_LEAST_OF_THREE = np.uint64(0x800)
-_FIRST_SURROGATE = np.uint64(0xD800)
+_HIGH_FIVE = np.uint64(0xF800)
+_SURROGATES = np.uint64(0xD800)
 
 
 @inline
@@ -95,9 +95,10 @@ def _code_point(word):
 
 
 @inline
-def _is_common(point):
-    """Return True if a code point is neither overlong in three bytes, nor a surrogate, nor after the surrogates."""
-    return (point >= _LEAST_OF_THREE) & (point < _FIRST_SURROGATE)
+def _is_valid(point):
+    """Return True if a code point decoded from three bytes is neither overlong nor a surrogate."""
+    high = point & _HIGH_FIVE
+    return (high != ZERO) & (high != _SURROGATES)
 
 
 @inline
@@ -198,7 +199,7 @@ def run_two_cursors(text, position, end, bound, final, automaton, entry, ends, o
             points = _code_point(word), _code_point(word >> _SECOND_OF_THREE)
             second_points = _code_point(second_word), _code_point(second_word >> _SECOND_OF_THREE)
             # One branch for all four, which is rarely taken.
-            if (_is_common(points[0]) & _is_common(points[1])) & (_is_common(second_points[0]) & _is_common(second_points[1])):
+            if (_is_valid(points[0]) & _is_valid(points[1])) & (_is_valid(second_points[0]) & _is_valid(second_points[1])):
                 column, second_column = np.uint64(class_of[points[0]]), np.uint64(class_of[second_points[0]])
                 entry, out = step(table, entry, column, ends, out, position)
                 second_entry, second_out = step(table, second_entry, second_column, ends, second_out, second)

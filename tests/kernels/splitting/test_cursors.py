@@ -193,14 +193,14 @@ def test_run_two_cursors(pattern: str, data: bytes, draw: st.DataObject) -> None
     assert found[3] >= cut if cut else found[3] == start.position
 
 
-COMMON = "\u0800\u0e01\u0fff\u1000\u2028\u3000\u3042\u4e2d\uac00\ud7ff"
-"""Characters of three bytes that are decoded two at a time, the first and the last of them included."""
+WIDE = "\u0800\u0e01\u0fff\u1000\u2028\u3000\u3042\u4e2d\uac00\ud7ff\ue000\uff0c\uffff"
+"""Characters of three bytes, among them the first and the last ones, and those around the surrogates."""
 
-OTHERS = [*(text.encode() for text in ("\ue000", "\uffff", "\U0001f600", "é", "a", "  ", "\n", "12345678"))]
+OTHERS = [*(text.encode() for text in ("\U0001f600", "é", "a", "  ", "\n", "12345678"))]
 OTHERS += [b"\xe0\x80\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xe3\x81", b"\xe3", b"\x81"]
 
 
-@given(patterns, st.lists(st.text(COMMON, max_size=60) | st.sampled_from(OTHERS), min_size=2, max_size=24), st.data())
+@given(patterns, st.lists(st.text(WIDE, max_size=60) | st.sampled_from(OTHERS), min_size=2, max_size=24), st.data())
 def test_run_two_cursors__wide_characters(pattern: str, parts: list[str | bytes], draw: st.DataObject) -> None:
     """Long runs of characters of three bytes, interrupted by others, and by surrogates, overlong forms and incomplete ones."""
     data = b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
@@ -215,7 +215,7 @@ def test_run_two_cursors__wide_characters(pattern: str, parts: list[str | bytes]
 @pytest.mark.parametrize("size", range(0, 600, 97))
 def test_run_two_cursors__one_other_character(other: bytes, size: int) -> None:
     """A single other character, in the half of either cursor, and at each place of the two characters that are read at once."""
-    n = (COMMON * 20).encode()
+    n = (WIDE * 20).encode()
     for before in range(size, size + 9, 3):
         data = n[:before] + other + n[: 603 - before]
         start = Start("gpt2", data, 0, len(data), len(data), True)
