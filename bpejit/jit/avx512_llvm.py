@@ -14,7 +14,6 @@ _LANES = 64
 _BYTE = ir.IntType(8)
 _WORD = ir.IntType(64)
 _BYTES = ir.VectorType(_BYTE, _LANES)
-_TRUTHS = ir.VectorType(ir.IntType(1), _LANES)
 
 
 def look_up_two(builder: Any, lower: Any, index: Any, upper: Any) -> Any:
@@ -44,35 +43,36 @@ def _call(builder: Any, name: str, emulate: Callable[..., Any], arguments: list[
         function = ir.Function(module, kind, name)
         function.linkage = "internal"
         inner = ir.IRBuilder(function.append_basic_block())
-        inner.ret(inner.load(emulate(inner, *function.args), align=1))
+        result = emulate(inner, *function.args)
+        inner.ret(inner.load(inner.bitcast(result, _BYTES.as_pointer()), align=1))
     return builder.call(function, arguments)
 
 
-def _memory(builder: Any, *values: Any) -> tuple[Any, Any]:
-    """Store vectors one after the other in memory of a function; return its address as bytes, and as the first vector."""
+def _memory(builder: Any, *values: Any) -> Any:
+    """Store vectors one after the other in memory of a function; return its address, as that of bytes."""
     size = _LANES * len(values)
     start = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(_BYTE, size)), _BYTE.as_pointer())
     for number, value in enumerate(values):
         part = builder.gep(start, [_WORD(_LANES * number)])
         builder.store(value, builder.bitcast(part, _BYTES.as_pointer()), align=1)
-    return start, builder.bitcast(start, _BYTES.as_pointer())
+    return start
 
 
 def _emulate_look_up(builder: Any, lower: Any, index: Any, upper: Any = None) -> Any:
     halves = [lower] if upper is None else [lower, upper]
-    table, _ = _memory(builder, *halves)
-    entries, result = _memory(builder, index)
+    table = _memory(builder, *halves)
+    entries = _memory(builder, index)
     mask = _BYTE(_LANES * len(halves) - 1)
     with cgutils.for_range(builder, _WORD(_LANES), intp=_WORD) as loop:
         entry = builder.gep(entries, [loop.index])
         at = builder.zext(builder.and_(builder.load(entry), mask), _WORD)
         builder.store(builder.load(builder.gep(table, [at])), entry)
-    return result
+    return entries
 
 
 def _emulate_compress(builder: Any, given: Any, otherwise: Any, mask: Any) -> Any:
-    source, _ = _memory(builder, given)
-    out, result = _memory(builder, otherwise)
+    source = _memory(builder, given)
+    out = _memory(builder, otherwise)
     bits = builder.bitcast(mask, _WORD)
     n = cgutils.alloca_once_value(builder, _WORD(0))
     with cgutils.for_range(builder, _WORD(_LANES), intp=_WORD) as loop:
@@ -81,4 +81,4 @@ def _emulate_compress(builder: Any, given: Any, otherwise: Any, mask: Any) -> An
             at = builder.load(n)
             builder.store(builder.load(builder.gep(source, [loop.index])), builder.gep(out, [at]))
             builder.store(builder.add(at, _WORD(1)), n)
-    return result
+    return out

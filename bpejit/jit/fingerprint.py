@@ -89,9 +89,7 @@ def of_modules(folder: Path, names: tuple[str, ...]) -> str | None:
     digest = hashlib.blake2b(digest_size=12)
     try:
         for name in names:
-            content = (folder / name).read_bytes()
-            digest.update(f"{name} {len(content)}\n".encode())
-            digest.update(content)
+            _add_file(digest, f"{folder}/{name}", name)
     except OSError:
         return None
     return digest.hexdigest()
@@ -196,10 +194,14 @@ def _add_files(digest: hashlib.blake2b, folder: Path) -> None:
         folders[:] = [name for name in folders if name != "__pycache__"]
         paths += [os.path.join(base, name) for name in names if name.endswith(".py") and name not in _STORING]  # noqa: PTH118
     for path in sorted(paths):
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            content = file.read()
-        digest.update(f"{path[len(str(folder)) :]} {len(content)}\n".encode())
-        digest.update(content)
+        _add_file(digest, path, path[len(str(folder)) :])
+
+
+def _add_file(digest: hashlib.blake2b, path: str, name: str) -> None:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        content = file.read()
+    digest.update(f"{name} {len(content)}\n".encode())
+    digest.update(content)
 
 
 def _version_of(package: str) -> bytes:

@@ -1,15 +1,31 @@
-"""Decode one character of text, valid UTF-8 or not, and look up its class."""
+"""Decode characters of text, valid UTF-8 or not, and look up their classes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bpejit.jit.dispatch import inline
-from bpejit.kernels.constants import EIGHTEEN, FOUR, ONE, SIX, THREE, TWELVE, TWO, ZERO
+from bpejit.kernels.constants import EIGHT, EIGHTEEN, FOUR, ONE, SIX, SIXTEEN, THREE, TWELVE, TWO, ZERO
 
 _TAIL = np.uint64(0x3F)
 _TAIL_TAG = np.uint64(0x80)
 _TAIL_TAG_MASK = np.uint64(0xC0)
+_LEAD_OF_THREE = np.uint64(0xF)
+_HIGH_FIVE = np.uint64(0xF800)
+_SURROGATES = np.uint64(0xD800)
+
+
+@inline
+def decode_three(word):
+    """Return the code point of the character of three bytes in the low bytes of `word`, whose first bits are not checked."""
+    return (word & _LEAD_OF_THREE) << TWELVE | (word >> EIGHT & _TAIL) << SIX | word >> SIXTEEN & _TAIL
+
+
+@inline
+def is_valid_three(point):
+    """Return True if a code point decoded from three bytes is neither overlong nor a surrogate."""
+    high = point & _HIGH_FIVE
+    return (high != ZERO) & (high != _SURROGATES)
 
 
 @inline

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpejit.jit.dispatch import inline
 from bpejit.jit.memory import load_u64
-from bpejit.kernels.common.characters import read_character
+from bpejit.kernels.common.characters import decode_three, is_valid_three, read_character
 from bpejit.kernels.constants import (
     EIGHT,
     ONE,
@@ -24,7 +24,6 @@ from bpejit.kernels.constants import (
     SPLIT_KEPT_SHIFT,
     STRIDE,
     THREE,
-    TWELVE,
     TWO,
     ZERO,
 )
@@ -45,8 +44,6 @@ _FIELD = np.uint64(7)
 _PAIR_ROW_SHIFT = np.uint64(PAIR_ROW_SHIFT)
 _SECOND = np.uint64(128)
 _BYTE = np.uint64(0xFF)
-_LOW_FOUR = np.uint64(0xF)
-_LOW_SIX = np.uint64(0x3F)
 _HIGH_BITS = np.uint64(0x8080_8080_8080_8080)
 
 _WIDE_SAMPLE = np.uint64(64)
@@ -61,8 +58,6 @@ _TWO_OF_THREE = np.uint64(0x8080_E080_80E0)
 
 _THREE_TAGS = np.uint64(0xC0C0_F0C0_C0F0)
 _SECOND_OF_THREE = np.uint64(24)
-_HIGH_FIVE = np.uint64(0xF800)
-_SURROGATES = np.uint64(0xD800)
 
 
 @inline
@@ -86,19 +81,6 @@ def _two_steps(pair_table, pair_classes, word, row, ends, out, position):
     ends[out + ((entry >> THREE) & _FIELD)] = position
     ends[out + ((entry >> SIX) & _FIELD)] = position + ONE
     return entry >> _PAIR_ROW_SHIFT, out + (entry & _FIELD)
-
-
-@inline
-def _code_point(word):
-    """Return the code point of the character of three bytes in the low bytes of `word`."""
-    return (word & _LOW_FOUR) << TWELVE | (word >> EIGHT & _LOW_SIX) << SIX | word >> SIXTEEN & _LOW_SIX
-
-
-@inline
-def _is_valid(point):
-    """Return True if a code point decoded from three bytes is neither overlong nor a surrogate."""
-    high = point & _HIGH_FIVE
-    return (high != ZERO) & (high != _SURROGATES)
 
 
 @inline
@@ -196,10 +178,12 @@ def run_two_cursors(text, position, end, bound, final, automaton, entry, ends, o
             continue
         are_wide = ((word ^ _TWO_OF_THREE) | (second_word ^ _TWO_OF_THREE)) & _THREE_TAGS == ZERO
         if is_wide and are_wide and position + EIGHT <= cut and second + EIGHT <= end:
-            points = _code_point(word), _code_point(word >> _SECOND_OF_THREE)
-            second_points = _code_point(second_word), _code_point(second_word >> _SECOND_OF_THREE)
+            points = decode_three(word), decode_three(word >> _SECOND_OF_THREE)
+            second_points = decode_three(second_word), decode_three(second_word >> _SECOND_OF_THREE)
             # One branch for all four, which is rarely taken.
-            if (_is_valid(points[0]) & _is_valid(points[1])) & (_is_valid(second_points[0]) & _is_valid(second_points[1])):
+            if (is_valid_three(points[0]) & is_valid_three(points[1])) & (
+                is_valid_three(second_points[0]) & is_valid_three(second_points[1])
+            ):
                 column, second_column = np.uint64(class_of[points[0]]), np.uint64(class_of[second_points[0]])
                 entry, out = step(table, entry, column, ends, out, position)
                 second_entry, second_out = step(table, second_entry, second_column, ends, second_out, second)
