@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from bpejit.errors import ArgumentTypeError, BpejitError, shorten
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Entry(Generic[T]):
-    factory: Callable[..., T] | str
+class _Entry(NamedTuple):
+    factory: Callable[..., Any] | str
     description: str
 
 
@@ -39,7 +37,7 @@ class Registry(Generic[T]):
         self._kind = kind
         self._reserved = reserved
         self._error = error
-        self._entries: dict[str, _Entry[T]] = {name: _Entry(*entry) for name, entry in built_in.items()}
+        self._entries: dict[str, _Entry] = {name: _Entry(*entry) for name, entry in built_in.items()}
 
     def register(self, name: str, factory: Callable[..., T] | str, *, description: str = "") -> None:
         """Add an implementation.
@@ -116,7 +114,7 @@ class Registry(Generic[T]):
         """
         return self.factory(name)()
 
-    def _find(self, name: str) -> _Entry[T]:
+    def _find(self, name: str) -> _Entry:
         try:
             return self._entries[name]
         except (KeyError, TypeError):

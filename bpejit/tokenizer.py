@@ -13,12 +13,9 @@ from bpejit.corpus.sizes import CHUNK_BYTES, UNIT_BYTES
 from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import join_pieces
-from bpejit.encoding.offsets import TokenOffsets
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
 from bpejit.encoding.utf8 import encode_utf8
-from bpejit.engines import check_engine_options, check_ray_address
-from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
 from bpejit.kernels.common.integer_lists import chained
@@ -36,6 +33,8 @@ if TYPE_CHECKING:
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
     from bpejit.corpus.sources import Inputs
     from bpejit.encoding.file_encoding import EncodeReport
+    from bpejit.encoding.offsets import TokenOffsets
+    from bpejit.engines.base import Progress
     from bpejit.inspection.shown_text import ShownText
     from bpejit.inspection.token_counts import InputCounts
 
@@ -650,6 +649,8 @@ class Tokenizer:
         """
         from bpejit.corpus.contents import Contents
         from bpejit.encoding.file_encoding import encode_files
+        from bpejit.engines import check_engine_options, check_ray_address
+        from bpejit.engines.base import no_progress
         from bpejit.jobs.job_options import check_job_options
         from bpejit.tokenfiles.opening import check_packing
 
@@ -808,6 +809,7 @@ class Tokenizer:
             If the file contains an id that is not in the vocabulary.
         """
         from bpejit.encoding.file_decoding import decode_file
+        from bpejit.engines.base import no_progress
         from bpejit.tokenfiles.opening import format_of
 
         path = arguments.path("path", path, error=TokenFileError)

@@ -19,7 +19,6 @@ from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
-from bpejit.encoding.offsets import TokenOffsets, batch_offsets, joined_offsets, pipeline_offsets, token_offsets
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
@@ -29,6 +28,7 @@ from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter
 
 if TYPE_CHECKING:
+    from bpejit.encoding.offsets import TokenOffsets
     from bpejit.normalization import PreTokenizedText
 
 _LONG_STRING = 1 << 22
@@ -248,6 +248,8 @@ class Codec:
         disallowed_special: SpecialChoice | None = None,
     ) -> tuple[TokenOffsets, PreTokenizedText | None]:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""
+        from bpejit.encoding.offsets import pipeline_offsets, token_offsets  # not at the top: loading does not need it
+
         encoder = self.encoder
         text = arguments.as_bytes("text", text)
         if not isinstance(encoder.splitter, Splitter):
@@ -280,6 +282,8 @@ class Codec:
         changed : dict of int to PreTokenizedText
             The prepared texts of those texts that a pipeline changed.
         """
+        from bpejit.encoding.offsets import batch_offsets, joined_offsets
+
         choice: Any = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
         if isinstance(self.encoder.splitter, Splitter):
             try:

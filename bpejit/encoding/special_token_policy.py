@@ -16,16 +16,15 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array, starts_of
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.offsets import TokenOffsets, pipeline_offsets, token_offsets
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
-from bpejit.normalization.alignment import widths
 from bpejit.splitting import Splitter
 from bpejit.splitting.special_token_finder import StringFinder
 
 if TYPE_CHECKING:
+    from bpejit.encoding.offsets import TokenOffsets
     from bpejit.normalization import PreTokenizedText, TextPipeline
 
 SpecialChoice: TypeAlias = "Literal['all'] | Collection[str]"
@@ -172,6 +171,8 @@ def _encode_plain_segments(
 def _encode_pipeline_segments(
     encoder: Encoder, pipeline: TextPipeline, segments: list[tuple[bytes, bool]], workspace: Workspace
 ) -> tuple[Array, PreTokenizedText]:
+    from bpejit.normalization.alignment import widths  # not at the top: loading does not need it
+
     data = b"".join(text for text, _ in segments)
     ends = starts_of(np.array([len(text) for text, _ in segments], dtype=np.int64))
     # In characters; one that spans a boundary is in neither segment.
@@ -184,6 +185,8 @@ def _encode_pipeline_segments(
 
 def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
     """Return the ids of `encode_segments` with their offsets, and the segment in which each token starts, as int64 [tokens]."""
+    from bpejit.encoding.offsets import pipeline_offsets, token_offsets
+
     given = list(segments) if arguments.is_iterable(segments) else segments
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]

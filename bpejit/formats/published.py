@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.splitting.presets import PRESETS
@@ -42,8 +42,7 @@ for _name, _number in {
     _HARMONY[_name] = _number
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """A published file.
 
     Parameters
@@ -137,7 +136,6 @@ def explain_name(name: str) -> str | None:
     return None
 
 
-def names_of_content(data: bytes) -> list[str]:
-    """Return the names of the published rank files with this content."""
-    found = hashlib.sha256(data).hexdigest()
-    return [name for name, published in RANK_FILES.items() if published.sha256 == found]
+def names_of_content(sha256: str) -> list[str]:
+    """Return the names of the published rank files whose content has this hash."""
+    return [name for name, published in RANK_FILES.items() if published.sha256 == sha256]

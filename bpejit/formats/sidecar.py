@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpejit import __version__
 from bpejit.errors import TokenizerFormatError, shorten
@@ -34,8 +33,7 @@ FORMAT_VERSION = 2
 SUFFIX = ".bpejit.json"
 
 
-@dataclass(frozen=True)
-class Sidecar:
+class Sidecar(NamedTuple):
     """Split pattern, special tokens and version of Unicode of a tokenizer file."""
 
     pattern: str

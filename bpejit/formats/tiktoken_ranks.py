@@ -139,7 +139,7 @@ def read_tiktoken(
 
 
 def _unknown(data: bytes) -> str:
-    names = names_of_content(data)
+    names = names_of_content(hashlib.sha256(data).hexdigest())
     if names:
         return (
             f"has the content of the published {' and '.join(names)}, but another name; expected {names[0]}{SUFFIX}: "
@@ -180,12 +180,13 @@ def _parse_all(data: bytes) -> PackedTokens | None:
         return None
     if n_lines and numbers[-1] > MAX_RANK:
         return None
-    if not names_of_content(data):
+    digest = hashlib.sha256(data)
+    if not names_of_content(digest.hexdigest()):
         hashes = np.empty(n_lines, dtype=np.uint64)
         hash_strings(pool, starts, hashes)
         if distinct(hashes).size < n_lines:
             return None  # most likely a repeated token
-    return PackedTokens(ByteStrings(pool[: starts[-1]], starts), numbers, hashlib.sha256(data).digest())
+    return PackedTokens(ByteStrings(pool[: starts[-1]], starts), numbers, digest.digest())
 
 
 def _parse_each(data: bytes, path: StrPath) -> dict[int, bytes]:

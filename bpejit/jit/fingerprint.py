@@ -119,7 +119,7 @@ def of_kernel(kernel: Any) -> bytes:
     """
     found = {kernel: 0}
     waiting = [kernel]
-    digest = hashlib.blake2b(digest_size=16)
+    parts = []
     while waiting:
         function = waiting.pop()
         own = _own.get(function)
@@ -129,10 +129,8 @@ def of_kernel(kernel: Any) -> bytes:
             if other not in found:
                 found[other] = len(found)
                 waiting.append(other)
-        digest.update(b"%d %d" % (found[function], len(own.content)))
-        digest.update(own.content)
-        digest.update(b"%r" % [found[other] for other in own.called])
-    return digest.digest()
+        parts.append(b"%d %d%b%r" % (found[function], len(own.content), own.content, [found[other] for other in own.called]))
+    return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
 
 
 def _describe(kernel: Any) -> _Own:

@@ -15,8 +15,10 @@ from bpejit.jit import cache
 CACHE_LINE_BYTES = 64
 
 
-def load_arrays(name: str, types: Sequence[str], *, alignment: Callable[[int], int] | None = None) -> list[Any] | None:
-    """Return the arrays that are stored under a name in the folder for encoders, or None.
+def load_arrays(
+    name: str, types: Sequence[str], *, folder: str = cache.ENCODERS, alignment: Callable[[int], int] | None = None
+) -> list[Any] | None:
+    """Return the arrays that are stored under a name, or None.
 
     They share one block of memory, are aligned to cache lines, and can be written to, as kernels require.
 
@@ -25,6 +27,8 @@ def load_arrays(name: str, types: Sequence[str], *, alignment: Callable[[int], i
     name : str
     types : sequence of str
         The dtype of each array.
+    folder : str, optional
+        By default the folder for encoders.
     alignment : callable, optional
         Returns the alignment of the content for a file of a number of bytes, a multiple of that of a cache line.
     """
@@ -35,7 +39,7 @@ def load_arrays(name: str, types: Sequence[str], *, alignment: Callable[[int], i
         begin = -(data.ctypes.data + cache.HEAD_BYTES) % multiple
         return memoryview(data[begin : begin + n_bytes])  # type: ignore[arg-type]
 
-    content = cache.read_into(allocate, name, cache.ENCODERS)
+    content = cache.read_into(allocate, name, folder)
     if content is None:
         return None
     data = np.frombuffer(content, dtype=np.uint8)
@@ -44,8 +48,8 @@ def load_arrays(name: str, types: Sequence[str], *, alignment: Callable[[int], i
     return [data[begin:end].view(kind) for kind, begin, end in zip(types, bounds[:n], bounds[n:], strict=True)]
 
 
-def store_arrays(name: str, arrays: Sequence[Any]) -> None:
-    """Store arrays under a name in the folder for encoders, if possible."""
+def store_arrays(name: str, arrays: Sequence[Any], *, folder: str = cache.ENCODERS) -> None:
+    """Store arrays under a name, if possible; by default in the folder for encoders."""
     begins, ends = [], []
     at = 16 * len(arrays)
     for array in arrays:
@@ -57,4 +61,4 @@ def store_arrays(name: str, arrays: Sequence[Any]) -> None:
     content[: 16 * len(arrays)] = np.array([*begins, *ends], dtype=np.int64).view(np.uint8)
     for array, begin, end in zip(arrays, begins, ends, strict=True):
         content[begin:end] = array.view(np.uint8)
-    cache.write(name, content.tobytes(), cache.ENCODERS)
+    cache.write(name, content.tobytes(), folder)

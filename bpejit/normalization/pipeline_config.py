@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpejit.splitting.presets import Pattern
 
 
-@dataclass(frozen=True)
-class TokenFlags:
+class TokenFlags(NamedTuple):
     """The flags of an added token; by default a plain special token.
 
     Parameters
@@ -35,11 +34,10 @@ class TokenFlags:
     @property
     def as_dict(self) -> dict[str, Any]:
         """The flags by their names in `tokenizer.json`."""
-        return dict(vars(self))
+        return self._asdict()
 
 
-@dataclass(frozen=True)
-class PipelineConfig:
+class PipelineConfig(NamedTuple):
     """The normalizer and the pre-tokenizer of a `tokenizer.json`.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from bpejit.splitting.compiled_pattern import SplitPattern, SplitTables
+from bpejit.splitting.compiled_pattern import SplitPattern
 from bpejit.splitting.presets import Pattern, pattern_source, preset_name
 from bpejit.splitting.table_cache import load_tables, store_tables
 
@@ -37,9 +37,9 @@ def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPat
 @lru_cache(maxsize=64)
 def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
     is_preset = preset_name(source) is not None
-    stored = load_tables(source, unicode, len(SplitTables._fields)) if is_preset else None
+    stored = load_tables(source, unicode) if is_preset else None
     if stored is not None:  # for a version of Unicode that the installed `regex` package supports
-        return SplitPattern(source, "transducer", "", SplitTables(*stored), unicode)
+        return SplitPattern(source, "transducer", "", stored, unicode)
     from bpejit.splitting.pattern_compiler import compile_uncached  # not at the top: it takes 40 ms
     from bpejit.splitting.unicode_versions import check_unicode
 

@@ -9,10 +9,8 @@ the sources of this package. Other patterns are not stored, since there may be a
 from __future__ import annotations
 
 import functools
-import io
 import sys
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,29 @@ from typing import Any
 import numpy as np
 
 from bpejit.jit import cache, fingerprint
+from bpejit.jit.stored_arrays import load_arrays, store_arrays
+from bpejit.splitting.compiled_pattern import SplitTables
 from bpejit.splitting.presets import PRESETS, Pattern
 
+_NUMBER = "i8"
 
-def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] | None:
+_TYPES = {
+    "table": "u4",
+    "pair_table": "u4",
+    "pair_classes": "u2",
+    "pair_shift": _NUMBER,
+    "class_of": "u1",
+    "byte_class": "u1",
+    "safe": "u1",
+    "local_rules": "u1",
+    "cut_rules": _NUMBER,
+    "stride": _NUMBER,
+    "separator": _NUMBER,
+}
+"""The types of the fields of `SplitTables`; a number is stored as an array of one element."""
+
+
+def load_tables(source: Pattern, unicode: str | None) -> SplitTables | None:
     """Return the stored tables of a pattern, or None if there are none.
 
     Parameters
@@ -32,28 +49,23 @@ def load_tables(source: Pattern, unicode: str | None, count: int) -> list[Any] |
         The regular expression, or the expressions of a sequence.
     unicode : str, optional
         The version of Unicode that the pattern follows.
-    count : int
-        The number of tables and numbers.
     """
     name = _file_name(source, unicode, "tables")
-    found = None if name is None else cache.read(name)
-    if found is None:
+    arrays = None if name is None else load_arrays(name, tuple(_TYPES.values()), folder=cache.PATTERNS)
+    if arrays is None:
         return None
-    file = io.BytesIO(zlib.decompress(found))
-    tables = (np.load(file, allow_pickle=False) for _ in range(count))
-    return [table if table.ndim else int(table) for table in tables]
+    pairs = zip(_TYPES.items(), arrays, strict=True)
+    fields: dict[str, Any] = {field: int(array[0]) if kind == _NUMBER else array for (field, kind), array in pairs}
+    return SplitTables(**fields)
 
 
-def store_tables(source: Pattern, unicode: str | None, tables: Iterable[Any]) -> None:
+def store_tables(source: Pattern, unicode: str | None, tables: SplitTables) -> None:
     """Store the tables of a pattern for later processes, if possible."""
     name = _file_name(source, unicode, "tables")
-    if name is None:
-        return
-    file = io.BytesIO()
-    for table in tables:
-        np.save(file, table, allow_pickle=False)
-    # One megabyte, mostly runs of one class.
-    cache.write(name, zlib.compress(file.getvalue(), 1))
+    if name is not None:
+        # One megabyte, mostly runs of one class. Decompressing it would take three times as long as reading it.
+        arrays = [np.array(getattr(tables, field), dtype=kind, ndmin=1) for field, kind in _TYPES.items()]
+        store_arrays(name, arrays, folder=cache.PATTERNS)
 
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
@@ -83,7 +95,7 @@ def _hash_of_code() -> str | None:
     """Return a hash of the code that computes tables, or None if its sources cannot be read."""
     folder = Path(__file__).parent
     names = sorted(path.name for path in folder.glob("*.py"))
-    return fingerprint.of_modules(folder, (*names, "../arrays.py", "../kernels/constants.py"))
+    return fingerprint.of_modules(folder, (*names, "../arrays.py", "../jit/stored_arrays.py", "../kernels/constants.py"))
 
 
 def describe_engine() -> str:

@@ -242,7 +242,7 @@ def test_published_files_are_read_without_checks_as_with_them(name: str, monkeyp
     data = read_shared(f"vocabs/{name}.tiktoken")
     found = parse_ranks(data, name)
     assert list(found.items()) == list(_parse_each(data, name).items())
-    monkeypatch.setattr("bpejit.formats.tiktoken_ranks.names_of_content", lambda data: [])
+    monkeypatch.setattr("bpejit.formats.tiktoken_ranks.names_of_content", lambda sha256: [])
     checked = _parse_all(data)
     assert checked is not None
     assert list(found.items()) == list(checked.items())

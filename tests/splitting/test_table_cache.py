@@ -118,8 +118,9 @@ def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, m
     sources, engine = tmp_path / "splitting", tmp_path / "engine"
     shutil.copytree(Path(table_cache.__file__).parent, sources)
     package = Path(table_cache.__file__).parent.parent
-    (tmp_path / "kernels").mkdir()
-    for name in ("arrays.py", "kernels/constants.py"):
+    others = ("arrays.py", "jit/stored_arrays.py", "kernels/constants.py")
+    for name in others:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(package / name, tmp_path / name)
     engine.write_bytes(b"one")
     monkeypatch.setattr(table_cache, "__file__", str(sources / "table_cache.py"))
@@ -136,6 +137,6 @@ def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, m
     assert files() == 1
     engine.write_bytes(b"another")
     assert files() == 2
-    for number, source in enumerate(["splitting/character_classes.py", "arrays.py", "kernels/constants.py"], start=3):
+    for number, source in enumerate(["splitting/character_classes.py", *others], start=3):
         (tmp_path / source).write_bytes((tmp_path / source).read_bytes() + b"\n")
         assert files() == number

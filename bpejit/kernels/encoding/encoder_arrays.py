@@ -1,7 +1,5 @@
 """The arrays of the encoding kernels, as two named tuples: read-only tables, and the workspace of one thread."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The arrays of the splitting kernels, as named tuples: a compiled split pattern and its special tokens."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
