@@ -47,14 +47,19 @@ class Count(click.ParamType):  # type: ignore[type-arg]
         if match is None:
             examples = "500000, 500_000, 500k or 2Gi" if self.is_size else "32000, 32_000 or 32k"
             self.fail(f"{shorten(value)} is not a {self._noun}; expected one such as {examples}", param, ctx)
-        from fractions import Fraction  # not above, for the speed of `--help`
+        digits, unit = match["number"].replace("_", ""), UNITS[match["unit"]]
+        if digits.isdecimal():
+            number = int(digits) * unit
+        else:
+            from fractions import Fraction  # not above, for the speed of all other commands
 
-        number = Fraction(match["number"].replace("_", "")) * UNITS[match["unit"]]
-        if number.denominator != 1:
-            self.fail(f"{shorten(value)} is {float(number):,}, which is not a whole number; expected a whole one", param, ctx)
+            exact = Fraction(digits) * unit
+            if exact.denominator != 1:
+                self.fail(f"{shorten(value)} is {float(exact):,}, which is not a whole number; expected a whole one", param, ctx)
+            number = int(exact)
         if self.least is not None and number < self.least:
             self.fail(f"{shorten(value)} is too small; expected a {self._noun} of at least {self.least}", param, ctx)
-        return int(number)
+        return number
 
     @property
     def _noun(self) -> str:

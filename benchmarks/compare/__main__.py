@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=f"Works: {', '.join(WORKS)}. Tools: {', '.join(TOOLS)}.",
     )
     add = made.add_argument
-    add("--work", type=words(tuple(WORKS)), default=list(WORKS), help="comma-separated works (default: all)")
+    add("--work", type=words(tuple(WORKS)), help="comma-separated works (default: all)")
     add("--tools", type=words(tuple(TOOLS)), default=[], help="comma-separated tools (default: all that are installed)")
     add("--size", choices=SIZES, default="full", help="full; quick, to see that everything works; toy, for the tests")
     add("--corpora", type=words(), help="comma-separated texts, such as english,code,chinese,japanese,hard,prose,cjk")
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, help="seconds after which a process is stopped")
     results_help = "folder of the JSON lines (default: benchmarks/results; without --size full, none)"
     add("--results", type=Path, help=results_help)
-    add("--targets", action="store_true", help="measure the cases of the table of targets in one run, 25 minutes at most")
+    add("--targets", action="store_true", help="measure the cases of the table of targets in one run")
     add("--report", action="store_true", help="measure nothing: render README.md and benchmarks/README.md from the results")
     return made
 
@@ -91,8 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.report:
         report.render_files(options.results or results.RESULTS)
         return 0
+    in_part = bool(options.work)
+    options.work = [name for name in (target_works() if options.targets else WORKS) if not in_part or name in options.work]
     if options.targets:
-        options.work = target_works()
         options.tools = options.tools or TARGET_TOOLS
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bpejit-benchmarks-") as name:
@@ -106,7 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
         described = machine.machine()
         stored = options.results or results.RESULTS
         path = (stored / "targets" if options.targets else stored) / machine.file_name(described)
-        stores = options.results is not None or options.size == "full"
+        # All figures of the table of targets are of one run.
+        stores = options.results is not None or (options.size == "full" and not (options.targets and in_part))
         if stores and options.targets:
             path.unlink(missing_ok=True)
         try:

@@ -10,7 +10,6 @@ from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import without_gz
 from bpejit.formats.folder_layout import OWN_FILE, PRIVATE_FILE, PUBLIC_FILES, TOKENIZER_FILE
 from bpejit.formats.folder_reading import load_folder
-from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.formats.token_bytes import TOKEN_BYTES_FILE
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
@@ -52,10 +51,14 @@ class FolderFormat(TokenizerFormat):
 
     def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
         """Raise OutputError if the folder cannot be written."""
+        from bpejit.formats.folder_writing import check_folder  # not at the top: reading does not need it
+
         check_folder(path, inputs=inputs, overwrite=overwrite)
 
     def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> str | None:
         """Write a folder; return why other tools cannot read it, or None if they can."""
+        from bpejit.formats.folder_writing import save_folder
+
         return save_folder(model, path, legacy_merges=legacy_merges, overwrite=overwrite)
 
 

@@ -82,7 +82,7 @@ def tokenizer_files(path: StrPath) -> list[Path]:
     location = Path(path)
     folder = location if location.is_dir() else location.parent
     known = None if location.is_dir() else name_by_suffix(location.suffix)
-    formats = all_formats() if known is None else [load_format(known)]
+    formats = [*all_formats()] if known is None else [load_format(known)]
     names = [name for found in formats for name in found.file_names]
     files = [folder / name for name in dict.fromkeys(names)]
     if location.is_dir():
@@ -117,7 +117,7 @@ def recognize(path: StrPath) -> tuple[str, Path]:
     name = name_by_suffix(location.suffix)
     if name is not None and location.exists():
         return name, location
-    candidates = all_formats()
+    candidates = [*all_formats()]
     if not location.exists():
         for found in candidates:
             if found.exclusive:  # its files may appear when an interrupted run is completed
@@ -159,8 +159,7 @@ def _read_head(path: Path) -> bytes:
 
 def _recognize_folder(folder: Path) -> tuple[str, Path]:
     found: list[tuple[str, Path]] = []
-    candidates = all_formats()
-    for candidate in candidates:
+    for candidate in all_formats():
         paths = [(candidate.name, path) for path in candidate.find(folder)]
         if paths and candidate.exclusive:
             return paths[0]
@@ -171,5 +170,5 @@ def _recognize_folder(folder: Path) -> tuple[str, Path]:
             f"`{folder}` contains several tokenizers ({names}); expected one: pass the path of the one to read"
         )
     if not found:
-        raise TokenizerFormatError(f"`{folder}` contains no tokenizer; expected {_expected(candidates)}: check the path")
+        raise TokenizerFormatError(f"`{folder}` contains no tokenizer; expected {_expected([*all_formats()])}: check the path")
     return found[0]

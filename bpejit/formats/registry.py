@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
@@ -42,9 +43,9 @@ def name_by_suffix(suffix: str) -> str | None:
     return name if name in _formats.names() else None
 
 
-def all_formats() -> list[TokenizerFormat]:
-    """Return all formats, in the order in which they are tried."""
-    return [_formats.load(name) for name in _formats.names()]
+def all_formats() -> Iterator[TokenizerFormat]:
+    """Yield all formats, in the order in which they are tried. Each is imported when it is reached."""
+    return map(_formats.load, _formats.names())
 
 
 def writable_names() -> tuple[str, ...]:
