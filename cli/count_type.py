@@ -55,7 +55,9 @@ class Count(click.ParamType):  # type: ignore[type-arg]
 
             exact = Fraction(digits) * unit
             if exact.denominator != 1:
-                self.fail(f"{shorten(value)} is {float(exact):,}, which is not a whole number; expected a whole one", param, ctx)
+                self.fail(
+                    f"{shorten(value)} is {float(exact):,}, which is not a whole number; expected a whole one", param, ctx
+                )
             number = int(exact)
         if self.least is not None and number < self.least:
             self.fail(f"{shorten(value)} is too small; expected a {self._noun} of at least {self.least}", param, ctx)

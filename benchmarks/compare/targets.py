@@ -182,11 +182,13 @@ def targets_block(folder: Path) -> str:
 
 
 def targets_table(machine: Record, results: list[Record]) -> str:
-    """Return the table of one run."""
+    """Return the table of one run: the rows with figures."""
     heading = ["work", "first measured", "now", "other tool", "ratio", "target", "met"]
     lines = []
     for row in ROWS:
         ours, theirs = (_figure(row, results, tool) for tool in (row.tool, row.reference or "gigatoken"))
+        if ours is None and theirs is None:
+            continue
         ratio = ours / theirs if ours and theirs else None
         if ratio and not row.more_is_better:
             ratio = 1 / ratio

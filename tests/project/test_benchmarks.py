@@ -473,7 +473,28 @@ def test_targets() -> None:
     shown = targets_table(MACHINE, measured)
     assert "| 150 | 100 | 1.50 | 1.5 times gigatoken | yes |" in shown
     assert "| 50.0 | 20.0 | 2.50 | 3 times bpejit-earlier | no |" in shown
-    assert shown.count("| - |\n") > 10
+    assert len(shown.splitlines()) == 4 + 2  # a row without figures is left out
+
+
+def test_part_of_the_targets_is_printed_and_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(context: measure.Context, work: Work, case: Case) -> None:
+        figures = {"mb_s": results.summary([150.0])}
+        context.results.append({**result("bpejit", 1.0), "work": work.name, "case": case.key, "metrics": figures})
+
+    text = tmp_path / "text"
+    text.write_text("some text")
+    stored = tmp_path / "results"
+    monkeypatch.setattr(results, "RESULTS", stored)
+    monkeypatch.setattr(command, "prepare", lambda context: None)
+    monkeypatch.setattr(command, "measure", measured)
+    assert command.main(["--targets", "--work", "split,load", "--corpus", f"english={text}", "--vocabularies", "trained"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split(", ")[0] for line in printed.splitlines() if "150" in line] == [
+        "| splitting english with AVX2 instead of AVX-512"
+    ]
+    assert not stored.exists()
 
 
 def test_targets_are_rendered_from_a_folder(tmp_path: Path) -> None:
