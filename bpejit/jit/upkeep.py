@@ -26,8 +26,10 @@ MAX_UNUSED_DAYS = 90
 MAX_FOLDERS = 16
 """If there are more folders, those that have not been used for a week are removed."""
 
-MAX_ENCODER_BYTES = 1 << 28
-"""If the tables of encoders take more space, those that were not used or written for the longest time are removed."""
+MAX_BYTES = {folders.PATTERNS: 1 << 27, folders.ENCODERS: 1 << 28}
+"""If the files in one of these folders take more space, those that were not used or written for the longest time are removed.
+A pattern takes 1 MB; all presets with all versions of Unicode take 100 MB.
+"""
 
 _DAY = 86_400.0  # seconds
 
@@ -111,12 +113,13 @@ def prune(root: Path, current: str) -> None:
             if age > MAX_UNUSED_DAYS * _DAY or (path.suffix == ".tmp" and age > _MAX_WRITE_SECONDS):
                 with suppress(OSError):
                     path.unlink()
-    n_bytes = 0
-    for path, status in sorted(_files(root / folders.ENCODERS), key=lambda found: -found[1].st_mtime):
-        n_bytes += status.st_size
-        if n_bytes > MAX_ENCODER_BYTES and path.suffix != ".tmp":
-            with suppress(OSError):
-                path.unlink()
+    for name, most in MAX_BYTES.items():
+        n_bytes = 0
+        for path, status in sorted(_files(root / name), key=lambda found: -found[1].st_mtime):
+            n_bytes += status.st_size
+            if n_bytes > most and path.suffix != ".tmp":
+                with suppress(OSError):
+                    path.unlink()
 
 
 def _remove(folder: Path) -> None:

@@ -210,7 +210,7 @@ def test_least_recently_used_tables_are_removed(folder: Path, trained: Model, mo
         path = folder / f"encoder-{number:032x}.tables"
         path.write_bytes(bytes(1000))
         os.utime(path, (0, newest.stat().st_mtime - 1000 * (number + 1)))
-    monkeypatch.setattr(upkeep, "MAX_ENCODER_BYTES", newest.stat().st_size + 2500)
+    monkeypatch.setitem(upkeep.MAX_BYTES, folders.ENCODERS, newest.stat().st_size + 2500)
     upkeep.prune(folder.parent, folders.ENCODERS)
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         [newest.name, *(f"encoder-{number:032x}.tables" for number in range(2))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bpejit.jit import fingerprint, folders
+from bpejit.jit import fingerprint, folders, upkeep
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
 from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.split_pattern import _compile
@@ -98,6 +99,17 @@ def test_damaged_files_are_rewritten(damage, folder: Path) -> None:
     file.write_bytes(damage(data))
     assert_equal(again("gpt2"), made)
     assert file.read_bytes() == data
+
+
+def test_least_recently_used_tables_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(["starcoder", "cl100k", "gpt2"]):
+        again(name)
+        for path in folder.iterdir():
+            os.utime(path, (0, path.stat().st_mtime - 1000 - age))
+    files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    monkeypatch.setitem(upkeep.MAX_BYTES, folders.PATTERNS, 2_500_000)
+    upkeep.prune(folder.parent, folders.PATTERNS)
+    assert {*folder.iterdir()} == {*files[1:]}
 
 
 def test_without_a_folder(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
