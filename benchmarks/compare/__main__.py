@@ -91,8 +91,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.report:
         report.render_files(options.results or results.RESULTS)
         return 0
+    works = target_works() if options.targets else list(WORKS)
+    if unknown := [name for name in options.work or () if name not in works]:
+        parser().error(f"argument --work: with --targets, expected one of {', '.join(works)}, got {unknown[0]!r}")
     in_part = bool(options.work)
-    options.work = [name for name in (target_works() if options.targets else WORKS) if not in_part or name in options.work]
+    options.work = options.work or works
     if options.targets:
         options.tools = options.tools or TARGET_TOOLS
     begun = time.perf_counter()
@@ -129,8 +132,8 @@ def main(arguments: list[str] | None = None) -> int:
         context.say(f"wrote {path.name}")
         if not options.results:
             report.render_files()
-    elif options.targets:
-        print(targets_table(described, context.results))
+    elif context.results and options.targets:
+        print(targets_table(described, context.results, options.work))
     elif context.results:
         print(report.tables_block(report.Measured([described, *context.results])))
     context.say(f"{time.perf_counter() - begun:.0f} s in all")

@@ -6,6 +6,7 @@ in the same run. The results are stored apart from the others, so that all figur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,14 +182,14 @@ def targets_block(folder: Path) -> str:
     return "\n\n".join(targets_table(machine, results) for machine, *results in files) or NO_TARGETS
 
 
-def targets_table(machine: Record, results: list[Record]) -> str:
-    """Return the table of one run: the rows with figures."""
+def targets_table(machine: Record, results: list[Record], works: Sequence[str] | None = None) -> str:
+    """Return the table of one run, or its rows of some works."""
     heading = ["work", "first measured", "now", "other tool", "ratio", "target", "met"]
     lines = []
     for row in ROWS:
-        ours, theirs = (_figure(row, results, tool) for tool in (row.tool, row.reference or "gigatoken"))
-        if ours is None and theirs is None:
+        if works is not None and row.work not in works:
             continue
+        ours, theirs = (_figure(row, results, tool) for tool in (row.tool, row.reference or "gigatoken"))
         ratio = ours / theirs if ours and theirs else None
         if ratio and not row.more_is_better:
             ratio = 1 / ratio

@@ -64,7 +64,7 @@ def store_tables(source: Pattern, unicode: str | None, tables: SplitTables) -> N
     name = _file_name(source, unicode, "tables")
     if name is not None:
         # One megabyte, mostly runs of one class. Decompressing it would take three times as long as reading it.
-        arrays = [np.array(getattr(tables, field), dtype=kind, ndmin=1) for field, kind in _TYPES.items()]
+        arrays = [np.atleast_1d(getattr(tables, field)).astype(kind, casting="safe") for field, kind in _TYPES.items()]
         store_arrays(name, arrays, folder=cache.PATTERNS)
 
 

@@ -1,6 +1,6 @@
 """The arrays of the splitting kernels, as named tuples: a compiled split pattern and its special tokens."""
 
-# Annotations are not postponed here: `make_reader` needs their values, and evaluating fifty strings takes 1.5 ms at import.
+# Annotations are not postponed here: `make_reader` needs their values, and evaluating fifty strings takes 1 ms at import.
 from typing import NamedTuple
 
 import numpy as np
