@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import Any
 
 import click
 
 from bpejit import __version__
-from bpejit.errors import BpejitError, shorten
+from bpejit.errors import BpejitError, shorten, visible
 
 from . import INTERRUPTED
 from .command_types import Group
 from .option_names import COMMAND, with_option_names
+from .output_lines import write_message
 from .reporting import DEBUG, LOG_JSON, debug_option, write_event
 
 COMMANDS = {
@@ -46,6 +48,10 @@ _LONGEST, _QUOTED = 1000, 200
 """Longest message of click that is printed whole, and the number of characters that remain at each end of longer ones."""
 
 
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What click 8.2 and later raise for a group without a command; its message is the help."""
+
+
 class Program(Group):
     """A group that turns exceptions into one line on standard error and an exit code."""
 
@@ -53,10 +59,12 @@ class Program(Group):
         """Parse the arguments. `--help` and `--version` write their text here."""
         try:
             return super().make_context(*args, **kwargs)
+        except click.ClickException as error:
+            raise _shown(error) from error
         except BrokenPipeError:
             raise
         except (BpejitError, OSError) as error:
-            click.echo(f"bpejit: error: {_one_line(error, None)}", err=True)
+            write_message(f"bpejit: error: {_one_line(error, None)}")
             raise click.exceptions.Exit(1) from error
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -64,7 +72,7 @@ class Program(Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            raise _cut(error) from error
+            raise _shown(error) from error
         except click.exceptions.Exit:
             raise
         except (KeyboardInterrupt, click.Abort) as error:
@@ -86,7 +94,7 @@ def _report(ctx: click.Context, event: str, text: str) -> None:
     if ctx.meta.get(LOG_JSON):
         write_event(event, text=text)
     else:
-        click.echo(text, err=True)
+        write_message(text)
 
 
 def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:
@@ -99,7 +107,7 @@ def _broken_pipe(error: BaseException | None) -> BrokenPipeError | None:
 
 
 def _one_line(error: Exception, command: click.Command | None) -> str:
-    text = " ".join(str(error).split())
+    text = re.sub(r"\s*[\r\n]+\s*", " ", str(error)).strip()
     if isinstance(error, BpejitError):
         return with_option_names(text, command)
     if isinstance(error, MemoryError):
@@ -114,12 +122,13 @@ def _one_line(error: Exception, command: click.Command | None) -> str:
     return f"{type(error).__name__}: {text}; this is an internal error: run again with `--debug` and report the traceback"
 
 
-def _cut(error: click.ClickException) -> click.ClickException:
-    """Return the error with a long message cut in the middle."""
+def _shown(error: click.ClickException) -> click.ClickException:
+    """Return the error with visible names, and with a long message cut in the middle."""
     text = error.format_message()
-    if len(text) <= _LONGEST:
+    shown = "\n".join(map(visible, text.split("\n")))
+    if (len(shown) <= _LONGEST and shown == text) or isinstance(error, _HELP):
         return error
-    text = f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
+    text = shown if len(shown) <= _LONGEST else f"{shown[:_QUOTED]} ... {shown[-_QUOTED:]}"
     return click.UsageError(text, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(text)
 
 

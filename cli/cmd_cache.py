@@ -10,6 +10,7 @@ import click
 from bpejit.errors import BpejitError
 
 from .command_types import command
+from .output_lines import write_line
 from .progress import format_bytes
 from .reporting import debug_option, is_quiet, report_options, wants_json, write_json, write_table
 
@@ -54,7 +55,7 @@ def info() -> None:
         files, days = folder["files"], folder["days_unused"]
         used = "today" if days == 0 else f"{days} day{'' if days == 1 else 's'} ago"
         size = format_bytes(folder["bytes"])
-        click.echo(f"{folder['name']:<33}{files:>5} file{' ' if files == 1 else 's'}{size:>11}  last used {used}")
+        write_line(f"{folder['name']:<33}{files:>5} file{' ' if files == 1 else 's'}{size:>11}  last used {used}")
 
 
 @command("clear")
@@ -79,7 +80,7 @@ def clear() -> None:
     if wants_json():
         write_json(folder=str(path), files=n_files, bytes=n_bytes)
     elif not is_quiet():
-        click.echo(f"removed {n_files:,} file{'' if n_files == 1 else 's'} ({format_bytes(n_bytes)}) from `{path}`")
+        write_line(f"removed {n_files:,} file{'' if n_files == 1 else 's'} ({format_bytes(n_bytes)}) from `{path}`")
 
 
 cache_command.add_command(info)

@@ -13,9 +13,10 @@ from .command_types import command
 from .count_type import Count
 from .counted_inputs import label_option, repeatable_sources
 from .options import complete_path, engine_options, input_options, read_codec
+from .output_lines import write_lines
 from .progress import watch
 from .reporting import json_text, report_options, wants_json
-from .styled_output import color_console, color_option, separator, styled_tokens, write_lines
+from .styled_output import color_console, color_option, separator, styled_tokens
 from .text_tables import aligned, optional_number, percent, shown_name, shown_token
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _write_texts(
             rows = token_rows(codec, entry.text)
             write_lines([f"  {name}"])
             if console is None:
-                write_lines([f"  {plain_tokens(rows, separator())}"])
+                write_lines(f"  {plain_tokens(rows, separator())}".split("\n"))
             else:
                 console.print(styled_tokens(rows), soft_wrap=True)
 

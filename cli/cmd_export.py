@@ -8,6 +8,7 @@ import click
 
 from .command_types import command
 from .options import LazyChoice, complete_path, out_option, overwrite_option, pattern_options, read_tokenizer
+from .output_lines import write_line, write_message
 from .reporting import is_quiet, report_options, wants_json, write_json
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def export(
         report["notes"] = _notes(form, checked)
         if not (is_quiet() or wants_json()):
             for line in (f"wrote `{out}` for {form}", *_usage(form, out), *(f"note: {note}" for note in report["notes"])):
-                click.echo(line, err=True)
+                write_message(line)
     different = False
     if check:
         report["checks"] = _check(checked, path)
@@ -117,7 +118,7 @@ def _check(tokenizer: Tokenizer, path: str) -> list[dict[str, str]]:
             continue
         meaning = meanings.get(found.status, "is not installed")
         detail = f": {_shorten(found.detail)}" if found.status in ("different", "refused") else ""
-        click.echo(f"{found.reader:<16}{found.version:<12}{meaning}{detail}")
+        write_line(f"{found.reader:<16}{found.version:<12}{meaning}{detail}")
     return results
 
 

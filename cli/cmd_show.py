@@ -9,8 +9,9 @@ import click
 
 from .command_types import command
 from .options import complete_path, pattern_options, read_codec
+from .output_lines import write_lines, write_message
 from .reporting import is_quiet, json_text, report_options, wants_json, write_json
-from .styled_output import append_visible, color_console, color_option, separator, styled_tokens, write_lines
+from .styled_output import append_visible, color_console, color_option, separator, styled_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,11 +85,11 @@ def show(
     else:
         from bpejit.inspection.shown_text import plain_tokens
 
-        write_lines([plain_tokens(rows, separator()).removesuffix("\n")])
+        write_lines(plain_tokens(rows, separator()).removesuffix("\n").split("\n"))
     if not is_quiet():
         n_tokens = len(rows)
         per_token = f", {len(data) / n_tokens:.2f} bytes per token" if n_tokens else ""
-        click.echo(f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}, {len(data):,} bytes{per_token}", err=True)
+        write_message(f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}, {len(data):,} bytes{per_token}")
 
 
 def _read_text(text: str | None, path: str | None) -> bytes:

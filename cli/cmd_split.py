@@ -14,6 +14,7 @@ from bpejit.splitting.presets import PRESET_TABLE, Pattern, pattern_source
 from .command_types import command
 from .count_type import Count
 from .options import PATTERNS, complete_path, complete_pattern, input_argument, input_options, unicode_option
+from .output_lines import write_line
 from .progress import format_bytes, watch
 from .quoting import quoted
 from .reporting import json_text, report_options, wants_json, write_json
@@ -36,7 +37,7 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
     if not value:
         return
     for name, preset in PRESET_TABLE.items():
-        click.echo(f"{name:<15}{preset.used_by:<42}{preset.source}")
+        write_line(f"{name:<15}{preset.used_by:<42}{preset.source}")
     ctx.exit()
 
 
@@ -256,9 +257,9 @@ def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Total
             **_pattern_fields(splitter.pattern),
         )
         return totals
-    click.echo(f"{len(counts):,} distinct pre-tokens; the most frequent:")
+    write_line(f"{len(counts):,} distinct pre-tokens; the most frequent:")
     _show_table(counts, count, lambda pretoken: counts[pretoken], " times")
-    click.echo("the longest:")
+    write_line("the longest:")
     _show_table(counts, count, len, " bytes")
     return totals
 
@@ -268,7 +269,7 @@ def _show_table(counts: dict[bytes, int], count: int, size: Callable[[bytes], in
         shown = quoted(pretoken)
         if len(shown) > LONGEST_SHOWN:
             shown = shown[: LONGEST_SHOWN - 3] + "..."
-        click.echo(f"{size(pretoken):>12,}{unit}  {shown}")
+        write_line(f"{size(pretoken):>12,}{unit}  {shown}")
 
 
 def _ranked(counts: dict[bytes, int], count: int, size: Callable[[bytes], int]) -> list[bytes]:

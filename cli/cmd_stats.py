@@ -14,9 +14,9 @@ from .command_types import command
 from .count_type import Count
 from .counted_inputs import label_option, repeatable_sources
 from .options import complete_path, engine_options, input_argument, input_options, pattern_options, read_codec
+from .output_lines import write_lines
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import json_text, report_options, wants_json
-from .styled_output import write_lines
 from .text_tables import aligned, optional_number, percent, shown_name, shown_token
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from .options import (
     read_tokenizer,
     token_format_option,
 )
+from .output_lines import write_line, write_lines
 from .quoting import quoted
 from .reporting import (
     check_json_output,
@@ -147,8 +148,7 @@ def head(
         write_json(path=path, dtype=file.dtype, tokens=file.n_tokens, ids=ids, texts=shown)
         return
     lines = map(str, ids) if texts is None else (f"{number:<8}{quoted(text)}" for number, text in zip(ids, texts, strict=True))
-    for line in lines:
-        click.echo(line)
+    write_lines(lines)
 
 
 @command()
@@ -207,10 +207,10 @@ def verify(
     elif not is_quiet():
         if corpus:
             added = f", and {checked.added:,} special tokens were added" if checked.added else ""
-            click.echo(f"`{path}` decodes to the corpus of {checked.bytes:,} bytes{added}")
+            write_line(f"`{path}` decodes to the corpus of {checked.bytes:,} bytes{added}")
         if not has_hash:
             return
-        click.echo(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
+        write_line(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
 
 
 @command()
@@ -296,7 +296,7 @@ def convert(
     elif not is_quiet() and not is_standard_output(out):
         rows = "documents" if pack is None else f"rows of {pack:,} ({done.left_out:,} ids at the end left out)"
         borders = "" if done.documents is None else f", {done.documents:,} {rows}"
-        click.echo(f"converted `{path}`: {done.tokens:,} tokens{borders}; wrote `{out}` ({token_format}, {done.dtype})")
+        write_line(f"converted `{path}`: {done.tokens:,} tokens{borders}; wrote `{out}` ({token_format}, {done.dtype})")
 
 
 def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:
@@ -313,9 +313,9 @@ def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None
         )
         return
     for number, ids in enumerate(shown):
-        click.echo(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
+        write_line(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
         if texts:
-            click.echo(quoted(texts[number]))
+            write_line(quoted(texts[number]))
 
 
 def _documents(tokens: TokenReader, tokenizer: Tokenizer | None) -> Iterator[Array]:

@@ -24,6 +24,7 @@ from .options import (
     overwrite_option,
     sampling_options,
 )
+from .output_lines import write_message
 from .progress import format_bytes, format_seconds, watch
 from .reporting import is_quiet, report_options, wants_json, wrote
 
@@ -289,10 +290,7 @@ def _kept(counts_file: CountsFile) -> Iterator[None]:
         yield
     except BaseException:
         if counts_file.path.exists() and not is_quiet():
-            click.echo(
-                f"the counts are kept in `{counts_file.path}`; the same command with `--resume` continues from them",
-                err=True,
-            )
+            write_message(f"the counts are kept in `{counts_file.path}`; the same command with `--resume` continues from them")
         raise
 
 

@@ -8,6 +8,7 @@ import click
 
 from .command_types import command
 from .options import complete_path, input_argument, input_options_without, pattern_options, read_tokenizer
+from .output_lines import write_line
 from .progress import format_bytes, format_seconds, watch
 from .reporting import is_quiet, json_text, report_options, wants_json, write_table
 
@@ -89,10 +90,10 @@ def verify(
             seconds=report.seconds,
         )
     elif report.difference is not None:
-        click.echo(f"not equal to {report.tool}, after {compared}")
+        write_line(f"not equal to {report.tool}, after {compared}")
         write_table(_lines(report.difference), width=10)
     elif not is_quiet():
-        click.echo(f"equal to {report.tool}: {compared}")
+        write_line(f"equal to {report.tool}: {compared}")
     if not equal:
         raise click.exceptions.Exit(1)
 

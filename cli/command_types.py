@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from .output_lines import write_message
+
 DEPRECATED_OPTIONS = {"--special": "--special-token"}
 """Old option names and their replacements. Each works for one release, hidden and with a warning."""
 
@@ -35,7 +37,7 @@ class Command(click.Command):
             if not is_value and new in known and name not in known:
                 if name not in warned:
                     warned.add(name)
-                    click.echo(f"`{name}` is deprecated and will be removed in the next release: use `{new}`", err=True)
+                    write_message(f"`{name}` is deprecated and will be removed in the next release: use `{new}`")
                 name = new
             replaced.append(f"{name}{equals}{value}")
             is_value = not is_value and name in with_value and not equals

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from bpejit.errors import shorten
 
 from .count_type import Count
 from .options import Function
+from .output_lines import shell_line
 from .progress import Progress, format_bytes
 
 
@@ -116,6 +116,6 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
             arguments = sys.argv[1:] if job["resume"] else [*sys.argv[1:], "--resume"]
             progress.message(
                 f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`; "
-                f"continue with: {shlex.join(['bpejit', *arguments])}"
+                f"continue with: {shell_line(['bpejit', *arguments])}"
             )
         raise

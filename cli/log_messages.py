@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 import click
 
-
-def write_line(text: str) -> None:
-    """Write one line to standard error."""
-    click.echo(text, err=True)
+from .output_lines import write_message
 
 
 class LogHandler(logging.Handler):
@@ -24,7 +21,7 @@ class LogHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.write: Callable[[str], None] = write_line
+        self.write: Callable[[str], None] = write_message
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message."""

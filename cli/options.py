@@ -21,6 +21,7 @@ from bpejit.splitting.presets import PRESETS
 from bpejit.tokenfiles import DEFAULT_FORMAT, DEPRECATED_FORMATS, TEXT_FORMAT, format_descriptions, format_names
 
 from .count_type import Count
+from .output_lines import write_message
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -333,9 +334,7 @@ class FormatChoice(LazyChoice):
         """Return the name, or fail with the list of names."""
         if value in DEPRECATED_FORMATS and value not in format_names():
             new = DEPRECATED_FORMATS[value]
-            click.echo(
-                f"`--format {value}` is deprecated and will be removed in the next release: use `--format {new}`", err=True
-            )
+            write_message(f"`--format {value}` is deprecated and will be removed in the next release: use `--format {new}`")
             value = new
         return super().convert(value, param, ctx)
 

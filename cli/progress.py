@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .log_messages import write_line
+from bpejit.errors import visible
+
+from .output_lines import write_message
 from .reporting import is_quiet, log_handler, wants_json, wants_log_json, write_event, write_json
 
 if TYPE_CHECKING:
@@ -181,9 +183,9 @@ class Progress:
         if wants_log_json():
             write_event("message", text=text)
         elif self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.console.print(visible(text), markup=False, highlight=False)
         else:
-            write_line(text)
+            write_message(text)
 
     def message(self, text: str) -> None:
         """Write a line unless the command is quiet."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .option_names import COMMAND
+from .output_lines import write_line
 
 if TYPE_CHECKING:
     from .log_messages import LogHandler
@@ -123,7 +124,7 @@ def write_json(**fields: Any) -> None:
 def write_table(lines: Iterable[tuple[str, str]], width: int = 16) -> None:
     """Write names and values in two columns to standard output."""
     for name, value in lines:
-        click.echo(f"{name:<{width}}{value}")
+        write_line(f"{name:<{width}}{value}")
 
 
 def check_json_output(out: str) -> None:

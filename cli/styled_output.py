@@ -46,13 +46,6 @@ def color_console(color: str) -> Console | None:
     return None if color == "auto" and (console.no_color or console.color_system is None) else console
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output; characters that its encoding lacks are escaped."""
-    encoding = sys.stdout.encoding or "utf-8"
-    for line in lines:
-        click.echo(line.encode(encoding, "backslashreplace").decode(encoding))
-
-
 def separator() -> str:
     """Return the character between tokens in plain text: a box-drawing line if standard output can represent it."""
     try:

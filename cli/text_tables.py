@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
+from bpejit.errors import visible
 from bpejit.inspection.visible_text import plain_text
 
 
@@ -41,7 +41,7 @@ def display_width(text: str) -> int:
 
 def shown_name(name: str, longest: int = 60) -> str:
     """Return the name of a file or a label with escapes, and only its end if it is long."""
-    text = plain_text(os.fsencode(name))
+    text = visible(name)
     return text if len(text) <= longest else "..." + text[3 - longest :]
 
 

@@ -56,7 +56,7 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
     try:
         return model_from_json(parse_json(data, file, error=TokenizerFormatError, hook=_distinct), unicode=unicode)
     except TokenizerFormatError as error:
-        if str(error).startswith(f"`{file}`"):
+        if error.args[0].startswith(f"`{file}`"):
             raise
         raise TokenizerFormatError(f"`{file}`: {error}") from error
 

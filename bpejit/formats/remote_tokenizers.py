@@ -95,7 +95,7 @@ def _copied(url: str, patterns: Iterable[str], *, error: type[BpejitError]) -> I
         try:
             yield base / stem, before
         except BpejitError as cause:
-            raise type(cause)(str(cause).replace(str(base), parent)) from cause
+            raise type(cause)(cause.args[0].replace(str(base), parent)) from cause
 
 
 def _files(file_system: Any, name: str, patterns: tuple[str, ...]) -> list[str]:

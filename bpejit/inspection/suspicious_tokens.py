@@ -9,8 +9,8 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.encoding.codec import Codec
+from bpejit.errors import NAMED_ESCAPES
 from bpejit.inspection.token_properties import token_properties
-from bpejit.inspection.visible_text import NAMED_ESCAPES
 
 LONG_BYTES = 32
 """Bytes from which a token is very long."""

@@ -1,41 +1,32 @@
-"""Make the text of tokens visible and harmless: the only place that decides which characters are escaped.
+"""Make the text of tokens visible and harmless: the only place that decides which of their characters are escaped.
 
 Tokens come from strangers. Control characters could move the cursor of a terminal, bidirectional ones could reorder what is
 around them, and a combining mark would join the character before it. `escape_character` therefore escapes every character
 that Unicode does not list as printable; a space is shown as it is. `html_text` escapes markup as well. The script of reports
-follows the same rules, and the tests compare both.
+follows the same rules, and the tests compare both. Names of files are shown by `bpejit.errors.visible`.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from html import escape
+from html import escape as escape_markup
 
-NAMED_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+from bpejit.errors import escape
 
 DOTTED_CIRCLE = "\u25cc"
 """Carries a combining mark at the start of a token."""
 
 
 def escape_character(character: str) -> str | None:
-    r"""Return the escape of a character, or None if it is shown as it is.
-
-    A byte that is not valid UTF-8 (a surrogate of `surrogateescape`) is `\xNN`; other characters are `\uNNNN`.
+    r"""Return the escape of a character of a token, or None if it is shown as it is.
 
     Examples
     --------
     >>> escape_character("\x1b"), escape_character("a")
     ('\\u001b', None)
     """
-    if character.isprintable():
-        return None
-    point = ord(character)
-    if 0xDC80 <= point <= 0xDCFF:
-        return f"\\x{point - 0xDC00:02x}"
-    if character in NAMED_ESCAPES:
-        return NAMED_ESCAPES[character]
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+    return None if character.isprintable() else escape(character)
 
 
 def visible_pieces(data: bytes) -> Iterator[tuple[str, bool]]:
@@ -99,5 +90,6 @@ def plain_text(data: bytes, separator: str = "", *, breaks: bool = False) -> str
 def html_text(data: bytes) -> str:
     """Return the visible form of bytes as HTML: escapes are `<i>` elements, and markup is escaped."""
     return "".join(
-        f"<i>{escape(text)}</i>" if is_escape else escape(text, quote=True) for text, is_escape in visible_pieces(data)
+        f"<i>{escape_markup(text)}</i>" if is_escape else escape_markup(text, quote=True)
+        for text, is_escape in visible_pieces(data)
     )

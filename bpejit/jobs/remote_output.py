@@ -285,7 +285,7 @@ def mirrored_outputs(remote: RemoteOutput, manifest: Path) -> Iterator[None]:
     try:
         yield
     except OutputError as error:
-        raise OutputError(str(error).replace(f"{base}", remote.base)) from None
+        raise OutputError(error.args[0].replace(f"{base}", remote.base)) from None
 
 
 def _url(remote: RemoteOutput, local: OutputNames, path: Path | str) -> str:
