@@ -182,12 +182,53 @@ def pattern(name: str, value: Any) -> str | tuple[str, ...]:
 
 
 def is_iterable(value: Any) -> bool:
-    """Return True if a value is iterable and neither text nor bytes. Arrays without dimensions are not iterable."""
+    """Return True for an iterable of items, and False for text, bytes, arrays without dimensions, mappings and tables."""
     return (
         isinstance(value, Iterable)
         and not isinstance(value, (str, bytes, bytearray, memoryview))
         and getattr(value, "ndim", 1) != 0
+        and column_names(value) is None
     )
+
+
+def column_names(value: Any) -> list[Any] | None:
+    """Return the names of the columns of a mapping, a data frame, a table, or a row of one; None for any other value.
+
+    Iterating over most of these yields the names, and over the others all columns, so they are never lists of texts.
+    """
+    if type(value) is list or type(value) is tuple:
+        return None
+    if isinstance(value, Mapping):
+        return list(value)
+    has_dtype = getattr(value, "dtype", None) is not None  # `keys` of a column of pandas returns its index
+    for found in (
+        getattr(value, "column_names", None),  # data sets and pyarrow, whose `columns` are the columns themselves
+        getattr(value, "columns", None),
+        getattr(value, "_fields", None),  # named tuples
+        getattr(getattr(value, "dtype", None), "names", None),
+        None if has_dtype else getattr(value, "keys", None),  # rows of databases
+    ):
+        names = found() if callable(found) and not isinstance(value, type) else found
+        if isinstance(names, Iterable):
+            return list(names)
+    return None
+
+
+def _chosen_column(value: Any, names: list[Any], *, is_item: bool) -> str:
+    """Return how to get the texts of something that has columns, for a message."""
+    name = "text" if "text" in names else names[0] if names else "text"
+    key = shorten(name, 40)
+    if is_item:
+        row = f"row.{name}" if isinstance(value, tuple) else f"row[{key}]"
+        return f"give the texts of the rows, such as ({row} for row in rows)"
+    if not isinstance(value, Mapping):
+        is_frame = hasattr(value, "columns") and not hasattr(value, "column_names")
+        column = f"frame[{key}].to_list()" if is_frame else f"dataset[{key}]"
+        return f"give the texts of one column, such as {column}"
+    found = value[name] if name in names else ()
+    if isinstance(found, (str, bytes)):
+        return f"give the texts, such as [row[{key}]] of one row, or texts.values()"
+    return f"give the texts of one column, such as columns[{key}]"
 
 
 def special_tokens(name: str, value: Any, *, error: type[BpejitError] = OptionError) -> list[str]:
@@ -231,8 +272,12 @@ def text(name: str, value: Any) -> str | memoryview | bytes:
     try:
         view = memoryview(value)
     except TypeError:
-        raise wrong_type(name, value, "text, as a str or bytes", "give one text") from None
-    if view.ndim != 1 or view.format not in ("B", "c"):
+        view = None
+    if view is None or view.ndim != 1 or view.format not in ("B", "c"):
+        names = column_names(value)
+        if view is None or names is not None:
+            action = "give one text" if names is None else _chosen_column(value, names, is_item=True)
+            raise wrong_type(name, value, "text, as a str or bytes", action)
         kind = f"an array of {view.ndim} dimensions with items of format {view.format!r}"
         raise ArgumentTypeError(
             f"{name} is {described(value)}, {kind}; expected text, as a str or bytes: give bytes, or a uint8 array of one "
@@ -248,10 +293,17 @@ def as_bytes(name: str, value: Any) -> str | bytes:
 
 
 def texts(name: str, value: Any) -> Any:
-    """Return an iterable of texts unchanged. A single text is an error."""
-    if not is_iterable(value):
-        raise wrong_type(name, value, "a list of texts", "give a list, of one text if there is only one")
-    return value
+    """Return an iterable of texts unchanged. A single text, a mapping and a table are errors.
+
+    An item of an iterable has a name such as `texts[0]`.
+    """
+    if is_iterable(value):
+        return value
+    names = column_names(value)
+    action = "give a list or another iterable, of one text if there is only one"
+    if names is not None:
+        action = _chosen_column(value, names, is_item=name.endswith("]"))
+    raise wrong_type(name, value, "a list of texts", action)
 
 
 def ids(name: str, value: Any) -> Any:

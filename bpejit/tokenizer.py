@@ -532,9 +532,7 @@ class Tokenizer:
         short pieces are encoded in one step. If reading a piece fails, the ids of the text before it are returned first, except
         for those that more text could change.
         """
-        if not isinstance(iterable, (str, bytes)) and not arguments.is_iterable(iterable):
-            raise arguments.wrong_type("iterable", iterable, "an iterable of texts", "give a list, a generator or an open file")
-        return chained(self._encode_pieces(iterable))
+        return chained(self._encode_pieces(arguments.texts("iterable", iterable)))
 
     def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[Array]:
         with self._codec.workspace() as workspace:

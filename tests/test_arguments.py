@@ -78,7 +78,7 @@ WRONG = [
     (lambda w: w.tokenizer.encode_with_offsets(None), "text is None; expected text"),
     (lambda w: w.tokenizer.encode_batch("abc"), "texts is 'abc', a str; expected a list of texts"),
     (lambda w: w.tokenizer.encode_batch(["a", None]), "texts[1] is None; expected text"),
-    (lambda w: w.tokenizer.encode_iterable(None), "iterable is None; expected an iterable of texts"),
+    (lambda w: w.tokenizer.encode_iterable(None), "iterable is None; expected a list of texts"),
     (lambda w: list(w.tokenizer.encode_iterable(["a", 1])), "iterable[1] is 1, an int; expected text"),
     (lambda w: w.tokenizer.encode_segments(None), "segments is None; expected pairs"),
     (lambda w: w.tokenizer.encode_segments([(5, True)]), "segments[0][0] is 5, an int; expected text"),

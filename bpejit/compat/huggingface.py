@@ -611,10 +611,10 @@ def _refuse(**options: Any) -> None:
 
 def _pair_up(texts: str | Sequence[str], pairs: str | Sequence[str] | None) -> tuple[list[str], list[str] | None]:
     """Return the texts, and the second texts of pairs, as lists; raise if they do not match."""
-    firsts = [texts] if isinstance(texts, str) else list(texts)
+    firsts = [texts] if isinstance(texts, str) else list(arguments.texts("text", texts))
     if isinstance(texts, str) and not pairs:
         pairs = None  # as in transformers, an empty second text is ignored
-    seconds = None if pairs is None else [pairs] if isinstance(pairs, str) else list(pairs)
+    seconds = None if pairs is None else [pairs] if isinstance(pairs, str) else list(arguments.texts("text_pair", pairs))
     _check_texts("text", firsts)
     _check_texts("text_pair", seconds or [])
     if seconds is not None and (isinstance(texts, str) != isinstance(pairs, str) or len(seconds) != len(firsts)):

@@ -53,12 +53,12 @@ def check_column(schema: Any, path: str, options: InputOptions) -> None:
             break
         fields = {found.field(i).name: found.field(i).type for i in range(found.num_fields)} if _is_struct(found) else {}
     if found is None:
-        texts = [f"`{field.name}`" for field in schema if _is_text(field.type)]
+        texts = [f"`{field.name}`" for field in schema if is_text(field.type)]
         raise CorpusError(
             f"the input `{path}` has no column `{options.text_column}`; expected one with the texts: choose it with "
             f"`text_column=` (its columns of strings are {', '.join(texts[:10]) or 'none'})"
         )
-    if not _is_text(found):
+    if not is_text(found):
         raise CorpusError(
             f"the column `{options.text_column}` of the input `{path}` contains {found}; expected strings: choose another one "
             "with `text_column=`"
@@ -76,7 +76,8 @@ def _is_struct(data_type: Any) -> bool:
     return str(data_type).startswith("struct<")
 
 
-def _is_text(data_type: Any) -> bool:
+def is_text(data_type: Any) -> bool:
+    """Return True for a type of pyarrow whose values are strings or bytes."""
     value = getattr(data_type, "value_type", data_type) if str(data_type).startswith("dictionary<") else data_type
     value = getattr(value, "storage_type", value)
     return str(value) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")

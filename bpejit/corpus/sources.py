@@ -35,6 +35,12 @@ characters in them takes three times as long.
 TEXTS = "texts"
 """The format of an iterator of texts, and its name in messages."""
 
+GIVE_TEXTS = (
+    "give texts as an iterator, such as iter(dataset['text']) or (row['text'] for row in rows), since a list is one of paths; "
+    "bpejit.train_from_iterator and tokenizer.encode_batch take lists of texts"
+)
+"""What to do with texts in memory."""
+
 Inputs = Sequence[str | os.PathLike[str]] | str | os.PathLike[str] | Iterator[Any]
 """One file, folder, glob, URL or `-`, a list of them, or an iterator of texts."""
 
@@ -192,11 +198,20 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
                 sources.extend(_remote_sources(name, contents))
             elif kind == "other":
                 sources.append(_other_source(name, contents))
-    except CorpusError:
+    except CorpusError as error:
         _add_files(files, contents, sources)  # the error to raise is about the first input that has one
+        if _may_be_texts(inputs):
+            raise CorpusError(f"{error}, or {GIVE_TEXTS}") from error
         raise
     _add_files(files, contents, sources)
     return sources
+
+
+def _may_be_texts(inputs: Inputs) -> bool:
+    """Return True if no input in a list of Python code, which is not a tuple as those of commands, is an existing file."""
+    if isinstance(inputs, (str, os.PathLike, tuple)):
+        return False
+    return not any("://" in str(name) or name == STANDARD_INPUT or _exists(os.fspath(name)) for name in inputs)
 
 
 def list_inputs(inputs: Inputs) -> list[str]:
@@ -362,11 +377,14 @@ def _names(inputs: Inputs) -> list[str]:
     if isinstance(inputs, (str, os.PathLike)):
         return [local_path(arguments.path("inputs", inputs, error=CorpusError))]
     if not arguments.is_iterable(inputs):
-        raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", "give such a list")
+        action = "give such a list" if arguments.column_names(inputs) is None else GIVE_TEXTS
+        raise arguments.wrong_type("inputs", inputs, "a path, or a list of paths, globs and '-'", action)
     entries = list(inputs)
     names = _plain_names(entries)
     if names is not None:
         return names
+    if not isinstance(entries[0], (str, bytes, os.PathLike)):
+        raise arguments.wrong_type("inputs[0]", entries[0], "a path, a str or an os.PathLike", GIVE_TEXTS)
     return [local_path(arguments.path(f"inputs[{index}]", entry, error=CorpusError)) for index, entry in enumerate(entries)]
 
 

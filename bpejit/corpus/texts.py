@@ -9,7 +9,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.corpus.base import DocumentsChunk, divide_documents, join_documents
-from bpejit.corpus.columns import column_documents
+from bpejit.corpus.columns import column_documents, is_text
 from bpejit.corpus.input_options import InputOptions
 from bpejit.encoding.utf8 import join_strings
 
@@ -25,15 +25,11 @@ def iterate_texts(texts: Any) -> Iterator[Any]:
     Raises
     ------
     ArgumentTypeError
-        If it is not iterable, or is a single text.
+        If it is not iterable, or is a single text, a mapping or a table.
     """
     if _is_column(texts):
         return iter([texts])
-    if not arguments.is_iterable(texts):
-        raise arguments.wrong_type(
-            "texts", texts, "an iterable of texts", "give a list or a generator, of one text if there is only one"
-        )
-    return iter(texts)
+    return iter(arguments.texts("texts", texts))
 
 
 def text_chunks(texts: Iterable[Any], options: InputOptions, chunk_bytes: int) -> Iterator[DocumentsChunk]:
@@ -72,6 +68,11 @@ def text_chunks(texts: Iterable[Any], options: InputOptions, chunk_bytes: int) -
 
 def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int) -> Iterator[DocumentsChunk]:
     if _is_column(item):
+        if not is_text(item.type):
+            name = f"texts[{index}]"
+            raise arguments.wrong_type(
+                name, item, f"a column of strings, and not of {item.type}", "give the column of the texts"
+            )
         for data, ends, skipped in column_documents(item, "texts", strict=options.strict):
             for text, stops in divide_documents(data, ends, chunk_bytes):
                 yield DocumentsChunk(text, stops, options.allow_special, 0, skipped)
