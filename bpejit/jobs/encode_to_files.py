@@ -44,12 +44,11 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.job_run import PartRun
 from bpejit.jobs.joining import missing_parts
-from bpejit.jobs.output_files import OutputNames, check_job_outputs, remove_links
+from bpejit.jobs.output_files import OutputNames, check_job_outputs, recover_outputs, remove_links
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
 from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
 from bpejit.jobs.unit_loop import Seconds, Totals, size_of_units
-from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
 from bpejit.storage.temporary import hidden
@@ -444,9 +443,7 @@ def _find_complete(plan: JobPlan) -> Finished | None:
     """Return the complete output of the same job if there is one, and the job is to be resumed."""
     if not plan.options.resume:
         return None
-    recover([plan.names.manifest])
-    if plan.names.inputs is None:
-        recover(map(Path, plan.names.format.files(plan.names.out)))
+    recover_outputs(plan.names)
     done = read_finished(plan.names, plan.job)
     if done is not None and plan.folder.exists() and not any(is_held(path) for _, _, path in found_parts(plan.folder)):
         remove_links(plan.folder)

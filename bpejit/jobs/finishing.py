@@ -104,7 +104,7 @@ def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
 def _read_complete(out: Path) -> Finished | None:
     """Return the outputs of a complete job with the output `out`, if all of them exist."""
     manifest = manifest_path(out, per_input=out.is_dir())
-    recover([manifest])
+    recover([manifest], tree=out if out.is_dir() else None)
     fields = read_record(manifest)
     return None if fields is None else _read_outputs(manifest, fields)
 

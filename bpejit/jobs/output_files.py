@@ -27,6 +27,8 @@ FINAL = "final"
 LINKS = "links.json"
 """The second names that these files get beside their final ones, just before the exchange."""
 
+_LINK = re.compile(r"\..+\.bpejit-[0-9a-f]{12}-[0-9a-f]{12}\.new", re.DOTALL)
+
 ASIDE = "-val"
 
 
@@ -82,8 +84,11 @@ class OutputNames:
                     candidates = sorted(path for path in first.parent.iterdir() if pattern.fullmatch(path.name))
             for path in candidates:
                 found += [Path(file) for file in self.format.files(path) if os.path.lexists(file)]
+        home = self.manifest.parent
         for name in listed_outputs(self.manifest):
-            found += [Path(file) for file in self.format.files(self.manifest.parent / name) if os.path.lexists(file)]
+            if not Path(os.path.realpath((home / name).parent)).is_relative_to(os.path.realpath(home)):
+                continue  # a link leads elsewhere
+            found += [Path(file) for file in self.format.files(home / name) if os.path.lexists(file)]
         return list(dict.fromkeys(found))
 
 
@@ -106,11 +111,16 @@ def _outputs_field(manifest: Path) -> Any:
     return fields.get("outputs") if isinstance(fields, dict) else None
 
 
+def recover_outputs(names: OutputNames) -> None:
+    """Recover the outputs of a job that an earlier run was replacing when it was interrupted (see `recover`)."""
+    first = map(Path, names.format.files(names.path(SpoolRecord(0, 0, False, 0))))
+    recover([*names.existing(), *first, names.manifest], tree=None if names.inputs is None else names.out)
+
+
 def check_job_outputs(names: OutputNames, *, inputs: Iterable[StrPath] | InputFiles, overwrite: bool) -> None:
     """Raise OutputError if writing the outputs would destroy data without permission (see `check_outputs`)."""
-    first = SpoolRecord(0, 0, False, 0)
-    wanted = list(map(Path, names.format.files(names.path(first))))
-    recover([*names.existing(), *wanted, names.manifest])
+    recover_outputs(names)
+    wanted = list(map(Path, names.format.files(names.path(SpoolRecord(0, 0, False, 0)))))
     inputs = inputs if isinstance(inputs, InputFiles) else InputFiles(inputs)
     paths = [*wanted, *names.existing()]  # after an interrupted exchange has brought files back
     check_outputs(list(dict.fromkeys(paths)), inputs=inputs, overwrite=overwrite)
@@ -174,14 +184,21 @@ def _link(file: Path, link: Path) -> None:
 
 
 def remove_links(folder: Path) -> None:
-    """Remove the second names that an interrupted run gave to the files of a job; files that have no other name get it back."""
-    fields = read_record(folder / LINKS) or {}
-    for name in fields.get("links", ()):
-        link = Path(name)
-        with suppress(OSError):
-            if link.name.endswith(".new") and link.stat().st_nlink > 1:
+    """Remove the second names that an interrupted run gave to the files of a job."""
+    names = (read_record(folder / LINKS) or {}).get("links")
+    names = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    links = [Path(name) for name in names if _LINK.fullmatch(Path(name).name)]
+    ours = {_file_id(file) for file in (folder / FINAL).rglob("*")} if links else set()
+    for link in links:
+        with suppress(OSError, ValueError):
+            if _file_id(link) in ours:
                 link.unlink()
     remove(folder / LINKS)
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def created_folders(pairs: Sequence[tuple[Path, Path]]) -> Iterator[Path]:

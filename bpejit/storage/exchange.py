@@ -22,9 +22,9 @@ another boot, of this machine before a power cut or of another machine that shar
 since locks do not reach every machine. An exchange takes milliseconds. Files that are not in the journal are never touched.
 
 A journal can also be planted, by another user of a shared folder or in a downloaded folder. It is read only if it belongs to
-this user or to the owner of its folder, and only files with the hidden names above are removed. A file in another folder is
-touched only if the journal belongs to this user, and either was written since this machine was started or one of the hidden
-files exists beside that file.
+this user or to the owner of its folder, and only files with the hidden names above are removed. A file in another folder than
+the journal is touched only by a command that writes this very file. Every other run, and each reader, completes or rolls back
+the files beside the journal alone, which is possible if all files elsewhere are new or all are old, and leaves the journal.
 """
 
 from __future__ import annotations
@@ -155,9 +155,7 @@ class Exchange:
                 entry.target.rename(entry.aside)
         for entry in self._entries[:-1]:
             if entry.staged is not None:
-                if entry.target.exists():
-                    _set_aside(entry)
-                entry.staged.replace(entry.target)
+                _replace(entry)
         folders = [entry.target.parent for entry in self._entries]
         sync_folders(folders)
         assert description.staged is not None
@@ -192,6 +190,49 @@ def _set_aside(entry: Entry) -> None:
         entry.target.rename(entry.aside)
 
 
+def _settle_here(entries: list[Entry], others: list[Entry], journal: Path) -> None:
+    """Roll back or finish an exchange as far as it concerns the folder of the journal; `others` are files elsewhere.
+
+    They keep their hidden files, and the journal lists them until their command runs again.
+    """
+    target, staged = entries[-1].target, entries[-1].staged
+    if staged is None or not os.path.lexists(staged):  # it was committed
+        _finish(entries, journal, keeps=[entry.aside for entry in others])
+        return
+    states = {_state(entry) for entry in others}
+    if states == {"old"}:
+        _roll_back(entries)
+    elif states == {"new"}:
+        for entry in entries[:-1]:
+            _replace(entry)
+        sync_folders([journal.parent])
+        staged.replace(target)
+        _finish(entries, journal, keeps=[entry.aside for entry in others])
+    else:
+        raise OutputError(
+            f"an earlier run was interrupted while it replaced `{target}` and files in other folders, such as "
+            f"`{others[0].target}`; expected to read complete files: run that command again"
+        )
+
+
+def _state(entry: Entry) -> str:
+    """Return whether a file has its `old` or its `new` content, or is `missing` in between."""
+    if entry.staged is None or not os.path.lexists(entry.staged):
+        return "old" if entry.staged is None and os.path.lexists(entry.target) else "new"
+    return "missing" if os.path.lexists(entry.aside) and not os.path.lexists(entry.target) else "old"
+
+
+def _replace(entry: Entry) -> None:
+    """Give a file of an exchange its new content, unless it has it; or remove it."""
+    if entry.staged is None:
+        with suppress(FileNotFoundError):
+            entry.target.rename(entry.aside)
+    elif os.path.lexists(entry.staged):
+        if entry.target.exists() and not os.path.lexists(entry.aside):
+            _set_aside(entry)
+        entry.staged.replace(entry.target)
+
+
 def _settle(entries: list[Entry], journal: Path) -> None:
     """Roll back an exchange that was not committed, or finish one that was."""
     if not os.path.lexists(journal):
@@ -211,6 +252,16 @@ def _settle(entries: list[Entry], journal: Path) -> None:
 
 
 def _undo(entries: list[Entry], journal: Path) -> None:
+    _roll_back(entries)
+    sync_folders([entry.target.parent for entry in entries])
+    journal.unlink()
+    sync_folders([journal.parent])
+    for entry in entries:
+        if entry.staged is not None:
+            remove(entry.staged)
+
+
+def _roll_back(entries: list[Entry]) -> None:
     for entry in entries:
         if entry.staged is not None and not os.path.lexists(entry.staged) and os.path.lexists(entry.target):
             entry.target.rename(entry.staged)
@@ -226,30 +277,26 @@ def _undo(entries: list[Entry], journal: Path) -> None:
                 f"since; the content before that run is `{entry.aside}`: keep the file that you want under the first name, "
                 "remove the other, and run again"
             )
-    sync_folders([entry.target.parent for entry in entries])
-    journal.unlink()
-    sync_folders([journal.parent])
-    for entry in entries:
-        if entry.staged is not None:
-            remove(entry.staged)
 
 
-def _finish(entries: list[Entry], journal: Path) -> None:
+def _finish(entries: list[Entry], journal: Path, *, keeps: Iterable[Path] = ()) -> None:
     for entry in entries:
         remove(entry.aside)
-    if not any(os.path.lexists(entry.aside) for entry in entries):
+    if not any(os.path.lexists(path) for path in (*keeps, *(entry.aside for entry in entries))):
         remove(journal)
 
 
-def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError) -> None:
+def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError, tree: Path | None = None) -> None:
     """Complete or roll back exchanges of ended processes in the folders of `paths`, and remove their temporary files.
 
     Parameters
     ----------
     paths : paths
-        Files that are about to be written.
+        Files that are about to be written. Of files in other folders than a journal, only these are touched.
     error : type
         The exception to raise.
+    tree : Path, optional
+        A folder of outputs, all files of which may be written.
 
     Raises
     ------
@@ -257,8 +304,9 @@ def recover(paths: Iterable[Path], *, error: type[BpejitError] = OutputError) ->
         If one of `paths` is being replaced by another process, or cannot be recovered.
     """
     wanted = {Path(os.path.realpath(path)) for path in paths}
+    top = None if tree is None else Path(os.path.realpath(tree))
     for folder in {path.parent for path in wanted}:
-        remove_leftovers(folder, _recover_folder(folder, wanted, error))
+        remove_leftovers(folder, _recover_folder(folder, wanted, error, top))
 
 
 def recover_description(description: Path, *, error: type[BpejitError]) -> None:
@@ -273,7 +321,7 @@ def recover_folder(folder: Path, *, error: type[BpejitError]) -> None:
     _recover_folder(Path(os.path.realpath(folder)), set(), error)
 
 
-def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -> set[Path]:
+def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError], tree: Path | None = None) -> set[Path]:
     """Settle the journals of a folder; return the files that unsettled journals still need."""
     needed: set[Path] = set()
     try:
@@ -302,8 +350,12 @@ def _recover_folder(folder: Path, wanted: set[Path], error: type[BpejitError]) -
                 if mine:
                     raise error(_busy(journal))
                 continue
+            here = [entry for entry in entries if _may_change(entry, folder, wanted, tree)]
             try:
-                _settle(entries, journal)
+                if len(here) == len(entries):
+                    _settle(entries, journal)
+                else:
+                    _settle_here(here, [entry for entry in entries if entry not in here], journal)
             except OutputError as cause:
                 if mine:
                     raise error(str(cause)) from cause
@@ -327,6 +379,8 @@ def _read_journal(journal: Path) -> tuple[list[Entry], str]:
         boot = str(fields["boot"])
         if not entries or len(entries) != len(paths) or not all(_is_plausible(entry, journal, boot) for entry in entries):
             raise ValueError
+        if journal_path(entries[-1].target) != journal:
+            raise ValueError
         return entries, boot
     except (OSError, ValueError, TypeError, KeyError) as cause:
         raise OutputError(
@@ -347,6 +401,9 @@ def _is_trusted(journal: Path) -> bool:
 def _is_plausible(entry: Entry, journal: Path, boot: str) -> bool:
     """Return True if the hidden names of an entry belong to its target, and this journal may change the target."""
     names = [entry.aside] if entry.staged is None else [entry.aside, entry.staged]
+    os.fsencode(entry.target)
+    if entry.target.name == ".." or "\0" in str(entry.target):
+        return False
     for path in names:
         start = f".{entry.target.name[:40]}"
         if path.parent != entry.target.parent or not path.name.startswith(start):
@@ -357,6 +414,14 @@ def _is_plausible(entry: Entry, journal: Path, boot: str) -> bool:
         return True
     found = is_this_boot(boot) or any(os.path.lexists(path) for path in names)
     return found and journal.lstat().st_uid == _user()
+
+
+def _may_change(entry: Entry, folder: Path, wanted: set[Path], tree: Path | None) -> bool:
+    """Return True if a file is in the folder of its journal, or is one that this command writes."""
+    parent = entry.target.parent
+    if parent == folder or entry.target in wanted:
+        return True
+    return tree is not None and parent.is_relative_to(tree) and os.path.realpath(parent) == str(parent)
 
 
 def _user() -> int:
