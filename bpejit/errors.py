@@ -146,6 +146,17 @@ class BpejitWarning(_Shown, UserWarning):
     """A result differs from the request, such as a vocabulary with fewer tokens."""
 
 
+def warn_user(message: str) -> None:
+    """Give a BpejitWarning with the place outside of this package where it was called."""
+    import sys
+    import warnings
+
+    level, frame = 2, sys._getframe(1)  # the argument `skip_file_prefixes` needs Python 3.12
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, BpejitWarning, stacklevel=level)
+
+
 def shorten(value: object, limit: int = 80) -> str:
     """Return `repr(value)` for a message, shortened in the middle to at most `limit` characters.
 

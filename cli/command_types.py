@@ -10,13 +10,19 @@ from typing import Any
 import click
 
 from .output_lines import write_message
+from .reporting import warnings_as_notes
 
 DEPRECATED_OPTIONS = {"--special": "--special-token"}
 """Old option names and their replacements. Each works for one release, hidden and with a warning."""
 
 
 class Command(click.Command):
-    """A command that accepts deprecated option names."""
+    """A command that accepts deprecated option names, and shows warnings as notes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with warnings_as_notes(ctx):
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Replace deprecated option names, with a warning for each, and parse the arguments."""

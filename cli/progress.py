@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import visible
 
 from .output_lines import write_message
-from .reporting import is_quiet, log_handler, wants_json, wants_log_json, write_event, write_json
+from .reporting import is_quiet, log_handler, set_writer, wants_json, wants_log_json, write_event, write_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -256,12 +256,14 @@ def watch() -> Iterator[Progress]:
     handler = log_handler()
     if handler is not None:
         handler.write = progress.write
+    set_writer(progress.write)
     stop_listening = on_compile(progress.compiled)
     try:
         yield progress
     finally:
         stop_listening()
         progress.close()
+        set_writer(None)
     if handler is not None:
         n_kernels = sum(len(getattr(kernel, "signatures", ())) for kernel in KERNELS)
         _logger.debug("%d kernels used, %d of them compiled in this run", n_kernels, progress.n_compiled)

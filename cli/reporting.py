@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .option_names import COMMAND
-from .output_lines import write_line
+from .option_names import COMMAND, with_option_names
+from .output_lines import write_line, write_message
 
 if TYPE_CHECKING:
     from .log_messages import LogHandler
@@ -18,6 +19,38 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEBUG, QUIET, JSON, LOG, LOG_JSON = "bpejit.debug", "bpejit.quiet", "bpejit.json", "bpejit.log", "bpejit.log-json"
 """Keys of the context's `meta`: which of these options are given, and the handler of log messages."""
+
+NOTES, WRITE = "bpejit.notes", "bpejit.write"
+"""Keys of the context's `meta`: the notes shown so far, and what writes a line above a progress bar."""
+
+
+@contextmanager
+def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
+    """Show each BpejitWarning of the block as a note, once; they are also among the `notes` of a JSON report."""
+    import warnings
+
+    from bpejit.errors import BpejitWarning
+
+    notes = ctx.meta.setdefault(NOTES, [])
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **others: Any) -> None:
+        if not issubclass(category, BpejitWarning):
+            shown_before(message, category, *place, **others)
+            return
+        text = with_option_names(str(getattr(message, "args", [message])[0]), ctx.command)
+        if text in notes:
+            return
+        notes.append(text)
+        if wants_log_json() and not is_quiet():
+            write_event("message", text=f"note: {text}")
+        elif not (is_quiet() or wants_json()):
+            (ctx.meta.get(WRITE) or write_message)(f"note: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BpejitWarning)
+        shown_before = warnings.showwarning
+        warnings.showwarning = show
+        yield
 
 
 def _remember_command(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -110,6 +143,11 @@ def log_handler() -> LogHandler | None:
     return _meta().get(LOG)
 
 
+def set_writer(write: Callable[[str], None] | None) -> None:
+    """Set what writes notes while a progress bar is shown."""
+    _meta()[WRITE] = write
+
+
 def _meta() -> dict[str, Any]:
     ctx = click.get_current_context(silent=True)
     return {} if ctx is None else ctx.meta
@@ -118,6 +156,8 @@ def _meta() -> dict[str, Any]:
 def write_json(**fields: Any) -> None:
     """Write a report to standard output as one JSON object, which begins with the name of the command."""
     name = click.get_current_context().command_path.partition(" ")[2]
+    if noted := _meta().get(NOTES):
+        fields["notes"] = [*noted, *fields.get("notes", [])]
     click.echo(json.dumps({"command": name, **fields}, indent=2))
 
 

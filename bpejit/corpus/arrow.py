@@ -11,6 +11,7 @@ import numpy as np
 from bpejit.corpus.base import DocumentsChunk, InputFormat, share
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.columns import arrow_errors, batch_chunks, check_column, import_pyarrow, read_columns
+from bpejit.corpus.field_names import find_column
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import open_raw, spilled
 from bpejit.corpus.kept_columns import kept_schema
@@ -129,7 +130,8 @@ def _open_file(ipc: Any, file: Any, path: str, options: InputOptions) -> Any:
     schema = ipc.open_file(file).schema
     check_column(schema, path, options)
     file.seek(0)
-    numbers = sorted({schema.get_field_index(name.partition(".")[0]) for name in read_columns(options)})
+    columns = [find_column(schema, name) for name in read_columns(options)]
+    numbers = sorted({schema.get_field_index(column[0][0]) for column in columns if column is not None})
     return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=numbers, use_threads=False))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from bpejit.corpus.field_names import find_name
 from bpejit.corpus.json_lines import parse_objects
 from bpejit.corpus.kept_columns import merge_schemas, no_columns
 from bpejit.corpus.registry import TEXT, load_format
@@ -53,7 +54,7 @@ def _check_fields(sources: Sequence[Source]) -> None:
     fields: dict[str, None] = {}
     for source in sources[:_FILES]:
         for record in parse_objects(_head(source)):
-            missing = [name for name in missing if not _has_field(record, name.split("."))]
+            missing = [name for name in missing if find_name(record, name) is None]
             if not missing:
                 return
             if len(fields) < _FILES:
@@ -75,11 +76,3 @@ def _head(source: Source) -> bytes:
         with source.open() as file:
             data = file.read(_HEAD_BYTES)
     return data if len(data) < _HEAD_BYTES else data[: data.rfind(b"\n") + 1]
-
-
-def _has_field(record: object, names: list[str]) -> bool:
-    for name in names:
-        if not isinstance(record, dict) or name not in record:
-            return False
-        record = record[name]
-    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.base import DocumentsChunk, divide_documents, share
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, refuse
+from bpejit.corpus.field_names import find_column
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.kept_columns import KeptColumns, keep_rows, kept_schema
+from bpejit.corpus.kept_columns import KeptColumns, column_of, keep_rows, kept_schema
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 
@@ -44,23 +45,22 @@ def check_column(schema: Any, path: str, options: InputOptions) -> None:
     ------
     CorpusError
     """
-    names = options.text_column.split(".")
-    fields = {field.name: field.type for field in schema}
-    found = None
-    for name in names:
-        found = fields.get(name)
-        if found is None:
-            break
-        fields = {found.field(i).name: found.field(i).type for i in range(found.num_fields)} if _is_struct(found) else {}
+    found = find_column(schema, options.text_column)
     if found is None:
         texts = [f"`{field.name}`" for field in schema if is_text(field.type)]
         raise CorpusError(
             f"the input `{path}` has no column `{options.text_column}`; expected one with the texts: choose it with "
             f"`text_column=` (its columns of strings are {', '.join(texts[:10]) or 'none'})"
         )
-    if not is_text(found):
+    keys, kind = found
+    if schema.names.count(keys[0]) > 1:
         raise CorpusError(
-            f"the column `{options.text_column}` of the input `{path}` contains {found}; expected strings: choose another one "
+            f"the input `{path}` has {schema.names.count(keys[0])} columns `{keys[0]}`; expected different names: rename "
+            "them, or choose another one with `text_column=`"
+        )
+    if not is_text(kind):
+        raise CorpusError(
+            f"the column `{options.text_column}` of the input `{path}` contains {kind}; expected strings: choose another one "
             "with `text_column=`"
         )
     if options.keep_columns:
@@ -72,24 +72,11 @@ def read_columns(options: InputOptions) -> list[str]:
     return list(dict.fromkeys((options.text_column, *options.keep_columns)))
 
 
-def _is_struct(data_type: Any) -> bool:
-    return str(data_type).startswith("struct<")
-
-
 def is_text(data_type: Any) -> bool:
     """Return True for a type of pyarrow whose values are strings or bytes."""
     value = getattr(data_type, "value_type", data_type) if str(data_type).startswith("dictionary<") else data_type
     value = getattr(value, "storage_type", value)
     return str(value) in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
-
-
-def find_texts(batch: Any, names: list[str]) -> Any:
-    """Return the column of a record batch or a table that `names` leads to, as an array or a chunked array."""
-    column = batch.column(names[0])
-    for name in names[1:]:
-        compute = import_extra("pyarrow.compute", "a column of a struct")
-        column = compute.struct_field(column, name)
-    return column
 
 
 def column_documents(
@@ -116,7 +103,8 @@ def column_documents(
     skipped : Skipped
         The nulls.
     """
-    for array in column.chunks if hasattr(column, "chunks") else [column]:
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        array = plain_texts(chunk)
         skipped = NOTHING_SKIPPED
         n_rows = len(array)
         if array.null_count:
@@ -134,9 +122,6 @@ def column_documents(
 
 def _as_arrays(array: Any) -> tuple[Array, Array]:
     pyarrow = import_extra("pyarrow", "a column of strings")
-    array = getattr(array, "storage", array)
-    if hasattr(array, "dictionary_decode"):
-        array = array.dictionary_decode()
     kind = str(array.type)
     if kind.endswith("_view"):
         array = array.cast(pyarrow.large_binary() if kind == "binary_view" else pyarrow.large_string())
@@ -150,13 +135,23 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
     return data, offsets[1:].astype(np.int64) - start
 
 
-def kept_rows(batch: Any, names: list[str], kept: Sequence[str]) -> Any:
+def kept_rows(batch: Any, options: InputOptions) -> Any:
     """Return the columns to keep of a record batch or a table, without the rows whose text is null; None if there are none."""
-    if not kept:
+    if not options.keep_columns:
         return None
-    rows = keep_rows(batch, kept)
-    texts = find_texts(batch, names)
+    rows = keep_rows(batch, options.keep_columns)
+    texts = plain_texts(column_of(batch, options.text_column))
     return rows.filter(texts.is_valid()) if texts.null_count else rows
+
+
+def plain_texts(column: Any) -> Any:
+    """Return a column with the values of dictionaries, so that a null among these is null."""
+    column = getattr(column, "storage", column)
+    if hasattr(column, "chunks"):
+        pyarrow = import_extra("pyarrow", "a column of strings")
+        chunks = [plain_texts(chunk) for chunk in column.chunks]
+        return pyarrow.chunked_array(chunks) if chunks else column
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
 def batch_chunks(
@@ -177,12 +172,12 @@ def batch_chunks(
     first_row : int
         Number of the first row, from 0.
     """
-    names = options.text_column.split(".")
     read = done = 0
     for batch in batches:
-        kept = kept_rows(batch, names, options.keep_columns)
+        kept = kept_rows(batch, options)
         first = 0
-        for data, ends, skipped in column_documents(find_texts(batch, names), path, first_row + done, strict=options.strict):
+        column = column_of(batch, options.text_column)
+        for data, ends, skipped in column_documents(column, path, first_row + done, strict=options.strict):
             total = ends.size + skipped.count
             passed = 0
             for text, stops in divide_documents(data, ends, chunk_bytes):

@@ -14,13 +14,12 @@ import numpy as np
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.input_options import AUTO, InputOptions
+from bpejit.corpus.json_heads import BYTE_ORDER_MARK, LIKELY_SUFFIXES, begins_like_json, is_list_of_records, may_have_records
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
-from bpejit.errors import CorpusError
+from bpejit.errors import CorpusError, warn_user
 
 HEAD_BYTES = 4096
 """Number of bytes at the start of an input that are examined."""
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _UNPACK = "decompress it first, for example with `{} -dc`"
 _EXTRACT = "extract the files first"
@@ -135,15 +134,30 @@ def _recognize_zeros(head: bytes) -> tuple[str, str] | None:
 
 
 def _recognize_controls(head: bytes) -> tuple[str, str] | None:
-    """Recognize binary data, such as token files, by control characters; text in shift encodings and EBCDIC has up to 15 %."""
+    """Recognize binary data by control characters, such as token files, and random bytes.
+
+    Text in shift encodings and EBCDIC has up to 15 % of control characters, but some byte is frequent in it, such as a space.
+    """
     n_controls = len(head) - len(head.translate(None, _CONTROLS))
+    if len(head) >= 128 and n_controls * 25 >= len(head) and not _is_utf8(head):
+        most = np.bincount(np.frombuffer(head, dtype=np.uint8)).max()
+        if most * 16 < len(head):
+            return "binary data (its first bytes are nearly all equally frequent, as in random or encrypted data)", _OTHER
     if len(head) < 64 or n_controls * 5 <= len(head):
         return None
     return f"binary data ({100 * n_controls // len(head)} % of its first bytes are control characters)", _OTHER
 
 
-COMPRESSIONS = {"gzip": (b"\x1f\x8b\x08", ".gz"), "zstd": (b"\x28\xb5\x2f\xfd", ".zst")}
-"""The first bytes, and the usual end of the name, of compressed inputs that are read."""
+def _is_utf8(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3  # the last character is incomplete
+    return True
+
+
+COMPRESSIONS = {"gzip": (b"\x1f\x8b\x08", (".gz", ".gzip")), "zstd": (b"\x28\xb5\x2f\xfd", (".zst", ".zstd"))}
+"""The first bytes, and the usual ends of the names, of compressed inputs that are read."""
 
 
 _FIRST_COMPRESSED = {bytes([byte]) for byte in (0x1F, 0x28, *range(0x50, 0x60))}
@@ -156,7 +170,7 @@ time takes as long as encoding them.
 KEPT_FILE = 1 << 16
 """Size up to which a file is read when it is examined, while the contents are kept or hashed."""
 
-_COMPRESSED_SUFFIXES = tuple(suffix for _, suffix in COMPRESSIONS.values())
+_COMPRESSED_SUFFIXES = tuple(suffix for _, suffixes in COMPRESSIONS.values() for suffix in suffixes)
 
 
 def find_compression(head: bytes) -> str | None:
@@ -218,13 +232,15 @@ class Contents:
         self.sample: tuple[int, int] | None = None
         self.hashed = hashed
         self._n_kept = 0
+        self._like_json: list[str] = []
+        self._warned = False
         names = () if plain_only else input_format_names()
         formats = [(name, load_format(name)) for name in names if name != TEXT]
         self._formats = [(name, one.suffixes, one.recognizes) for name, one in formats]
         self._suffixes = tuple(suffix for _, one in formats for suffix in one.suffixes)
-        self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES)
+        self._never_plain = (*self._suffixes, *_COMPRESSED_SUFFIXES, *LIKELY_SUFFIXES)
         # The first bytes of inputs that may not be plain text; all bytes if a format does not tell.
-        starts = [BYTE_ORDER_MARK[:1], *(one.starts for _, one in formats)]
+        starts = [BYTE_ORDER_MARK[:1], b"[{", *(one.starts for _, one in formats)]
         self._starts = bytes(range(256)) if None in starts or self.options.input_format != AUTO else b"".join(starts)
 
     def choose_sample(self, max_bytes: int | None, seed: int) -> None:
@@ -262,7 +278,9 @@ class Contents:
         head : bytes
             Its first bytes, which are known to contain neither NUL nor control characters (see `has_controls`).
         """
-        return head[:1] not in self._starts and _ANY.match(head) is None and not path.lower().endswith(self._never_plain)
+        return (
+            head.lstrip()[:1] not in self._starts and _ANY.match(head) is None and not path.lower().endswith(self._never_plain)
+        )
 
     def _recognize_format(self, name: str, head: bytes) -> str:
         known = name.endswith(self._suffixes)  # a test for all: there may be 10,000 files of text
@@ -287,22 +305,37 @@ class Contents:
         CorpusError
             If the input is recognized as something that is not read, and `input_format` is `auto`.
         """
-        chosen = self.options.input_format
-        found = None
-        if chosen == AUTO:
-            chosen = self._recognize_format(inner_name(path), head)
-            if chosen in (TEXT, "jsonl"):
-                found = recognize_contents(head, clean=clean)
+        given = self.options.input_format
+        name = inner_name(path)
+        chosen = self._recognize_format(name, head) if given == AUTO else given
+        found = recognize_contents(head, clean=clean) if given == AUTO and chosen in (TEXT, "jsonl") else None
+        if found is None and not self.plain_only and given != TEXT and chosen in (TEXT, "jsonl"):
+            if (chosen == "jsonl" or may_have_records(name)) and is_list_of_records(head):
+                found = "one JSON list of records", "write each record on a line of its own, for example with `jq -c '.[]'`"
+            elif chosen == TEXT and begins_like_json(name, head):
+                self._like_json.append(path)
         if found is not None:
             what, action = found
             source = "standard input" if path == "-" else f"the input `{path}`"
+            expected = "JSON lines" if "JSON" in what else "text"
             raise CorpusError(
-                f'{source} is {what}; expected text: {action}, or pass `input_format="text"` to use its bytes as they are'
+                f'{source} is {what}; expected {expected}: {action}, or pass `input_format="text"` to use its bytes as they are'
             )
         if chosen != TEXT or not head.startswith(BYTE_ORDER_MARK):
             return chosen, 0
         self.marked.append(path)
         return chosen, len(BYTE_ORDER_MARK) if self.options.strip_bom else 0
+
+    def warn(self) -> None:
+        """Warn of inputs that were taken for text and begin like JSON, once."""
+        if self._like_json and not self._warned:
+            self._warned = True
+            verb = "is" if len(self._like_json) == 1 else "are"
+            warn_user(
+                f"{named_inputs(self._like_json)} {verb} read as plain text, with braces and names, but the first bytes look "
+                "like JSON; for records, write each on a line of its own, for example with `jq -c .`, in a file that ends in "
+                '`.jsonl`, or pass `input_format="jsonl"`; with `input_format="text"`, this message is left out'
+            )
 
 
 def named_inputs(paths: list[str]) -> str:

@@ -24,9 +24,10 @@ class InputOptions:
         What ends a document of plain text besides the end of the file: `separator` (a special token), `line` (a newline, which
         does not belong to the document), or `file` (nothing else).
     text_field : str
-        The field of JSON records that has the text. A dot leads to the field of an object in a field.
+        The field of JSON records that has the text. A name with a dot that no field has leads to the field of an object.
     text_column : str
-        The column of Parquet and Arrow files that has the text. A dot leads to the field of a struct.
+        The column of Parquet and Arrow files that has the text. A name with a dot that no column has leads to the field of a
+        struct.
     allow_special : bool
         Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
     strict : bool

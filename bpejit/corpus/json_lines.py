@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
@@ -10,46 +9,36 @@ from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat, join_documents
 from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, refuse
 from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.field_names import find_name, look_up
 from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.json_heads import BYTE_ORDER_MARK, SUFFIXES, is_json_lines
+from bpejit.corpus.json_parsing import find_parser, load_record
 from bpejit.corpus.kept_columns import JsonFields, KeptColumns, json_schema
 from bpejit.corpus.lines import file_lines, stream_lines
 from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import shorten
-from bpejit.extras import import_extra
 
 if TYPE_CHECKING:
     from bpejit.corpus.input_streams import InputStream
     from bpejit.corpus.sources import Source
 
-_OBJECT = re.compile(rb'\{\s*"[^"\\]{1,80}"\s*:\s*["\[{0-9tfn-]')
-"""The start of an object, for a first line that is longer than what is examined."""
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 
 class JsonLines(InputFormat):
     """JSON lines."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     starts: ClassVar[bytes | None] = b"{"
 
     def recognizes(self, name: str, head: bytes) -> bool:
-        """Return True for a name that ends in `.json`, or standard input, if the first line is an object."""
-        if not (name == "-" or name.endswith(".json")) or not head.startswith(b"{"):
-            return False
-        line, found, _ = head.partition(b"\n")
-        if not found:
-            return _OBJECT.match(head) is not None
-        return _load(line) is not None
+        """Return True for records in an input whose name may be that of JSON (see `bpejit.corpus.json_heads`)."""
+        return is_json_lines(name, head)
 
     def chunks(self, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield ranges of a file."""
-        _import_orjson(source.path)
         return file_lines(source, chunk_bytes, parse_json_lines, source.options.allow_special)
 
     def stream_chunks(self, stream: InputStream, source: Source, chunk_bytes: int) -> Iterator[AnyChunk]:
         """Yield lines in memory."""
-        _import_orjson(source.path)
         return stream_lines(stream, chunk_bytes, parse_json_lines, source.options, source.options.allow_special)
 
     def column_schema(self, source: Source) -> Any:
@@ -83,28 +72,13 @@ def find_line(file: BinaryIO, position: int, size: int) -> int:
     return size
 
 
-def _import_orjson(path: str) -> Any:
-    return import_extra("orjson", f"the JSON lines of `{path}`")
-
-
-def _load(line: bytes) -> Any:
-    """Return the value of a line, and None if it is not valid JSON or not an object."""
-    import json
-
-    try:
-        # It accepts what orjson refuses: halves of surrogate pairs, and NaN.
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
 def parse_json_lines(
     data: bytes, options: InputOptions, path: str, line_number: Callable[[int], int]
 ) -> tuple[bytes, Array, Skipped, KeptColumns | None]:
     """Return the texts of records as documents (see `bpejit.corpus.lines.Parse`)."""
-    loads = _import_orjson(path).loads
-    first, *others = options.text_field.split(".")
+    loads = find_parser()
+    name = options.text_field
+    has_dot = "." in name
     texts: list[bytes] = []
     kept = JsonFields(options.keep_columns) if options.keep_columns else None
     n_skipped = 0
@@ -116,16 +90,14 @@ def parse_json_lines(
         line = data[position : end if end >= 0 else len(data)]
         try:
             record = loads(line)
-            value = record[first]
-            for name in others:
-                value = value[name]
+            value = look_up(record, name) if has_dot else record[name]
             texts.append(value.encode())
         except Exception:  # anything may be wrong with a record
-            found = describe_record(line, [first, *others])
+            found = describe_record(line, name)
             if isinstance(found, bytes):
                 texts.append(found)
                 if kept is not None:
-                    kept.add(_load(_clean(line)))
+                    kept.add(load_record(_clean(line)))
             elif found:
                 n_skipped += 1
                 if options.strict or len(shown) < MOST_SHOWN:
@@ -142,26 +114,26 @@ def parse_json_lines(
 def parse_objects(data: bytes) -> Iterator[dict[str, Any]]:
     """Yield the objects of lines; other lines are left out."""
     for line in data.split(b"\n"):
-        record = _load(_clean(line))
+        record = load_record(_clean(line))
         if record is not None:
             yield record
 
 
 def _clean(line: bytes) -> bytes:
-    return line.removeprefix(_BYTE_ORDER_MARK).strip()
+    return line.removeprefix(BYTE_ORDER_MARK).strip()
 
 
-def describe_record(line: bytes, names: list[str]) -> bytes | str:
+def describe_record(line: bytes, field: str) -> bytes | str:
     """Return the text of a record that the fast path does not read, or why it has none; an empty string for an empty line."""
     line = _clean(line)
     if not line:
         return ""
-    record = _load(line)
+    record = load_record(line)
     if record is None:
         return "it is not a JSON object"
     value: Any = record
     path = ""
-    for name in names:
+    for name in find_name(record, field) or field.split("."):
         if not isinstance(value, dict):
             return f"its field `{path}` is {_kind(value)}, not an object"
         if name not in value:

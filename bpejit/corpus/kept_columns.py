@@ -14,6 +14,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.arrow_columns import plain_array, plain_type
+from bpejit.corpus.field_names import find_column, look_up
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
 
@@ -87,7 +88,7 @@ def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
     schema : pyarrow.Schema
         Of the file.
     names : sequence of str
-        Columns; a dot leads to the field of a struct.
+        Columns, or fields of structs (see `bpejit.corpus.field_names`).
     path : str
 
     Raises
@@ -98,13 +99,14 @@ def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
     pyarrow = _arrow()
     fields = []
     for name in names:
-        found = _find_type(schema, name.split("."))
-        if found is None:
+        column = find_column(schema, name)
+        if column is None:
             known = ", ".join(f"`{field.name}`" for field in list(schema)[:10]) or "none"
             raise CorpusError(
                 f"the input `{path}` has no column `{name}`; expected one to keep: correct `keep_columns=`, or leave it out "
                 f"(its columns are {known})"
             )
+        found = column[1]
         if _nested_dictionary(found):
             raise CorpusError(
                 f"the column `{name}` of the input `{path}` contains {found}, and dictionaries inside of other types cannot be "
@@ -114,33 +116,35 @@ def kept_schema(schema: Any, names: Sequence[str], path: str) -> Any:
     return pyarrow.schema(fields)
 
 
-def _find_type(schema: Any, names: list[str]) -> Any:
-    fields = {field.name: field.type for field in schema}
-    found = None
-    for name in names:
-        found = fields.get(name)
-        if found is None:
-            return None
-        fields = {}
-        if str(found).startswith("struct<"):
-            fields = {found.field(index).name: found.field(index).type for index in range(found.num_fields)}
-    return found
-
-
 def _nested_dictionary(data_type: Any) -> bool:
     children = [data_type.field(index).type for index in range(getattr(data_type, "num_fields", 0))]
     return any("dictionary<" in str(child) for child in children)
 
 
+def column_of(batch: Any, name: str) -> Any:
+    """Return a column of a record batch or a table, or a field of a struct, as an array or a chunked array.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    found = find_column(batch.schema, name)
+    if found is None:
+        raise KeyError(name)
+    first, *others = found[0]
+    column = batch.column(first)
+    for other in others:
+        column = import_extra("pyarrow.compute", "a column of a struct").struct_field(column, other)
+    return column
+
+
 def keep_rows(batch: Any, names: Sequence[str]) -> Any:
-    """Return some columns of a record batch or a table, as a record batch; a dot leads to the field of a struct."""
+    """Return some columns of a record batch or a table, as a record batch."""
     pyarrow = _arrow()
     arrays = []
     for name in names:
-        first, *others = name.split(".")
-        column = batch.column(first)
-        for other in others:
-            column = import_extra("pyarrow.compute", "a column of a struct").struct_field(column, other)
+        column = column_of(batch, name)
         if hasattr(column, "chunks"):
             column = pyarrow.concat_arrays([plain_array(chunk) for chunk in column.chunks] or [pyarrow.array([], column.type)])
         arrays.append(plain_array(column))
@@ -153,21 +157,22 @@ class JsonFields:
     Parameters
     ----------
     names : sequence of str
-        Fields; a dot leads to the field of an object.
+        Fields (see `bpejit.corpus.field_names`).
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = [name.split(".") for name in names]
+        self._names = list(names)
         self._values: list[list[bytes | None]] = [[] for _ in names]
         self._kinds = [0] * len(names)
         self._dumps = import_extra("orjson", "JSON lines").dumps
 
     def add(self, record: Any) -> None:
         """Append the values of a record; those that it lacks are null."""
-        for index, path in enumerate(self._names):
-            value = record
-            for name in path:
-                value = value.get(name) if isinstance(value, dict) else None
+        for index, name in enumerate(self._names):
+            try:
+                value = record[name] if "." not in name else look_up(record, name)
+            except KeyError:
+                value = None
             self._values[index].append(None if value is None else self._text(value, index))
 
     def _text(self, value: Any, index: int) -> bytes:
@@ -183,7 +188,7 @@ class JsonFields:
                 text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             except RecursionError:
                 raise CorpusError(
-                    f"a value of the field `{'.'.join(self._names[index])}` has too many levels; expected fewer than 900: "
+                    f"a value of the field `{self._names[index]}` has too many levels; expected fewer than 900: "
                     "leave the field out of `keep_columns=`"
                 ) from None
             found = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
@@ -193,8 +198,7 @@ class JsonFields:
         """Return all values."""
         pyarrow = _arrow()
         arrays = [pyarrow.array(values, pyarrow.large_binary()) for values in self._values]
-        names = [".".join(path) for path in self._names]
-        return KeptColumns.packed(pyarrow.record_batch(arrays, schema=json_schema(names, self._kinds)))
+        return KeptColumns.packed(pyarrow.record_batch(arrays, schema=json_schema(self._names, self._kinds)))
 
 
 def json_schema(names: Sequence[str], kinds: Sequence[int] | None = None) -> Any:

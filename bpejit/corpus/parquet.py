@@ -16,14 +16,13 @@ from bpejit.corpus.columns import (
     batch_chunks,
     check_column,
     column_documents,
-    find_texts,
     import_pyarrow,
     kept_rows,
     read_columns,
 )
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import InputStream, open_raw, spilled
-from bpejit.corpus.kept_columns import KeptColumns, kept_schema
+from bpejit.corpus.kept_columns import KeptColumns, column_of, kept_schema
 from bpejit.corpus.sources import Source
 from bpejit.storage.remote import is_remote
 
@@ -200,9 +199,8 @@ class RowGroupsChunk(NamedTuple):
         with arrow_errors(self.path, "Parquet"):
             file = reader.opened(self.path, open_parquet)
             table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
-            names = options.text_column.split(".")
-            column = find_texts(table, names)
-            rows = kept_rows(table, names, options.keep_columns)
+            column = column_of(table, options.text_column)
+            rows = kept_rows(table, options)
             found = list(column_documents(column, self.path, self.first_row, strict=options.strict))
         skipped = sum((one[2] for one in found), NOTHING_SKIPPED)
         if len(found) == 1:

@@ -139,9 +139,12 @@ class Source:
         except OSError as error:
             raise _unreadable(self.path, error) from error
         try:
-            return InputStream(
+            stream = InputStream(
                 file, self.path, self.contents, compression=self.compression, input_format=self.input_format, skip=self.start
             )
+            if self.contents is not None and self.size is None:
+                self.contents.warn()
+            return stream
         except BaseException:
             if self.path != STANDARD_INPUT:
                 file.close()
@@ -204,6 +207,7 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
             raise CorpusError(f"{error}, or {GIVE_TEXTS}") from error
         raise
     _add_files(files, contents, sources)
+    contents.warn()
     return sources
 
 

@@ -331,7 +331,7 @@ class FileClassProblem(FileProblem, Text2ClassProblem):
         if isinstance(found, str):
             path = self._folder / found
             try:
-                found = path.read_text(encoding="utf-8").split("\n")
+                found = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
             except OSError as cause:
                 raise read_error(path, cause, error=CorpusError, what="list of class labels") from cause
             found = [label.strip() for label in found if label.strip()]
@@ -423,7 +423,7 @@ def _parse_toml(data: bytes, path: Path) -> dict[str, Any]:
     else:
         toml = import_extra("tomli", f"the problem `{path}`", extra="t2t", error=OptionError)
     try:
-        found: dict[str, Any] = toml.loads(data.decode())
+        found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"))
     except (toml.TOMLDecodeError, UnicodeDecodeError) as cause:
         raise OptionError(f"`{path}` is not valid TOML: {cause}; expected the description of a problem: correct it") from cause
     return found

@@ -11,10 +11,11 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord
 from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
+from bpejit.corpus.field_names import look_up
 from bpejit.corpus.json_lines import describe_record
+from bpejit.corpus.json_parsing import find_parser
 from bpejit.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents, texts_from_list
 from bpejit.errors import CorpusError
-from bpejit.extras import import_extra
 from bpejit.t2t.subword_files import strip_lines
 
 CHUNK_BYTES = 1 << 20
@@ -348,21 +349,15 @@ def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str
 
 def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
     """Return the fields of JSON lines, and the index of each line."""
-    loads = import_extra("orjson", "samples in JSON lines").loads
-    paths = [name.split(".") for name in layout.fields]
-    columns: list[list[bytes]] = [[] for _ in paths]
+    loads = find_parser()
+    columns: list[list[bytes]] = [[] for _ in layout.fields]
     indices = []
     for index, line in enumerate(lines.split(b"\n")[:-1]):
         try:
             record = loads(line)
-            values = []
-            for path in paths:
-                value = record
-                for key in path:
-                    value = value[key]
-                values.append(value.encode())
+            values = [look_up(record, name).encode() for name in layout.fields]
         except Exception:  # anything may be wrong with a record
-            found = [describe_record(line, path) for path in paths]
+            found = [describe_record(line, name) for name in layout.fields]
             reason = next((one for one in found if isinstance(one, str)), "")
             if reason:
                 skips.add(index, reason)

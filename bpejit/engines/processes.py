@@ -17,7 +17,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -63,11 +63,17 @@ def _serve(pipe: Connection, inherited: list[Connection], job: Job) -> None:
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         pass
     except BpejitError as error:
-        pipe.send((False, error))
+        _send_error(pipe, error)
     except BaseException as error:
-        pipe.send((False, EngineError(f"a worker failed with {shorten(error)}: {traceback.format_exc()}")))
+        _send_error(pipe, EngineError(f"a worker failed with {shorten(error)}: {traceback.format_exc()}"))
     finally:
         pipe.close()
+
+
+def _send_error(pipe: Connection, error: BpejitError) -> None:
+    """Send an error to the parent, unless that has closed the pipe, as it does when it fails itself."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        pipe.send((False, error))
 
 
 _DEFERRED = (signal.SIGINT, signal.SIGTERM)

@@ -62,8 +62,12 @@ def strip_ids(ids: Iterable[int], ids_to_strip: Iterable[int]) -> list[int]:
 
 
 def vocabulary_lines(path: str | os.PathLike[str], what: str) -> list[str]:
-    """Return the lines of a vocabulary file. A byte that is not part of valid UTF-8 is a character of its own."""
-    lines = read_file(path, error=TokenizerFormatError, what=what).decode("utf-8", "surrogateescape").split("\n")
+    """Return the lines of a vocabulary file, without a byte-order mark at its start.
+
+    A byte that is not part of valid UTF-8 is a character of its own.
+    """
+    data = read_file(path, error=TokenizerFormatError, what=what)
+    lines = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import pickle
+import random
 import sqlite3
 import threading
 import warnings
@@ -83,6 +84,8 @@ BINARY: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "bare UTF-32LE": (lambda _: TEXT.decode().encode("utf-32-le"), "text in UTF-32LE without a byte-order mark"),
     "bare UTF-32BE": (lambda _: TEXT.decode().encode("utf-32-be"), "text in UTF-32BE without a byte-order mark"),
     "token file": (lambda _: np.arange(1000, dtype=np.uint16).tobytes(), "binary data (42 % of its first bytes are control"),
+    "random bytes": (lambda _: random.Random(1).randbytes(3000), "nearly all equally frequent"),
+    "few random bytes": (lambda _: random.Random(2).randbytes(256), "nearly all equally frequent"),
     "floats": (lambda _: np.arange(900, dtype=np.float32).tobytes(), "NUL"),
 }
 
@@ -123,6 +126,15 @@ def test_text_in_other_encodings_passes(encoding: str) -> None:
         for start in range(0, min(len(text), 5000), 97):
             data = text[start : start + 300].encode(encoding, "ignore")
             assert recognize_contents(data) is None, data
+
+
+def test_text_with_all_kinds_of_characters_passes() -> None:
+    generator = random.Random(3)
+    characters = [chr(point) for point in range(32, 0x11000) if not 0xD800 <= point < 0xE000]
+    for size in (100, 400, 1500):
+        assert recognize_contents("".join(generator.choices(characters[:256], k=size)).encode()) is None
+        assert recognize_contents("".join(generator.choices(characters, k=size)).encode()[:-1]) is None
+    assert recognize_contents(bytes(range(32, 256)) * 9) is None  # each character of Latin-1
 
 
 def test_damaged_text_and_small_inputs_pass() -> None:

@@ -160,12 +160,10 @@ def test_damaged_inputs(name: str, data: bytes, message: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [("a.jsonl", "orjson"), ("text.txt.zst", "zstandard"), ("one group.parquet", "pyarrow.parquet"), ("file.arrow", "pyarrow")],
+    [("text.txt.zst", "zstandard"), ("one group.parquet", "pyarrow.parquet"), ("file.arrow", "pyarrow")],
 )
 def test_missing_packages_are_named(name: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = write_form(tmp_path, name, ["one"]) if name != "a.jsonl" else (tmp_path / name, {})
-    if name == "a.jsonl":
-        path.write_bytes(json_lines(["one"]))
+    path, _ = write_form(tmp_path, name, ["one"])
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(
         CorpusError, match=rf"`{module.partition('.')[0]}`, which is not installed .*pip install 'bpejit\[data\]'"
@@ -216,10 +214,83 @@ def test_folders_skip_hidden_files(tmp_path: Path) -> None:
     assert [Path(source.path).name for source in find_sources(tmp_path)] == ["1.txt", "2.txt"]
 
 
-def test_json_files_that_are_no_lines_are_text(tmp_path: Path) -> None:
-    (tmp_path / "package.json").write_text(json.dumps({"text": "a", "b": [1]}, indent=2))
-    counts = bpejit.count(tmp_path / "package.json", pattern=r"\w+|\W").table.to_counts()
-    assert counts[b"text"] == 1
+def test_names_with_dots(tmp_path: Path) -> None:
+    flat = {"doc.text": ["one", "two"], "doc.id": [1, 2]}
+    both = {"doc.text": ["one", "two"], "doc": [{"text": "wrong", "id": 3}] * 2}
+    inner = {"a": [{"b.c": {"text": "one"}}, {"b.c": {"text": "two"}}]}
+    encoder = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [])
+    for number, (columns, name, kept, ids) in enumerate(
+        [
+            (flat, "doc.text", "doc.id", [1, 2]),
+            (both, "doc.text", "doc.id", [3, 3]),
+            (inner, "a.b.c.text", "a.b.c.text", ["one", "two"]),
+        ]
+    ):
+        data = pa.table(columns)
+        paths = [tmp_path / f"{number}.{suffix}" for suffix in ("parquet", "arrow", "jsonl")]
+        pyarrow.parquet.write_table(data, paths[0])
+        with pa.ipc.new_file(paths[1], data.schema) as writer:
+            writer.write_table(data)
+        paths[2].write_text("".join(json.dumps(record) + "\n" for record in data.to_pylist()))
+        for path in paths:
+            out = tmp_path / "o.parquet"
+            encoder.encode_files(
+                *(path, out), format="parquet", text_field=name, text_column=name, keep_columns=[kept], overwrite=True
+            )
+            found = pyarrow.parquet.read_table(out)
+            assert found["input_ids"].to_pylist() == [list(b"one"), list(b"two")], path
+            assert found[kept].to_pylist() == ids
+
+
+def test_records_with_either_spelling_of_a_name(tmp_path: Path) -> None:
+    records = [{"a.b": "one"}, {"a": {"b": "two"}}, {"a": {"b": "no"}, "a.b": "three"}, {"a": {"c": 1}}, {"a": 5}, {"a.b": 5}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    counts = bpejit.count(tmp_path / "a.jsonl", text_field="a.b", pattern=r"\w+")
+    assert counts.table.to_counts() == {b"one": 1, b"two": 1, b"three": 1}
+    assert counts.header.inputs[0]["first_skipped"] == [
+        f"`{tmp_path / 'a.jsonl'}`, {reason}"
+        for reason in (
+            "line 4: its field `a` has no field `b`; the fields are `c`",
+            "line 5: its field `a` is a number, not an object",
+            "line 6: its field `a.b` is a number, not a string",
+        )
+    ]
+
+
+def test_a_column_that_occurs_twice_is_named(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table([pa.array(["one"])] * 2, names=["text", "text"]), tmp_path / "a.parquet")
+    with pytest.raises(CorpusError, match=r"has 2 columns `text`; expected different names"):
+        bpejit.count(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("form", ["file", "stream", "memory"])
+def test_nulls_among_the_values_of_a_dictionary(form: str, tmp_path: Path) -> None:
+    values = pa.array(["alpha", None, "beta"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0], pa.int8()), values)
+    data = pa.table({"text": pa.chunked_array([column, column]), "id": list(range(10))})
+    tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [])
+    if form == "memory":
+        report = tokenizer.encode_files(iter([data["text"]]), tmp_path / "o.bin")
+        assert (report.documents, report.skipped.count) == (6, 4)
+        return
+    path = tmp_path / form
+    with (pa.ipc.new_file if form == "file" else pa.ipc.new_stream)(path, data.schema) as writer:
+        writer.write_table(data)
+    report = tokenizer.encode_files(path, tmp_path / "o.parquet", format="parquet", keep_columns=["id"])
+    assert (report.documents, report.skipped.count) == (6, 4)
+    assert "row 2: its text is null" in str(report.skipped.first[0])
+    assert pyarrow.parquet.read_table(tmp_path / "o.parquet")["id"].to_pylist() == [0, 2, 4, 5, 7, 9]
+    with pytest.raises(CorpusError, match="row 2: its text is null"):
+        tokenizer.encode_files(path, tmp_path / "o.bin", strict=True)
+
+
+def test_only_nulls_in_a_dictionary(tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), pa.array([None], pa.string()))
+    data = pa.table({"text": column})
+    with pa.ipc.new_file(tmp_path / "a.arrow", data.schema) as writer:
+        writer.write_table(data)
+    with pytest.raises(CorpusError, match=r"none of the 2 records has a text; the first is .*row 1: its text is null"):
+        bpejit.train(tmp_path / "a.arrow", vocab_size=257)
 
 
 def test_commands_read_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

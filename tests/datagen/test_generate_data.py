@@ -555,6 +555,16 @@ def test_errors_of_problems(work: Path, change: dict[str, Any], match: str) -> N
         getattr(problem_from_settings(settings), "class_labels", repr)("")
 
 
+def test_files_of_a_problem_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    from bpejit.datagen.problem_files import load_problem
+
+    (tmp_path / "labels.txt").write_bytes(b"\xef\xbb\xbfneg\r\npos\r\n")
+    (tmp_path / "p.toml").write_bytes(
+        b'\xef\xbb\xbfkind = "text2class"\nclass_labels = "labels.txt"\n[[dataset_splits]]\nsplit = "train"\ntabbed = "a"\n'
+    )
+    assert load_problem(tmp_path / "p.toml").class_labels("") == ["neg", "pos"]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("splits", "match"),
     [

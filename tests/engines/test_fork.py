@@ -1,14 +1,19 @@
-"""Test of forking a process whose threads run kernels."""
+"""Tests of forking a process whose threads run kernels, and of workers whose parent has failed."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from cli_helpers import ENVIRONMENT
 from conftest import DATA
+
+from bpejit.engines import processes
+from bpejit.errors import CorpusError
 
 CODE = """
 import os, sys, threading, warnings
@@ -55,3 +60,30 @@ def test_results_in_parent_and_child():
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+class FailingJob:
+    """A job whose workers fail at once."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def start(self) -> None:
+        raise self.error
+
+
+class IdleJob:
+    """A job that does nothing."""
+
+    def start(self) -> None:
+        """Return no worker."""
+
+
+@pytest.mark.parametrize("job", [FailingJob(CorpusError("x")), FailingJob(ValueError("x")), IdleJob()])
+def test_workers_say_nothing_if_the_parent_has_closed_the_pipe(job, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    ours, theirs = multiprocessing.Pipe()
+    theirs.send("not read: the next read of the worker fails with ECONNRESET")
+    ours.close()
+    processes._serve(theirs, [], job)
+    assert theirs.closed

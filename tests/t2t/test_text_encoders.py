@@ -82,8 +82,10 @@ def test_class_labels(tmp_path):
     assert (encoder.encode("pos"), encoder.vocab_size, encoder.num_reserved_ids) == (1, 2, 0)
     assert encoder.decode(1) == encoder.decode([1]) == encoder.decode(np.array([[1]])) == "pos"
     assert encoder.decode_list([0, 1]) == ["neg", "pos"]
-    (tmp_path / "labels").write_bytes(b"neg \r\npos\n")
-    assert ClassLabelEncoder(class_labels_fname=tmp_path / "labels").decode_list([0, 1]) == ["neg", "pos"]
+    for mark in (b"", b"\xef\xbb\xbf"):
+        (tmp_path / "labels").write_bytes(mark + b"neg \r\npos\n")
+        assert ClassLabelEncoder(class_labels_fname=tmp_path / "labels").decode_list([0, 1]) == ["neg", "pos"]
+        assert TokenTextEncoder(tmp_path / "labels", num_reserved_ids=0).decode_list([0, 1]) == ["neg", "pos"]
     with pytest.raises(ValueError, match=r"the class label 'x' is not in the list; expected one of \['neg', 'pos'\]"):
         encoder.encode("x")
     for wrong in ([0, 1], 2, "a"):
