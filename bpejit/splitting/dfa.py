@@ -17,6 +17,7 @@ import numpy as np
 
 from bpejit.arrays import Array, distinct
 from bpejit.splitting.character_classes import END_CLASS, Classes, partition
+from bpejit.splitting.ignored_case import check_ignored_case
 from bpejit.splitting.nfa import Instruction, build_nfa
 from bpejit.splitting.regex_syntax import Node, OutsideDialectError, sets_of
 
@@ -85,6 +86,7 @@ def make_dfa(tree: Node, classes: Classes | None = None) -> Dfa:
         If the pattern can match the empty string, a possessive quantifier is not provably equal to the greedy one, or the
         automaton would be too large.
     """
+    check_ignored_case(tree)
     classes = classes or partition(sets_of(tree))
     program, start = build_nfa(tree, classes)
     numbers: dict[tuple[int, ...], int] = {(start,): 0}
