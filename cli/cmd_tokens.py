@@ -176,7 +176,7 @@ def verify(
     unicode: str | None,
     token_format: str,
 ) -> None:
-    """Read all ids of a token file, and compare them with the SHA-256 in its description.
+    """Read a token file, and compare its ids and the borders of its documents with the hashes in its description.
 
     With --tokenizer, the description has to name that tokenizer as well.
     With --corpus, the file has to decode to that text, apart from special tokens that were added to the documents.

@@ -9,18 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from bpejit.arrays import Array
-from bpejit.tokenfiles.list_columns import (
-    BATCH_ROWS,
-    GroupWriter,
-    ListColumnFormat,
-    ListColumnTokens,
-    Sink,
-    arrow_module,
-    list_arrays,
-    list_column,
-    reading,
-)
+from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat, Sink
+from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module, list_column
 
 _KIND = "Arrow file"
 
@@ -49,35 +39,27 @@ class ArrowTokenWriter(GroupWriter):
 class ArrowTokens(ListColumnTokens):
     """An open Arrow file of ids, mapped into memory."""
 
-    def _open(self) -> tuple[str, str, list[int]]:
+    kind = _KIND
+
+    def _open(self) -> tuple[str, str, list[int], list[int] | None]:
         arrow = arrow_module("pyarrow", f"the {_KIND} `{self.path}`")
-        with reading(self.path, _KIND):
-            if self.path.stat().st_size == 0:  # which cannot be mapped
-                raise arrow.ArrowInvalid("it is empty")
-            self._file = arrow.ipc.open_file(arrow.memory_map(os.fspath(self.path)))
-            rows = [self._file.get_batch(batch).num_rows for batch in range(self._file.num_record_batches)]
-            return *list_column(self._file.schema, self.path), rows
+        if self.path.stat().st_size == 0:  # which cannot be mapped
+            raise arrow.ArrowInvalid("it is empty")
+        self._file = arrow.ipc.open_file(arrow.memory_map(os.fspath(self.path)))
+        rows = [self._file.get_batch(batch).num_rows for batch in range(self._file.num_record_batches)]
+        return *list_column(self._file.schema, self.path), rows, None
 
-    def _read_group(self, group: int) -> tuple[Array, Array]:
-        with reading(self.path, _KIND):
-            batch = self._file.get_batch(group)
-        return list_arrays(batch.column(self._column), self.path)
+    def _read_column(self, group: int, name: str) -> Any:
+        return self._file.get_batch(group).column(name)
 
-    def _column_names(self) -> list[str]:
-        return [field.name for field in self._file.schema]
+    def _schema(self) -> Any:
+        return self._file.schema
 
-    def _other_batches(self, names: list[str]) -> tuple[Any, Iterator[Any]]:
-        def batches() -> Iterator[Any]:
-            with reading(self.path, _KIND):
-                for number in range(self._file.num_record_batches):
-                    batch = self._file.get_batch(number).select(names)
-                    for start in range(0, batch.num_rows, BATCH_ROWS):
-                        yield batch.slice(start, BATCH_ROWS)
-
-        return [self._file.schema.field(name) for name in names], batches()
-
-    def _token_counts(self) -> list[int]:
-        return [int(offsets[-1]) for _, offsets in self._groups()]
+    def _batches(self, names: list[str]) -> Iterator[Any]:
+        for number in range(self._file.num_record_batches):
+            batch = self._file.get_batch(number).select(names)
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS)
 
 
 class ArrowFormat(ListColumnFormat):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, Protocol, overload
@@ -15,7 +17,7 @@ from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, replacing
-from bpejit.tokenfiles.description import Description, description_path, write_description
+from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 
 BLOCK_TOKENS = 1 << 20
 """Default number of tokens per block."""
@@ -251,12 +253,15 @@ class TokenFileFormat(ABC):
         ------
         TokenFileError, OutputError
         """
-        self._write_borders(path, fields, ends)
+        if fields.documents is not None:
+            found = hashlib.sha256()
+            self._write_borders(path, fields, _hashed(ends, found))
+            fields = replace(fields, documents_sha256=found.hexdigest())
         with replacing(description_path(self.files(path)[0])) as file:
             file.write(write_description(fields))
 
     def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:  # noqa: ARG002
-        """Write the files with the borders of documents, if there are some."""
+        """Write the files with the borders of documents."""
         return
 
     def check_columns(self, schema: Any) -> None:  # noqa: ARG002
@@ -266,6 +271,13 @@ class TokenFileFormat(ABC):
     def recognizes(self, path: StrPath) -> bool:
         """Return True if a file is in this format, judged without reading all of it."""
         return Path(path).suffix == self.suffix
+
+
+def _hashed(ends: Iterator[Array], found: hashlib._Hash) -> Iterator[Array]:
+    """Yield the ends of documents, and add them to a hash."""
+    for some in ends:
+        found.update(some.astype(END_DTYPE, copy=False).data)
+        yield some
 
 
 def choose_dtype(dtypes: Mapping[str, np.dtype[Any]], dtype: str, vocab_size: int) -> np.dtype[Any]:

@@ -28,7 +28,8 @@ from bpejit.tokenfiles.description import (
 )
 from bpejit.tokenfiles.document_index import find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 
 class BinFormat(IndexedFormat):

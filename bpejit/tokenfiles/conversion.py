@@ -103,6 +103,8 @@ def convert_tokens(
         tokens = open_tokens(path, dtype=input_dtype, format=input_format)
     except TokenFileError as error:
         raise TokenFileError(str(error).replace("`dtype=", "`input_dtype=")) from error
+    if tokens.ids_sha256 is not None:
+        tokens.verify()  # the new file has a hash of its own, which would not tell that the old one was damaged
     has_borders = tokens.n_documents is not None or separator is not None
     vocab_size = tokens.vocab_size if tokens.vocab_size is not None else _largest_id(tokens) + 1
     writer = token_writer(

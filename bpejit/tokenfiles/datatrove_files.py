@@ -17,11 +17,13 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
-from bpejit.storage.files import StrPath, read_error, replacing
+from bpejit.storage.files import StrPath, read_file, replacing
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import DTYPES, Description, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 _NAME = "datatrove"
 
@@ -84,22 +86,28 @@ class DatatroveFormat(TokenFileFormat):
         dtype = None if dtype is None else arguments.choice("dtype", dtype, DTYPES, error=TokenFileError)
         fields = read_description(path)
         size = regular_size(path)
-        found = _metadata_dtype(path) or dtype
+        stored, n_tokens = _read_metadata(path)
+        found = stored or dtype
         if fields is not None:
             check_description(
                 path, fields, file_format=_NAME, dtype=dtype, tokenizer_sha256=tokenizer_sha256, vocab_size=vocab_size
             )
-            found = fields.dtype
+            dtype = found = fields.dtype
         if found is None:
             raise TokenFileError(
                 f"the dtype of `{path}` is not known: there is no `{_metadata_path(path)}`; expected that file or the "
                 'dtype: pass `dtype="uint16"` or `dtype="uint32"`'
             )
-        if dtype not in (None, found):
+        if stored is not None and dtype not in (None, stored):
             raise TokenFileError(
-                f"`{path}` contains ids of {found} according to `{_metadata_path(path)}`; expected {dtype}: omit the dtype"
+                f"`{path}` contains ids of {stored} according to `{_metadata_path(path)}`; expected {dtype}: omit the dtype"
             )
         ids = map_ids(path, size, DTYPES[found])
+        if n_tokens not in (None, ids.size):
+            raise TokenFileError(
+                f"`{path}` has {ids.size} ids; expected {n_tokens}, the number in `{_metadata_path(path)}`: copy all files of "
+                "the token file again, or encode the text again"
+            )
         index = _index_path(path)
         borders = EndIndex(index, int(ids.size)) if fields is not None or index.exists() else None
         return checked_tokens(MappedTokens(path, ids, fields, borders))
@@ -132,7 +140,7 @@ def _metadata(tokenizer_sha256: str | None, dtype: np.dtype[Any], n_tokens: int)
     return f"bpejit:{tokenizer_sha256 or 'unknown'}|{dtype.itemsize}\n{n_tokens}\n{_readable(n_tokens)}".encode()
 
 
-class EndIndex:
+class EndIndex(Borders):
     """The ends of documents in an `.index` file.
 
     Parameters
@@ -148,39 +156,33 @@ class EndIndex:
     """
 
     def __init__(self, path: Path, n_tokens: int) -> None:
-        self.path = path
-        self._ends = map_ids(path, regular_size(path), _END)
+        super().__init__(path, n_tokens)
+        self._ends = np.asarray(map_ids(path, regular_size(path), _END))
         last = int(self._ends[-1]) if self._ends.size else 0
         if last != n_tokens:
-            raise TokenFileError(
-                f"`{path}` does not describe the documents of its token file: the last document ends at {last}; expected "
-                f"{n_tokens}, the number of ids: copy all files of the token file again, or encode the text again"
-            )
+            raise self.broken(f"the last document ends at {last}", f"{n_tokens}, the number of ids")
 
     def __len__(self) -> int:
         return int(self._ends.size)
 
-    def ends(self, start: int, stop: int) -> Array:
-        """Return the ends of the documents from `start` to `stop`, int64."""
+    def _stored(self, start: int, stop: int) -> Array:
         return self._ends[start:stop].astype(np.int64)
 
 
-def _metadata_dtype(path: Path) -> str | None:
-    """Return the dtype according to the metadata of a file, or None if there are none."""
+def _read_metadata(path: Path) -> tuple[str | None, int | None]:
+    """Return the dtype and the number of ids according to the metadata of a file; None for what they do not have."""
     metadata = _metadata_path(path)
     if not metadata.exists():
-        return None
-    try:
-        first = metadata.read_bytes().split(b"\n", 1)[0]
-    except OSError as cause:
-        raise read_error(metadata, cause, error=TokenFileError, what="metadata of a token file") from cause
-    size = first.rpartition(b"|")[2].strip()
+        return None, None
+    lines = [*read_file(metadata, error=TokenFileError, what="metadata of a token file").split(b"\n"), b""]
+    size = lines[0].rpartition(b"|")[2].strip()
     if size not in (b"2", b"4"):
         raise TokenFileError(
-            f"`{metadata}` begins with {first[-40:]!r}; expected the name of a tokenizer, `|`, and 2 or 4, the bytes of an id: "
-            "move the file away and pass `dtype=`"
+            f"`{metadata}` begins with {lines[0][-40:]!r}; expected the name of a tokenizer, `|`, and 2 or 4, the bytes of an "
+            "id: move the file away and pass `dtype=`"
         )
-    return "uint16" if size == b"2" else "uint32"
+    count = lines[1].strip()
+    return "uint16" if size == b"2" else "uint32", int(count) if count.isdigit() and len(count) < 20 else None
 
 
 def _readable(n_tokens: int) -> str:

@@ -13,6 +13,9 @@ documents
 ids_sha256
     SHA-256 of the ids as little-endian numbers, which `sha256sum` prints for a file of the format `bin`. Descriptions of
     version 1 may lack it.
+documents_sha256
+    SHA-256 of the ends of documents as little-endian int64 positions in the ids; in packed rows, the ends of the documents and
+    parts of documents in `document_lengths`. It is absent without `documents`, and may be in earlier files.
 bytes_read
     The number of bytes of text that the ids encode.
 tokenizer_sha256, vocab_size
@@ -54,6 +57,9 @@ ALL_DTYPES: dict[str, np.dtype[Any]] = {
 }
 """The dtypes that a description can name."""
 
+END_DTYPE = np.dtype("<i8")
+"""The dtype of the ends of documents that are hashed."""
+
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
@@ -69,6 +75,7 @@ class Description:
     ids_sha256: str | None
     documents: int | None = None
     file_format: str = BIN_FORMAT
+    documents_sha256: str | None = None
 
 
 def known_dtype(dtype: str) -> np.dtype[Any]:
@@ -99,6 +106,7 @@ def write_description(fields: Description) -> bytes:
         "tokens": fields.tokens,
         **({} if fields.documents is None else {"documents": fields.documents}),
         "ids_sha256": fields.ids_sha256,
+        **({} if fields.documents_sha256 is None else {"documents_sha256": fields.documents_sha256}),
         "bytes_read": fields.bytes_read,
         "vocab_size": fields.vocab_size,
         "tokenizer_sha256": fields.tokenizer_sha256,
@@ -173,6 +181,11 @@ def read_description(path: StrPath) -> Description | None:
         ("documents", "documents" not in fields or _is_size(fields["documents"]), "a number of documents"),
         ("ids_sha256", _is_hash(fields.get("ids_sha256")), "a SHA-256 of 64 hexadecimal digits"),
         (
+            "documents_sha256",
+            _is_hash(fields.get("documents_sha256")) and ("documents" in fields or "documents_sha256" not in fields),
+            "a SHA-256 of 64 hexadecimal digits, beside `documents`",
+        ),
+        (
             "bytes_read",
             _is_size(fields.get("bytes_read")) or (unknown and fields.get("bytes_read") is None),
             "a number of bytes",
@@ -194,6 +207,7 @@ def read_description(path: StrPath) -> Description | None:
         ids_sha256=fields.get("ids_sha256"),
         documents=fields.get("documents"),
         file_format=fields.get("file_format", BIN_FORMAT),
+        documents_sha256=fields.get("documents_sha256"),
     )
 
 

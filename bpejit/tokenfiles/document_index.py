@@ -14,7 +14,9 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error
+from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import Description
+from bpejit.tokenfiles.mapping import map_ids
 from bpejit.tokenfiles.npy_header import npy_header, read_npy_header
 
 _START = np.dtype("<i8")
@@ -50,19 +52,39 @@ class DocumentIndexWriter:
         self._file.write_at_start(npy_header(_START, self._n_starts))
 
 
-class DocumentIndex:
-    """The borders of documents in `starts` int64 [documents + 1], of which the last is the number of ids."""
+class DocumentIndex(Borders):
+    """The borders of documents in `starts` int64 [documents + 1], of which the last is the number of ids.
 
-    def __init__(self, path: Path, starts: Array) -> None:
-        self.path = path
-        self._starts = starts
+    Parameters
+    ----------
+    path : Path
+        The document index.
+    n_tokens : int
+
+    Raises
+    ------
+    TokenFileError
+        If the index is missing or broken, or its first and last number do not fit the token file.
+    """
+
+    def __init__(self, path: Path, n_tokens: int) -> None:
+        super().__init__(path, n_tokens)
+        try:
+            dtype, n_starts, offset = read_npy_header(path)
+        except OSError as cause:
+            raise read_error(path, cause, error=TokenFileError, what="document index") from cause
+        if dtype != _START or n_starts < 1:
+            raise self.broken(f"it has {n_starts} numbers of {dtype}", "at least one of int64")
+        self._starts = np.asarray(map_ids(path, offset + n_starts * _START.itemsize, _START, offset=offset))
+        first, last = int(self._starts[0]), int(self._starts[-1])
+        if first != 0 or last != n_tokens:
+            raise self.broken(f"its first and last number are {first} and {last}", f"0 and {n_tokens}, the number of ids")
 
     def __len__(self) -> int:
         return int(self._starts.size) - 1
 
-    def ends(self, start: int, stop: int) -> Array:
-        """Return the ends of the documents from `start` to `stop`, int64."""
-        return np.asarray(self._starts[start + 1 : stop + 1])
+    def _stored(self, start: int, stop: int) -> Array:
+        return self._starts[start + 1 : stop + 1]
 
 
 def find_document_index(path: StrPath, fields: Description | None, n_tokens: int) -> DocumentIndex | None:
@@ -76,24 +98,5 @@ def find_document_index(path: StrPath, fields: Description | None, n_tokens: int
         If the index is missing or broken, or its first and last number do not fit the token file.
     """
     index = document_index_path(path)
-    if not (index.exists() if fields is None else fields.documents is not None):
-        return None
-    try:
-        dtype, n_starts, offset = read_npy_header(index)
-        if dtype != _START or n_starts < 1:
-            raise _broken(index, f"it has {n_starts} numbers of {dtype}", "at least one of int64")
-        starts: Array = np.memmap(index, dtype=_START, mode="r", offset=offset, shape=(n_starts,))
-    except OSError as cause:
-        raise read_error(index, cause, error=TokenFileError, what="document index") from cause
-    if starts[0] != 0 or starts[-1] != n_tokens:
-        raise _broken(
-            index, f"its first and last number are {starts[0]} and {starts[-1]}", f"0 and {n_tokens}, the number of ids"
-        )
-    return DocumentIndex(index, starts)
-
-
-def _broken(path: Path, found: str, expected: str) -> TokenFileError:
-    return TokenFileError(
-        f"`{path}` does not describe the documents of its token file: {found}; expected {expected}: copy all files of the "
-        "token file again, or encode the text again"
-    )
+    exists = index.exists() if fields is None else fields.documents is not None
+    return DocumentIndex(index, n_tokens) if exists else None

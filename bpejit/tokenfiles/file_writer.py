@@ -18,7 +18,7 @@ from bpejit.arrays import Array
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs, is_device, is_standard_output
-from bpejit.tokenfiles.description import Description, description_path, write_description
+from bpejit.tokenfiles.description import END_DTYPE, Description, description_path, write_description
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +86,7 @@ class TokenFileWriter:
         self._vocab_size = vocab_size
         self._tokenizer_sha256 = tokenizer_sha256
         self._hash = hashlib.sha256()
+        self._documents_hash = hashlib.sha256()
         self._second_thread: ThreadPoolExecutor | None = None
         self._files = self._outputs(path, files, removed, overwrite=overwrite, streams=streams)
         self._data, *self._others = self._files.__enter__()
@@ -155,6 +156,7 @@ class TokenFileWriter:
             ends = ends.astype(np.int64) + self.n_tokens
             self.n_documents += int(ends.size)
             self._last_end = int(ends[-1])
+            self._hash_documents(ends)
         self.n_tokens += int(ids.size)
         self.n_bytes += n_bytes
         self._append(np.ascontiguousarray(ids, dtype=self.dtype), ends)
@@ -184,6 +186,10 @@ class TokenFileWriter:
         finally:
             if hashed is not None:
                 hashed.result()
+
+    def _hash_documents(self, ends: Array) -> None:
+        """Hash the ends of documents, int64 [documents], as positions in the file."""
+        self._documents_hash.update(ends.astype(END_DTYPE, copy=False).data)
 
     def _add_to_hash(self, data: memoryview) -> Any:
         """Hash ids. Return None, or a future if a second thread does it."""
@@ -227,7 +233,9 @@ class TokenFileWriter:
     def _complete(self) -> None:
         if self.document_count and self._last_end < self.n_tokens:
             self.n_documents += 1
-            self._append(np.empty(0, dtype=self.dtype), np.array([self.n_tokens], dtype=np.int64))
+            ends = np.array([self.n_tokens], dtype=np.int64)
+            self._hash_documents(ends)
+            self._append(np.empty(0, dtype=self.dtype), ends)
         self._finish()
         if self._others:
             self._others[-1].write(self._description())
@@ -253,6 +261,7 @@ class TokenFileWriter:
                 ids_sha256=self._hash.hexdigest(),
                 documents=self.n_documents if self.document_count else None,
                 file_format=self._format,
+                documents_sha256=self._documents_hash.hexdigest() if self.document_count else None,
             )
         )
 

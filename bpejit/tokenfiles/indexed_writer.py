@@ -84,9 +84,7 @@ class IndexedFormat(TokenFileFormat):
             document_index=document_index,
         )
 
-    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:
-        if fields.documents is None:
-            return
+    def _write_borders(self, path: Path, fields: Description, ends: Iterator[Array]) -> None:  # noqa: ARG002
         with replacing(document_index_path(path)) as file:
             index = DocumentIndexWriter(file)
             for some in ends:

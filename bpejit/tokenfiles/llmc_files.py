@@ -19,7 +19,8 @@ from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.description import DTYPES, Description, described_format, read_description
 from bpejit.tokenfiles.document_index import find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 _NAME = "llmc"
 

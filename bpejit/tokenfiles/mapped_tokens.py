@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +16,10 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
+from bpejit.tokenfiles.borders import Borders, EndReader
 from bpejit.tokenfiles.described_tokens import DescribedTokens
-from bpejit.tokenfiles.description import ALL_DTYPES, Description, description_path
+from bpejit.tokenfiles.description import ALL_DTYPES, END_DTYPE, Description, description_path
 from bpejit.tokenfiles.document_index import document_index_path
-
-_ENDS_BLOCK = 1 << 16
-"""Number of ends of documents that are read at a time."""
-
-
-class Borders(Protocol):
-    """The borders of documents, read in blocks, so that their number does not matter."""
-
-    @property
-    def path(self) -> Path:
-        """The file that contains them."""
-
-    def __len__(self) -> int:
-        """Return the number of documents."""
-
-    def ends(self, start: int, stop: int) -> Array:
-        """Return the ends of the documents from `start` to `stop`, int64, as positions in the ids."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +84,12 @@ class MappedTokens(DescribedTokens):
         IndexError
             If there is no document with this number; negative numbers count from the end.
         TokenFileError
-            If the borders of documents are not stored.
+            If the borders of documents are not stored, or are wrong.
         """
         if self.borders is None:
             raise no_documents(self.path)
-        number = document_number(number, len(self.borders))
-        start, end = (0, *self.borders.ends(0, 1)) if number == 0 else self.borders.ends(number - 1, number + 1)
-        part: Array = self.ids[int(start) : int(end)]
+        start, end = self.borders.span(document_number(number, len(self.borders)))
+        part: Array = self.ids[start:end]
         return part
 
     def blocks(self, size: int = BLOCK_TOKENS) -> Iterator[npt.NDArray[np.uint32]]:
@@ -134,13 +116,25 @@ class MappedTokens(DescribedTokens):
         ids : array of the dtype of the file
         ends : int64 [documents], optional
             Positions in `ids`; None if the borders of documents are not stored.
+
+        Raises
+        ------
+        TokenFileError
+            If the file cannot be read, became shorter after it was opened, or the borders of documents are wrong.
         """
+        done = 0
+        for ids, ends in self._blocks_with_ends(size):
+            yield ids.copy(), None if ends is None else ends - done
+            done += ids.size
+
+    def _blocks_with_ends(self, size: int = BLOCK_TOKENS) -> Iterator[tuple[Array, Array | None]]:
+        """Yield blocks that are valid until the next one, with the ends of documents as positions in the file."""
         done = 0
         ends = None if self.borders is None else EndReader(self.borders)
         for ids in self.stored_blocks(size):
-            # A document that ends where a block ends belongs to that block.
-            yield ids.copy(), None if ends is None else ends.up_to(done + ids.size) - done
             done += ids.size
+            # A document that ends where a block ends belongs to that block.
+            yield ids, None if ends is None else ends.up_to(done)
         if ends is not None and done == 0:  # an empty file with empty documents
             yield np.empty(0, dtype=self.ids.dtype), ends.up_to(0)
 
@@ -170,49 +164,10 @@ class MappedTokens(DescribedTokens):
         Raises
         ------
         TokenFileError
-            If the SHA-256 of the ids or the range of the ids differs from the description, the description has no hash, or the
-            borders of documents are not in ascending order.
+            If the SHA-256 of the ids or of the borders of documents, or the range of the ids differs from the description, the
+            description has no hash of the ids, or the borders are wrong.
         """
-        compare_ids(self.path, self._raw_blocks(), self.ids.dtype, self.description)
-        if self.borders is not None:
-            check_borders(self.borders, self.n_tokens)
-
-
-class EndReader:
-    """Read the ends of documents in order."""
-
-    def __init__(self, borders: Borders) -> None:
-        self._borders = borders
-        self._position = 0
-        self._ends: Array = np.empty(0, dtype=np.int64)
-
-    def up_to(self, position: int) -> Array:
-        """Return the next ends that are not greater than `position`, int64."""
-        found = []
-        while True:
-            n_ended = int(np.searchsorted(self._ends, position, side="right"))
-            found.append(self._ends[:n_ended])
-            self._ends = self._ends[n_ended:]
-            if self._ends.size or self._position >= len(self._borders):
-                return np.concatenate(found)
-            self._ends = self._borders.ends(self._position, self._position + _ENDS_BLOCK)
-            self._position += _ENDS_BLOCK
-
-
-def check_borders(borders: Borders, n_tokens: int) -> None:
-    """Read the borders of documents, and raise TokenFileError if they are not in ascending order from 0 to `n_tokens`."""
-    before = 0
-    for start in range(0, len(borders), _ENDS_BLOCK):
-        ends = np.concatenate([[before], borders.ends(start, start + _ENDS_BLOCK)])
-        wrong = np.flatnonzero((ends[1:] < ends[:-1]) | (ends[1:] > n_tokens))
-        if wrong.size:
-            at = int(wrong[0])
-            raise TokenFileError(
-                f"`{borders.path}` does not describe the documents of its token file: document {start + at} starts at "
-                f"{ends[at]} and ends at {ends[at + 1]}; expected ascending numbers up to {n_tokens}: copy all files of the "
-                "token file again, or encode the text again"
-            )
-        before = int(ends[-1])
+        compare_content(self.path, self._blocks_with_ends(), self.description)
 
 
 def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
@@ -232,24 +187,22 @@ def as_uint32(ids: Array, path: Path) -> npt.NDArray[np.uint32]:
     return ids.astype(np.uint32)
 
 
-def compare_ids(
-    path: Path, blocks: Iterator[bytes | memoryview], dtype: np.dtype[Any], description: Description | None
-) -> None:
-    """Compare ids with the description of their file.
+def compare_content(path: Path, blocks: Iterator[tuple[Array, Array | None]], description: Description | None) -> None:
+    """Compare ids and borders of documents with the description of their file.
 
     Parameters
     ----------
     path : Path
         The token file.
-    blocks : iterator of bytes
-        All ids as little-endian numbers of `dtype`.
-    dtype : np.dtype
+    blocks : iterator of (ids, ends)
+        All ids in the dtype of the description, each block with the ends of documents, int64, as positions in the file; None if
+        they are not stored.
     description : Description, optional
 
     Raises
     ------
     TokenFileError
-        If the SHA-256 or the range of the ids differs from the description, or there is no hash in it.
+        If a SHA-256 or the range of the ids differs from the description, or there is no hash of the ids in it.
     """
     described = description_path(path)
     if description is None or description.ids_sha256 is None:
@@ -257,19 +210,24 @@ def compare_ids(
         raise TokenFileError(
             f"`{path}` cannot be verified: `{described}` {found}; expected `ids_sha256` in it: encode the text again"
         )
-    found_hash = hashlib.sha256()
+    of_ids, of_ends = hashlib.sha256(), hashlib.sha256()
     largest = -1
     smallest = 0
-    for data in blocks:
-        found_hash.update(data)
-        ids = np.frombuffer(data, dtype=dtype)
-        largest = max(largest, int(ids.max(initial=-1 if dtype.kind == "i" else 0)))
+    for ids, ends in blocks:
+        of_ids.update(ids.data)
+        if ends is not None:
+            of_ends.update(ends.astype(END_DTYPE, copy=False).data)
+        largest = max(largest, int(ids.max(initial=-1 if ids.dtype.kind == "i" else 0)))
         smallest = min(smallest, int(ids.min(initial=0)))
-    if found_hash.hexdigest() != description.ids_sha256:
-        raise TokenFileError(
-            f"`{path}` does not match `{described}`: the SHA-256 of its ids is {found_hash.hexdigest()}; "
-            f"expected {description.ids_sha256}: copy both files again, or encode the text again"
-        )
+    for what, found_hash, expected in (
+        ("ids", of_ids.hexdigest(), description.ids_sha256),
+        ("borders of documents", of_ends.hexdigest(), description.documents_sha256),
+    ):
+        if expected not in (None, found_hash):
+            raise TokenFileError(
+                f"`{path}` does not match `{described}`: the SHA-256 of its {what} is {found_hash}; expected {expected}: copy "
+                "all files of the token file again, or encode the text again"
+            )
     if largest >= description.vocab_size or smallest < 0:
         raise TokenFileError(
             f"`{path}` contains the id {largest if smallest == 0 else smallest}, but the vocabulary size in `{described}` is "
@@ -356,50 +314,6 @@ def check_counts(path: Path, fields: Description, *, dtype: str, n_tokens: int, 
         problem = f"has {n_documents} documents; expected {fields.documents}, the number in `{described}`"
     if problem:
         raise TokenFileError(f"`{path}` {problem}; the file was truncated or changed: copy it again, or encode the text again")
-
-
-def regular_size(path: Path) -> int:
-    """Return the size of a token file.
-
-    Raises
-    ------
-    TokenFileError
-        If it cannot be read, or is not a regular file.
-    """
-    try:
-        status = path.stat()
-        regular = stat.S_ISREG(status.st_mode)
-        if regular or stat.S_ISDIR(status.st_mode):
-            path.open("rb").close()  # raises now, not later, if the file cannot be read
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenFileError, what="token file") from cause
-    if not regular:
-        raise TokenFileError(f"`{path}` is a device or a pipe; expected a regular file: write the ids to a file first")
-    return status.st_size
-
-
-def map_ids(path: Path, size: int, dtype: np.dtype[Any], *, offset: int = 0) -> npt.NDArray[Any]:
-    """Return the ids of a file of `size` bytes from the byte `offset` on, mapped into memory, read-only.
-
-    Raises
-    ------
-    TokenFileError
-        If the file cannot be read, or the size is not that of whole ids.
-    """
-    size -= offset
-    if size % dtype.itemsize:
-        raise TokenFileError(
-            f"`{path}` has {size} bytes{' of ids' if offset else ''}, which is not a multiple of {dtype.itemsize}, the size of "
-            f"{dtype.name}; expected whole ids; the file was truncated or has another dtype: copy it again, or check the dtype"
-        )
-    if size == 0:  # an empty file cannot be mapped
-        empty = np.empty(0, dtype=dtype)
-        empty.flags.writeable = False
-        return empty
-    try:
-        return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(size // dtype.itemsize,))
-    except OSError as cause:
-        raise read_error(path, cause, error=TokenFileError, what="token file") from cause
 
 
 def document_number(number: int, n_documents: int) -> int:

@@ -24,9 +24,11 @@ from bpejit.errors import TokenFileError
 from bpejit.storage.files import OutputFile, StrPath, read_error, replacing
 from bpejit.storage.outputs import is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
 
 _NAME = "megatron"
 
@@ -211,7 +213,7 @@ class SequenceIndexWriter:
         index.write_at_start(_HEADER.pack(_MAGIC, 1, _CODES[self._dtype.name], n_documents, n_documents + 1))
 
 
-class SequenceIndex:
+class SequenceIndex(Borders):
     """The borders of documents in an `.idx` file, mapped into memory.
 
     Parameters
@@ -228,25 +230,26 @@ class SequenceIndex:
     """
 
     def __init__(self, path: Path, n_bytes: int) -> None:
-        self.path = path
         size = regular_size(path)
+        self.path = path
         try:
             with path.open("rb") as file:
                 header = file.read(_HEADER.size)
-            if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-                raise self._broken(f"begins with {header[:9]!r}", repr(_MAGIC))
-            _, version, code, n_sequences, n_documents = _HEADER.unpack(header)
-            names = {number: name for name, number in _CODES.items()}
-            if version != 1 or code not in names:
-                raise self._broken(f"has version {version} and the dtype code {code}", f"version 1 and one of {names}")
-            lengths = _HEADER.size + 12 * n_sequences + 8 * n_documents
-            if n_documents < 1 or size not in (lengths, lengths + n_sequences):  # modes of images follow in some files
-                raise self._broken(f"has {size} bytes", f"{lengths} for {n_sequences} sequences")
-            self.dtype = ALL_DTYPES[names[code]]
-            self._n_bytes = n_bytes
-            data = np.memmap(path, dtype=np.uint8, mode="r")
         except OSError as cause:
             raise read_error(path, cause, error=TokenFileError, what="index of a token file") from cause
+        if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+            raise self._no_index(f"begins with {header[:9]!r}", repr(_MAGIC))
+        _, version, code, n_sequences, n_documents = _HEADER.unpack(header)
+        names = {number: name for name, number in _CODES.items()}
+        if version != 1 or code not in names:
+            raise self._no_index(f"has version {version} and the dtype code {code}", f"version 1 and one of {names}")
+        lengths = _HEADER.size + 12 * n_sequences + 8 * n_documents
+        if n_documents < 1 or size not in (lengths, lengths + n_sequences):  # modes of images follow in some files
+            raise self._no_index(f"has {size} bytes", f"{lengths} for {n_sequences} sequences")
+        self.dtype = ALL_DTYPES[names[code]]
+        super().__init__(path, n_bytes // self.dtype.itemsize)
+        self._n_bytes = n_bytes
+        data = np.asarray(map_ids(path, size, np.dtype(np.uint8)))  # no memmap, whose slices take longer
         begin = _HEADER.size
         self._lengths = data[begin : begin + 4 * n_sequences].view(_LENGTH)
         begin += 4 * n_sequences
@@ -255,13 +258,13 @@ class SequenceIndex:
         self._documents = data[begin : begin + 8 * n_documents].view(_NUMBER)
         last = 0 if n_sequences == 0 else int(self._positions[-1]) + int(self._lengths[-1]) * self.dtype.itemsize
         if last != n_bytes:
-            raise self._broken(f"ends at the byte {last}", f"{n_bytes}, the size of `{path.with_suffix('.bin')}`")
+            raise self._no_index(f"ends at the byte {last}", f"{n_bytes}, the size of `{path.with_suffix('.bin')}`")
         if int(self._documents[0]) != 0 or int(self._documents[-1]) != n_sequences:
-            raise self._broken(
+            raise self._no_index(
                 f"has documents from the sequence {self._documents[0]} to {self._documents[-1]}", f"0 to {n_sequences}"
             )
 
-    def _broken(self, found: str, expected: str) -> TokenFileError:
+    def _no_index(self, found: str, expected: str) -> TokenFileError:
         return TokenFileError(
             f"`{self.path}` {found}; expected {expected}: check that it is the index of an indexed dataset, copy both files "
             "again, or encode the text again"
@@ -270,11 +273,33 @@ class SequenceIndex:
     def __len__(self) -> int:
         return int(self._documents.size) - 1
 
-    def ends(self, start: int, stop: int) -> Array:
-        """Return the ends of the documents from `start` to `stop`, int64."""
-        following = np.asarray(self._documents[start + 1 : stop + 1])
+    def _stored(self, start: int, stop: int) -> Array:
         n_sequences = self._positions.size
-        ends = np.full(following.size, self._n_bytes, dtype=np.int64)
-        inside = (following >= 0) & (following < n_sequences)
-        ends[inside] = self._positions[following[inside]]
+        firsts = self._documents[start : stop + 1]  # the last is the sequence after these documents
+        if firsts[0] < 0 or firsts[-1] > n_sequences or (firsts[1:] < firsts[:-1]).any():
+            raise self.broken(
+                f"the documents {start} to {stop - 1} begin with sequences from {firsts.min()} to {firsts.max()}",
+                f"ascending numbers up to {n_sequences}, the number of sequences",
+            )
+        for begin in range(max(int(firsts[0]) - 1, 0), int(firsts[-1]), _BLOCK):
+            self._check_sequences(begin, min(begin + _BLOCK, int(firsts[-1])))
+        ends = np.full(firsts.size - 1, self._n_bytes, dtype=np.int64)
+        inside = firsts[1:] < n_sequences
+        ends[inside] = self._positions[firsts[1:][inside]]
         return ends // self.dtype.itemsize
+
+    def _check_sequences(self, start: int, stop: int) -> None:
+        """Raise TokenFileError if a sequence from `start` to `stop` does not end where the next one begins."""
+        lengths = self._lengths[start:stop]
+        begins = self._positions[start : stop + 1]
+        if begins.size == lengths.size:  # the last sequence
+            begins = np.append(begins, self._n_bytes)
+        wrong = (lengths < 0) | (np.diff(begins) != lengths * np.int64(self.dtype.itemsize))
+        if start == 0 and begins[0] != 0:
+            wrong[0] = True
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise self.broken(
+                f"sequence {start + at} has {lengths[at]} ids from the byte {begins[at]} to {begins[at + 1]}",
+                f"sequences of {self.dtype.name} that follow each other from the byte 0 to {self._n_bytes}",
+            )

@@ -14,7 +14,8 @@ from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.description import ALL_DTYPES, Description, is_format, read_description
 from bpejit.tokenfiles.document_index import find_document_index
 from bpejit.tokenfiles.indexed_writer import IndexedFormat, IndexedWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, map_ids, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import map_ids, regular_size
 from bpejit.tokenfiles.npy_header import HEADER_BYTES, NPY_MAGIC, npy_header, read_npy_header
 
 _NAME = "npy"

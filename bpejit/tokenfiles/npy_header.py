@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,13 @@ NPY_MAGIC = b"\x93NUMPY"
 
 HEADER_BYTES = 128
 """Size of a header. NumPy reserves space for 21 digits of the length, so it has the same size for every length."""
+
+
+_READERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,  # with other characters in the names of fields, which ids do not have
+}
 
 
 def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
@@ -37,11 +46,16 @@ def read_npy_header(path: StrPath) -> tuple[np.dtype[Any], int, int]:
     with Path(path).open("rb") as file:
         try:
             version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
+            if version not in _READERS:
+                raise ValueError(f"it has version {version[0]}.{version[1]}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of NumPy and of Python's parser, about headers that are read all the same
+                shape, _, dtype = _READERS[version](file)
             offset = file.tell()
-        except (ValueError, SyntaxError, TypeError) as cause:
-            problem = str(cause).strip().rstrip(".") or type(cause).__name__
+        except OSError:
+            raise
+        except Exception as cause:  # what NumPy raises for damaged headers is not documented, such as tokenize.TokenError
+            problem = " ".join(str(cause).split())[:200].rstrip(".") or type(cause).__name__
         else:
             size = file.seek(0, 2) - offset
             if len(shape) != 1:

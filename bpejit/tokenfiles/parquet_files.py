@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from bpejit.arrays import Array
 from bpejit.errors import OptionError
-from bpejit.tokenfiles.list_columns import (
-    BATCH_ROWS,
-    GroupWriter,
-    ListColumnFormat,
-    ListColumnTokens,
-    Sink,
-    arrow_module,
-    list_arrays,
-    list_column,
-    reading,
-)
+from bpejit.tokenfiles.list_columns import GroupWriter, ListColumnFormat, Sink
+from bpejit.tokenfiles.list_readers import BATCH_ROWS, ListColumnTokens, arrow_module, list_column
 
 _KIND = "Parquet file"
 
@@ -58,41 +48,35 @@ class ParquetTokenWriter(GroupWriter):
 class ParquetTokens(ListColumnTokens):
     """An open Parquet file of ids."""
 
-    def _open(self) -> tuple[str, str, list[int]]:
+    kind = _KIND
+
+    def _open(self) -> tuple[str, str, list[int], list[int] | None]:
         parquet = arrow_module("pyarrow.parquet", f"the {_KIND} `{self.path}`")
-        with reading(self.path, _KIND):
-            self._file = parquet.ParquetFile(self.path)
-            groups = self._file.metadata
-            rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-            return *list_column(self._file.schema_arrow, self.path), rows
+        self._file = parquet.ParquetFile(self.path)
+        groups = self._file.metadata
+        rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+        return *list_column(self._file.schema_arrow, self.path), rows, _stored_counts(groups.metadata, len(rows))
 
-    def _read_group(self, group: int) -> tuple[Array, Array]:
-        with reading(self.path, _KIND):
-            column = self._file.read_row_group(group, columns=[self._column]).column(0).combine_chunks()
-        return list_arrays(column.chunk(0) if hasattr(column, "chunks") else column, self.path)
+    def _read_column(self, group: int, name: str) -> Any:
+        column = self._file.read_row_group(group, columns=[name]).column(0).combine_chunks()
+        return column.chunk(0) if hasattr(column, "chunks") else column
 
-    def _column_names(self) -> list[str]:
-        return [field.name for field in self._file.schema_arrow]
+    def _schema(self) -> Any:
+        return self._file.schema_arrow
 
-    def _other_batches(self, names: list[str]) -> tuple[Any, Iterator[Any]]:
-        schema = self._file.schema_arrow
+    def _batches(self, names: list[str]) -> Iterator[Any]:
+        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
+            yield batch.select(names)
 
-        def batches() -> Iterator[Any]:
-            with reading(self.path, _KIND):
-                for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
-                    yield batch.select(names)
 
-        return [schema.field(name) for name in names], batches()
-
-    def _token_counts(self) -> list[int]:
-        stored = (self._file.metadata.metadata or {}).get(_COUNTS)
-        try:
-            counts = [int(count) for count in json.loads(stored)] if stored else []
-        except (ValueError, TypeError):
-            counts = []
-        if len(counts) != self._rows.size - 1:  # written by another tool
-            counts = [int(ids.size) for ids, _ in self._groups()]
-        return counts
+def _stored_counts(metadata: Mapping[bytes, bytes] | None, n_groups: int) -> list[int] | None:
+    """Return the number of ids of each group in the metadata of a file; None if another tool wrote it."""
+    try:
+        counts = json.loads((metadata or {}).get(_COUNTS, b"null"))
+    except (ValueError, RecursionError):
+        return None
+    valid = isinstance(counts, list) and len(counts) == n_groups and all(type(count) is int and count >= 0 for count in counts)
+    return counts if valid and sum(counts) < 2**63 else None
 
 
 class ParquetFormat(ListColumnFormat):

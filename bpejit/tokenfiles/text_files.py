@@ -16,9 +16,11 @@ from bpejit.arrays import Array
 from bpejit.errors import TokenFileError, shorten
 from bpejit.storage.files import StrPath, read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
+from bpejit.tokenfiles.borders import Borders
 from bpejit.tokenfiles.description import DTYPES, described_format, description_path, read_description
 from bpejit.tokenfiles.file_writer import TokenFileWriter
-from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens, regular_size
+from bpejit.tokenfiles.mapped_tokens import MappedTokens, check_description, checked_tokens
+from bpejit.tokenfiles.mapping import regular_size
 
 _NAME = "text"
 
@@ -26,6 +28,8 @@ _BYTES = 1 << 20
 """Number of bytes that are read at a time."""
 
 _DTYPE = "uint32"
+
+_ALLOWED = b"0123456789 \t\r\n\v\f"
 
 
 class TextFormat(TokenFileFormat):
@@ -82,7 +86,7 @@ class TextFormat(TokenFileFormat):
             raise read_error(path, cause, error=TokenFileError, what="token file") from cause
         joined = np.concatenate(ids)
         joined.flags.writeable = False
-        return checked_tokens(TextTokens(path, joined, fields, LineEnds(path, np.concatenate(ends))))
+        return checked_tokens(TextTokens(path, joined, fields, LineEnds(path, joined.size, np.concatenate(ends))))
 
     def open_stream(self, stream: BinaryIO, *, dtype: str | None = None) -> TextStream:  # noqa: ARG002 - numbers have no dtype
         """Return the ids of a stream of numbers."""
@@ -134,19 +138,18 @@ class TextTokens(MappedTokens):
             yield self.ids[start : start + size].tobytes()
 
 
-@dataclass(frozen=True)
-class LineEnds:
+class LineEnds(Borders):
     """The ends of documents, int64 [documents], in memory."""
 
-    path: Path
-    positions: Array
+    def __init__(self, path: Path, n_tokens: int, positions: Array) -> None:
+        super().__init__(path, n_tokens)
+        self._positions = positions
 
     def __len__(self) -> int:
-        return int(self.positions.size)
+        return int(self._positions.size)
 
-    def ends(self, start: int, stop: int) -> Array:
-        """Return the ends of the documents from `start` to `stop`."""
-        return self.positions[start:stop]
+    def _stored(self, start: int, stop: int) -> Array:
+        return self._positions[start:stop]
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,8 @@ def _numbers(file: BinaryIO, name: str) -> Iterator[tuple[Array, Array]]:
     ended = True
     while data := file.read(_BYTES):
         data = rest + data
+        if len(rest) > _BYTES:  # no number is that long
+            _parse(data, name, line)
         cut = max(data.rfind(b" "), data.rfind(b"\n")) + 1
         rest = data[cut:]
         if cut:
@@ -199,6 +204,8 @@ def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
         numbers += words
         counts.append(len(words))
     try:
+        if data.translate(None, _ALLOWED):  # such as the sign and the underscore that int() accepts
+            raise ValueError
         ids = np.array(list(map(int, numbers)), dtype=np.int64)
         if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < 1 << 32:
             raise ValueError
@@ -214,4 +221,5 @@ def _parse(data: bytes, name: str, first_line: int) -> tuple[Array, Array]:
 
 
 def _is_id(word: bytes) -> bool:
-    return word.isdigit() and len(word.lstrip(b"0")) <= 10 and int(word) < 1 << 32
+    digits = word.lstrip(b"0")
+    return word.isdigit() and len(word) < 1000 and len(digits) <= 10 and int(digits or b"0") < 1 << 32

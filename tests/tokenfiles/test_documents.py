@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_file_helpers import HASH, write_documents
+from token_file_helpers import END, HASH, byte_tokenizer, write_documents, write_sentences
 
+from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError
+from bpejit.tokenfiles import load_format
 from bpejit.tokenfiles.document_index import document_index_path
 from bpejit.tokenfiles.opening import open_tokens, token_writer
 
@@ -170,9 +173,105 @@ def test_damaged_index(tmp_path: Path, damage: Any, message: str) -> None:
         open_tokens(tmp_path / "t")
 
 
-def test_verify_reads_the_index(tmp_path: Path) -> None:
-    write_documents(tmp_path / "t", [[1, 2], [3], [4]])
-    save(document_index_path(tmp_path / "t"), [0, 3, 2, 4])
+BORDERS = [
+    ([0, 3, 2, 4], "document 1 starts at 3 and ends at 2"),
+    ([0, 2, 2**62, 4], f"document 1 starts at 2 and ends at {2**62}"),
+    ([0, -1, 3, 4], "document 0 starts at 0 and ends at -1"),
+    ([0, 5, 5, 4], "document 0 starts at 0 and ends at 5; expected ascending numbers from 0 to 4"),
+]
+
+
+@pytest.mark.parametrize("name", ["bin", "npy", "llmc", "datatrove"])
+@pytest.mark.parametrize(("starts", "message"), BORDERS)
+def test_borders_are_checked_where_they_are_used(tmp_path: Path, name: str, starts: list[int], message: str) -> None:
+    write_documents(tmp_path / "t", [[1, 2], [3], [4]], name=name)
+    if name == "datatrove":
+        (tmp_path / "t.index").write_bytes(np.array(starts[1:], "<i8").tobytes())
+    else:
+        save(document_index_path(tmp_path / "t"), starts)
     found = open_tokens(tmp_path / "t")
-    with pytest.raises(TokenFileError, match="document 1 starts at 3 and ends at 2"):
+    uses = (
+        found.verify,
+        lambda: list(found.document_blocks(2)),
+        lambda: [found.document(number) for number in range(3)],
+        lambda: convert_tokens(tmp_path / "t", tmp_path / "out", format="npy"),
+    )
+    for use in uses:
+        with pytest.raises(TokenFileError, match=message):
+            use()
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "t.json").unlink()
+    with pytest.raises(TokenFileError, match=message):
+        convert_tokens(tmp_path / "t", tmp_path / "out", format="npy", input_format=name, input_dtype="uint16")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_borders_are_hashed(tmp_path: Path, name: str) -> None:
+    documents = [[1, 2], [], [3], [4, 5, 6]]
+    write_documents(tmp_path / "t", documents, name=name)
+    others = tmp_path / "others"
+    others.mkdir()
+    write_documents(others / "t", [[1], [2], [3], [4, 5, 6]], name=name)
+    form = load_format(name)
+    described = Path(form.files(tmp_path / "t")[-1])
+    fields = json.loads(described.read_text())
+    assert fields["documents_sha256"] == hashlib.sha256(np.array([2, 2, 3, 6], "<i8").tobytes()).hexdigest()
+    for file, other in list(zip(form.files(tmp_path / "t"), form.files(others / "t"), strict=True))[:-1]:
+        Path(file).write_bytes(Path(other).read_bytes())
+    found = open_tokens(tmp_path / "t")
+    assert found.ids.tolist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(TokenFileError, match="the SHA-256 of its borders of documents is"):
         found.verify()
+    with pytest.raises(TokenFileError, match="the SHA-256 of its borders of documents is"):
+        convert_tokens(tmp_path / "t", tmp_path / "out", format="npy")
+    del fields["documents_sha256"]  # a file of an earlier release
+    described.write_text(json.dumps(fields))
+    open_tokens(tmp_path / "t").verify()
+
+
+@pytest.mark.parametrize("change", [{"documents_sha256": "abc"}, {"documents_sha256": "a" * 64, "documents": None}])
+def test_descriptions_with_wrong_borders(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_documents(tmp_path / "t", [[1]])
+    fields = json.loads((tmp_path / "t.json").read_text()) | change
+    (tmp_path / "t.json").write_text(json.dumps({key: value for key, value in fields.items() if value is not None}))
+    with pytest.raises(TokenFileError, match=r"documents_sha256 is .* beside `documents`"):
+        open_tokens(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_borders_in_packed_rows_are_hashed(tmp_path: Path, name: str) -> None:
+    for folder, documents in (("a", [[1, 2, 3], [4, 5]]), ("b", [[1, 2], [3, 4, 5]])):
+        (tmp_path / folder).mkdir()
+        write_documents(tmp_path / folder / "t", documents, name=name, pack=2)
+        open_tokens(tmp_path / folder / "t").verify()
+    fields = json.loads((tmp_path / "a" / "t.json").read_text())
+    assert fields["documents_sha256"] == hashlib.sha256(np.array([2, 3, 4], "<i8").tobytes()).hexdigest()
+    (tmp_path / "a" / "t").write_bytes((tmp_path / "b" / "t").read_bytes())
+    with pytest.raises(TokenFileError, match="the SHA-256 of its borders of documents is"):
+        open_tokens(tmp_path / "a" / "t").verify()
+
+
+@pytest.mark.parametrize("name", ["bin", "npy", "llmc", "megatron", "datatrove", "parquet", "text"])
+def test_jobs_describe_the_borders(tmp_path: Path, name: str) -> None:
+    write_sentences(tmp_path / "in.jsonl")
+    options: dict[str, Any] = {"format": name, "document_index": True, "append_token": END}
+    byte_tokenizer().encode_files(tmp_path / "in.jsonl", tmp_path / "t", **options)
+    found = open_tokens(tmp_path / "t")
+    found.verify()
+    ends = np.cumsum([found.document(number).size for number in range(found.n_documents or 0)], dtype="<i8")
+    fields = json.loads(Path(load_format(name).files(tmp_path / "t")[-1]).read_text())
+    assert fields["documents_sha256"] == hashlib.sha256(ends.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("word", [b"1_0", b"+1", b"-0", b"0x1", b"0" * 5000, b"9" * 11, b"\xb2"])
+def test_text_that_is_no_id(tmp_path: Path, word: bytes) -> None:
+    (tmp_path / "t.ids").write_bytes(b"5 6\n7 " + word + b" 8\n")
+    with pytest.raises(TokenFileError, match=r"line 2: .* is not a token id"):
+        open_tokens(tmp_path / "t.ids")
+
+
+def test_text_without_spaces_is_not_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bpejit.tokenfiles.text_files._BYTES", 8)
+    (tmp_path / "t.ids").write_bytes(b"1 2\n" + b"7" * 100)
+    with pytest.raises(TokenFileError, match=r"line 2: '777777777\d*' is not a token id"):
+        open_tokens(tmp_path / "t.ids")

@@ -71,6 +71,28 @@ def test_other_npy_files_are_refused(tmp_path: Path, array: Any) -> None:
         open_tokens(tmp_path / "t.npy")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<u2', 'fortran_order': False, 'shape': (6,), ",
+        b"{'descr': '<u2', 'fortran_order': False, 'shape': (6L,), '\\d': 1}",
+        b"{'descr': '<u2', 'fortran_order': False, 'shape': (-6,)}",
+        b"{'descr': '<u2', 'fortran_order': False, 'shape': (10**30,)}",
+        b"{'descr': ('<u2', 3.5), 'fortran_order': False, 'shape': (6,)}",
+        b"{'descr': '<u2', 'shape': (6,)}",
+        b"[" * 2000,
+        b"\xff\0",
+        b"",
+    ],
+)
+def test_npy_headers_that_are_none(tmp_path: Path, header: bytes) -> None:
+    data = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + np.array(IDS, "<u2").tobytes()
+    for damaged in (data, b"\x93NUMPY\7\3" + data[8:], data[: 8 + len(header) // 2]):
+        (tmp_path / "t.npy").write_bytes(damaged)
+        with pytest.raises(TokenFileError, match="is not a complete NumPy file"):
+            open_tokens(tmp_path / "t.npy")
+
+
 def test_npy_without_header(tmp_path: Path) -> None:
     """Files of dolma and OLMo have the suffix, but no header."""
     np.array(IDS, "<u2").tofile(tmp_path / "t.npy")
@@ -201,19 +223,45 @@ def test_too_long_document_for_megatron(tmp_path: Path, monkeypatch: pytest.Monk
         (lambda data: data[:17] + b"\7" + data[18:], "dtype code 7"),
         (lambda data: data[:9] + b"\2" + data[10:], "has version 2"),
         (lambda data: data[:-1], "bytes; expected"),
-        (lambda data: data[:34] + b"\4" + data[35:-44] + data[-44:], None),
+        (lambda data: data[:30] + b"\3" + data[31:], "bytes; expected"),
         (lambda data: data[:46] + b"\2" + data[47:], "ends at the byte 14; expected 12"),
         (lambda data: data[:-8] + b"\3" + data[-7:], "documents from the sequence 0 to 3; expected 0 to 4"),
     ],
 )
-def test_broken_megatron_index(tmp_path: Path, damage: Any, message: str | None) -> None:
+def test_broken_megatron_index(tmp_path: Path, damage: Any, message: str) -> None:
     write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
     (tmp_path / "t.idx").write_bytes(damage((tmp_path / "t.idx").read_bytes()))
-    if message is None:  # lengths that are not used by this reader
-        open_tokens(tmp_path / "t").verify()
-        return
     with pytest.raises(TokenFileError, match=message):
         open_tokens(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("form", "at", "number", "message"),
+    [
+        ("<i", 34, 4, "sequence 0 has 4 ids from the byte 0 to 6"),
+        ("<i", 34 + 4, -1, "sequence 1 has -1 ids"),
+        ("<i", 34 + 8, 2**31 - 1, "sequence 2 has 2147483647 ids"),
+        ("<q", 34 + 16, 2, "sequence 0 has 3 ids from the byte 2 to 6; expected sequences of uint16 that follow each other"),
+        ("<q", 34 + 24, 10**9, "sequence 0 has 3 ids from the byte 0 to 1000000000"),
+        ("<q", 34 + 24, -8, "from the byte 0 to -8"),
+        ("<q", 34 + 32, 7, "sequence 1 has 0 ids from the byte 6 to 7"),
+        ("<q", 34 + 32, 0, "sequence 1 has 0 ids from the byte 6 to 0"),
+        ("<q", 34 + 48 + 8, 10**6, "begin with sequences from 0 to 1000000; expected ascending numbers up to 4"),
+        ("<q", 34 + 48 + 8, -3, "begin with sequences from -3 to 4"),
+    ],
+)
+def test_megatron_index_that_contradicts_itself(tmp_path: Path, form: str, at: int, number: int, message: str) -> None:
+    write_documents(tmp_path / "t", DOCUMENTS, name="megatron")
+    (tmp_path / "t.bin.json").unlink()
+    data = bytearray((tmp_path / "t.idx").read_bytes())
+    struct.pack_into(form, data, at, number)
+    (tmp_path / "t.idx").write_bytes(data)
+    found = open_tokens(tmp_path / "t")
+    with pytest.raises(TokenFileError, match=message):
+        list(found.document_blocks())
+    with pytest.raises(TokenFileError, match="does not describe the documents"):
+        for number in range(4):
+            found.document(number)
 
 
 def test_files_of_bpejit_without_index(tmp_path: Path) -> None:
@@ -255,6 +303,13 @@ def test_broken_datatrove_files(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match="document 1 starts at 3 and ends at 2"):
         open_tokens(tmp_path / "t.ds").verify()
     index.write_bytes(good)
+    for text, message in (
+        ("gpt2|2\n7\n7 T", r"has 6 ids; expected 7, the number in .*metadata`"),
+        ("gpt2|4\n3\n3 T", r"ids of uint32 according to .*; expected uint16"),
+    ):
+        metadata.write_text(text)
+        with pytest.raises(TokenFileError, match=message):
+            open_tokens(tmp_path / "t.ds")
     metadata.write_text("gpt2|3\n")
     with pytest.raises(TokenFileError, match=r"begins with b'gpt2\|3'; expected"):
         open_tokens(tmp_path / "t.ds")
@@ -352,6 +407,52 @@ def test_damaged_lists(tmp_path: Path, name: str) -> None:
     write_table(pa.table({"input_ids": changed[:2]}, schema=schema), tmp_path / "t", name)
     with pytest.raises(TokenFileError, match="has 3 tokens of uint16; expected 6"):
         open_tokens(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [("[5]", "has 6 ids in its group 0; expected 5"), ("[6, 0]", ""), ("[1e400]", ""), ("[" * 5000, ""), ("7", "")],
+)
+def test_parquet_with_a_wrong_number_of_ids(tmp_path: Path, counts: str, message: str) -> None:
+    table = pa.table({"input_ids": pa.array(DOCUMENTS, pa.list_(pa.uint16()))})
+    pq.write_table(table.replace_schema_metadata({"bpejit.tokens": counts}), tmp_path / "t")
+    found = open_tokens(tmp_path / "t")
+    if not message:  # not what this format stores, so the ids are counted
+        assert (len(found), found.ids.tolist()) == (6, IDS)
+        return
+    for read in (lambda: list(found.blocks()), lambda: list(found.document_blocks()), lambda: found[0], lambda: found.ids):
+        with pytest.raises(TokenFileError, match=message):
+            read()
+
+
+@pytest.mark.parametrize("offsets", [[0, 5, 3], [0, 2, 1 << 30], [-4, 2, 3], [0, 3, 2]])
+@pytest.mark.parametrize("column", ["input_ids", "text"])
+def test_arrow_offsets_that_leave_the_values(tmp_path: Path, offsets: list[int], column: str) -> None:
+    ids = [[1, 2], [3]] if column == "input_ids" else [[1, 2, 3], []]
+    table = pa.table({"input_ids": pa.array(ids, pa.list_(pa.uint16())), "text": ["ab", "c" if column == "text" else ""]})
+    write_table(table, tmp_path / "t", "arrow")
+    stored = np.array([0, 2, 3], "<i4").tobytes()
+    data = (tmp_path / "t").read_bytes()
+    assert data.count(stored) == 1
+    (tmp_path / "t").write_bytes(data.replace(stored, np.array(offsets, "<i4").tobytes()))
+    with pytest.raises(TokenFileError, match="cannot be read"):
+        bpejit.convert_tokens(tmp_path / "t", tmp_path / "out", format="parquet")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_other_columns_are_checked(tmp_path: Path, name: str) -> None:
+    kind = pa.list_(pa.uint16())
+    twice = pa.Table.from_arrays([pa.array(DOCUMENTS, kind)] * 2, names=["input_ids"] * 2)
+    write_table(twice, tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match="has no column of token ids: its columns are input_ids"):
+        open_tokens(tmp_path / "t")
+    write_table(pa.table({"input_ids": pa.array([[1, 2], [3, 4]], pa.list_(pa.uint16(), 2))}), tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match="fixed_size_list"):
+        open_tokens(tmp_path / "t")
+    columns = [pa.array(DOCUMENTS, kind), pa.array("abcd"), pa.array("abcd")]
+    write_table(pa.Table.from_arrays(columns, names=["input_ids", "x", "x"]), tmp_path / "t", name)
+    with pytest.raises(TokenFileError, match="exists 2 times"):
+        bpejit.convert_tokens(tmp_path / "t", tmp_path / "out", format="arrow")
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -1,0 +1,97 @@
+"""The borders of documents of an open token file, which are checked whenever they are read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.errors import TokenFileError
+
+_BLOCK = 1 << 16
+"""Number of ends of documents that are read at a time."""
+
+
+class Borders(ABC):
+    """The ends of documents, read in blocks, so that their number does not matter.
+
+    Parameters
+    ----------
+    path : Path
+        The file that contains them.
+    n_tokens : int
+        The number of ids of the token file.
+    """
+
+    def __init__(self, path: Path, n_tokens: int) -> None:
+        self.path = path
+        self.n_tokens = n_tokens
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    @abstractmethod
+    def _stored(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop` as they are stored, int64, as positions in the ids."""
+
+    def ends(self, start: int, stop: int) -> Array:
+        """Return the ends of the documents from `start` to `stop`, int64, as positions in the ids.
+
+        Raises
+        ------
+        TokenFileError
+            If these documents do not follow each other within the ids.
+        """
+        first = max(start - 1, 0)
+        ends = self._stored(first, stop)
+        if ends.size and (ends[0] < 0 or ends[-1] > self.n_tokens or (ends[1:] < ends[:-1]).any()):
+            starts = np.concatenate([[ends[0] if start else 0], ends[:-1]])
+            at = int(np.flatnonzero((ends < starts) | (ends < 0) | (ends > self.n_tokens))[0])
+            raise self.broken(
+                f"document {first + at} starts at {starts[at]} and ends at {ends[at]}",
+                f"ascending numbers from 0 to {self.n_tokens}, the number of ids",
+            )
+        return ends[start - first :]
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the positions at which a document starts and ends; the errors are those of `ends`."""
+        ends = self.ends(max(number - 1, 0), number + 1)
+        return int(ends[0]) if number else 0, int(ends[-1])
+
+    def broken(self, found: str, expected: str) -> TokenFileError:
+        """Return the error for borders that do not fit the ids."""
+        return TokenFileError(
+            f"`{self.path}` does not describe the documents of its token file: {found}; expected {expected}: copy all files of "
+            "the token file again, or encode the text again"
+        )
+
+
+class EndReader:
+    """Read the ends of documents in order."""
+
+    def __init__(self, borders: Borders) -> None:
+        self._blocks = _blocks(borders)
+        self._ends: Array = np.empty(0, dtype=np.int64)
+
+    def up_to(self, position: int) -> Array:
+        """Return the next ends that are not greater than `position`, int64."""
+        found = []
+        while True:
+            n_ended = int(np.searchsorted(self._ends, position, side="right"))
+            found.append(self._ends[:n_ended])
+            self._ends = self._ends[n_ended:]
+            if self._ends.size:
+                return np.concatenate(found)
+            following = next(self._blocks, None)
+            if following is None:
+                return np.concatenate(found)
+            self._ends = following
+
+
+def _blocks(borders: Borders) -> Iterator[Array]:
+    for start in range(0, len(borders), _BLOCK):
+        yield borders.ends(start, min(start + _BLOCK, len(borders)))
