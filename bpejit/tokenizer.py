@@ -649,9 +649,10 @@ class Tokenizer:
         from bpejit.encoding.file_encoding import encode_files
         from bpejit.engines import check_engine_options, check_ray_address
         from bpejit.engines.base import no_progress
-        from bpejit.jobs.job_options import check_job_options
+        from bpejit.jobs.job_options import check_job_options, describe_call
         from bpejit.tokenfiles.opening import check_packing
 
+        command = getattr(progress, "command", "") or describe_call("tokenizer.encode_files", Tokenizer.encode_files, locals())
         workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
         ray_address = check_ray_address(ray_address, engine)
         options = check_job_options(
@@ -669,6 +670,7 @@ class Tokenizer:
             resume=resume,
             overwrite=overwrite,
             unit_bytes=unit_bytes,
+            command=command,
         )
         check_packing(format, options.pack)
         if (out is None) == (out_dir is None):

@@ -102,10 +102,15 @@ def job_options(function: Function) -> Function:
 
 @contextmanager
 def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: Mapping[str, Any]) -> Iterator[None]:
-    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it."""
+    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
+
+    That is the command which began the job, unless this one runs another part of it.
+    """
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
+    progress.command = shell_line(["bpejit", *arguments, "--resume"])
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         from bpejit.encoding.file_encoding import kept_of_job
         from bpejit.storage.outputs import is_standard_output
 
@@ -113,9 +118,7 @@ def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: 
         with suppress(Exception):  # a storage that cannot be reached
             kept = None if is_standard_output(out) else kept_of_job(out, per_input=per_input)
         if kept is not None:
-            arguments = sys.argv[1:] if job["resume"] else [*sys.argv[1:], "--resume"]
-            progress.message(
-                f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`; "
-                f"continue with: {shell_line(['bpejit', *arguments])}"
-            )
+            text = f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`"
+            command = progress.command if job.get("shard") else kept.command or progress.command
+            progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
         raise

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import click
 
 COMMAND = "bpejit.command"
 """Key of the running command in the `meta` of the context."""
 
-_ARGUMENT = re.compile(r'`(?P<named>[a-z_]+)=(?P<value>"[^"`]*"|True)?`|^(?P<first>[a-z_]+)(?= is | has |\[|: )')
+_ARGUMENT = re.compile(r'`(?P<named>[a-z_]+)=(?P<value>"[^"`]*"|True|[\d.]+)?`|^(?P<first>[a-z_]+)(?= is | has |\[|: )')
 
 
 def with_option_names(message: str, command: click.Command | None) -> str:
@@ -35,7 +36,7 @@ def with_option_names(message: str, command: click.Command | None) -> str:
         if found["first"]:
             return option
         value = (found["value"] or "").strip('"')
-        return f"`{option} {value}`" if value and value != "True" else f"`{option}`"
+        return f"`{option} {shlex.quote(value)}`" if value and value != "True" else f"`{option}`"
 
     return _ARGUMENT.sub(translated, message)
 

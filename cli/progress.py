@@ -110,11 +110,14 @@ class Progress:
         Time spent compiling kernels for this machine.
     n_compiled : int
         Number of kernels compiled.
+    command : str
+        The command that continues the job of this one; empty if it runs none.
     """
 
     def __init__(self) -> None:
         self.quiet = is_quiet()
         self.stages: dict[str, Stage] = {}
+        self.command = ""
         self.compile_seconds = 0.0
         self.n_compiled = 0
         self._compile_reported = False

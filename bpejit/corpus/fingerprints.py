@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from bpejit.arrays import Array
 from bpejit.corpus.input_streams import open_ranges
 from bpejit.corpus.sources import Source
 from bpejit.errors import CorpusError
@@ -14,6 +18,8 @@ from bpejit.storage.remote import find_checksum, is_remote, remote_errors, remot
 
 SAMPLE_BYTES = 1 << 16
 """Bytes at each end of a file that are hashed."""
+
+_BLOCK_WORDS = 1 << 17
 
 
 def identify_inputs(sources: Iterable[Source]) -> list[dict[str, Any]]:
@@ -81,3 +87,65 @@ def identify_input(source: Source) -> dict[str, str | None]:
             "run again"
         ) from error
     return {"sha256": digest.hexdigest()}
+
+
+def modified_times(paths: Iterable[str]) -> dict[str, int | None]:
+    """Return the modification time of each local file, in nanoseconds; None if there is no such file."""
+    times: dict[str, int | None] = {}
+    for path in paths:
+        if path not in times:
+            try:
+                times[path] = None if is_remote(path) else os.stat(path).st_mtime_ns  # noqa: PTH116 - there may be 10,000
+            except OSError:
+                times[path] = None
+    return times
+
+
+def times_sha256(paths: Iterable[str]) -> str:
+    """Return a hash of paths and their modification times."""
+    return hashlib.sha256(repr(modified_times(paths)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def check_times(times: Mapping[str, int | None]) -> None:
+    """Raise CorpusError if a file of this machine has another modification time than `modified_times` gave elsewhere."""
+    for path, found in modified_times(times).items():
+        if found != times[path]:
+            import socket
+
+            raise CorpusError(
+                f"the input `{path}` is another file on the node {socket.gethostname()}: it was modified at {_shown(found)}, "
+                f"and that of the driver at {_shown(times[path])}; expected the same file on all nodes: use a folder that they "
+                "share, or copy the file with its times, for example with `rsync --times`"
+            )
+
+
+def _shown(time: int | None) -> str:
+    return "an unknown time" if time is None else f"{time / 1e9:.6f} seconds since 1970"
+
+
+def checksum(*arrays: Array) -> bytes:
+    """Return 32 bytes that depend on all bytes of some arrays, at several gigabytes per second.
+
+    The words of a block are multiplied by odd random numbers and added up, so any difference in one word is seen, and others
+    with a probability of about 1 - 2**-64. This finds accidents, not forgeries.
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        digest.update(b"%d " % data.size)
+        words = data[: data.size & ~7].view(np.uint64)
+        for start in range(0, words.size, _BLOCK_WORDS):
+            block = words[start : start + _BLOCK_WORDS]
+            digest.update(np.dot(block, _factors()[: block.size]).tobytes())
+        digest.update(data[data.size & ~7 :].tobytes())
+    return digest.digest()
+
+
+@lru_cache(maxsize=1)
+def _factors() -> Array:
+    """Return odd numbers, as uint64, that look random and never change (SplitMix64)."""
+    state = np.arange(1, _BLOCK_WORDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    factors: Array = (state ^ (state >> np.uint64(31))) | np.uint64(1)
+    return factors

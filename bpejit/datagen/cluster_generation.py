@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.datagen.dataset_finishing import finish_dataset
 from bpejit.datagen.dataset_job import (
     DatasetPlan,
     DatasetResult,
     begin_dataset,
+    compare_samples,
     run_generation_part,
 )
 from bpejit.datagen.remote_dataset import begin_remote_dataset, finish_remote_dataset, generate_remote_part
@@ -23,6 +25,7 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.engines.serial import SerialEngine
 from bpejit.errors import OutputError
+from bpejit.jobs.checkpoints import read_checkpoint
 from bpejit.jobs.cluster_encoding import DRIVER, DRIVER_PATIENCE, PART_BYTES, PARTS_PER_SLOT, PATIENCE, ShiftedTaskReport
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, held, part_folder, read_record, remove_folder
 from bpejit.jobs.joining import missing_parts
@@ -47,11 +50,14 @@ class SharedGeneration:
     parts : int
     home : str
         The folder of the driver, if relative paths refer to it; otherwise empty.
+    times : dict of str to int
+        The modification times of the inputs there (see `modified_times`).
     """
 
     plan: DatasetPlan
     parts: int
     home: str
+    times: dict[str, int | None]
 
 
 def choose_dataset_parts(plan: DatasetPlan, slots: int) -> int:
@@ -88,7 +94,7 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         naming_output(plan),
     ):
         claim_job(plan, parts, max_memory=plan.max_memory)
-        shared = SharedGeneration(plan, parts, _home([str(plan.names.out), *plan.inputs]))
+        shared = SharedGeneration(plan, parts, _home([str(plan.names.out), *plan.inputs]), modified_times(plan.inputs))
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, [str(plan.folder / MANIFEST)]))
         seconds.plan = time.perf_counter() - begun
         kept = _generate_parts(shared, cluster, report)
@@ -107,7 +113,7 @@ def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluste
     parts = begin_remote_dataset(plan, choose_dataset_parts(plan, cluster.slots), say)
     if isinstance(parts, DatasetResult):
         return parts
-    shared = SharedGeneration(plan, parts, _home(plan.inputs))
+    shared = SharedGeneration(plan, parts, _home(plan.inputs), modified_times(plan.inputs))
     with released_claim(remote):
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, []))
         seconds.plan = time.perf_counter() - begun
@@ -181,6 +187,7 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
         warm_up(kernels)
     if shared.home:
         os.chdir(shared.home)
+    check_times(shared.times)
     options = replace(shared.plan.options, part=(part, shared.parts), resume=True)
     plan = replace(shared.plan, options=options)
     if plan.remote is not None:
@@ -191,8 +198,9 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
         without_empty_folder(plan, folder),
         naming_output(plan),
     ):
-        checkpoint = read_record(folder / CHECKPOINT)
+        checkpoint = read_checkpoint(folder, plan.identity())
         before = _part_totals(shared, part, set())
+        compare_samples(plan, checkpoint, SerialEngine(), lambda *_: None)
         if checkpoint is not None and checkpoint.get("complete"):
             return before.read
         shifted = ShiftedTaskReport(report, before.read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO
 
 from bpejit.arrays import Array
 from bpejit.datagen.problems import shard_name
-from bpejit.jobs.job_folder import job_folder, read_record
+from bpejit.jobs.job_folder import damaged, job_folder, read_record
 from bpejit.jobs.job_manifest import FORMAT, manifest_path
 from bpejit.jobs.output_files import listed_outputs
 from bpejit.storage.exchange import recover
@@ -23,6 +24,8 @@ INCOMPLETE = ".incomplete"
 
 MOST_OPEN = 256
 """Number of unshuffled shards that are open at a time."""
+
+_HASHED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,20 @@ class UnshuffledShards:
     names : list of str
     sizes : list of int, optional
         The size of each at the last checkpoint; what follows is cut off.
+    hashes : list of str
+        The hash of each then.
 
     Raises
     ------
     OSError
         If a file cannot be written, or is shorter than it was.
+    OutputError
+        If it does not contain what it did.
     """
 
-    def __init__(self, folder: Path, names: Sequence[str], sizes: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, folder: Path, names: Sequence[str], sizes: Sequence[int] | None = None, hashes: Sequence[str] = ()
+    ) -> None:
         self._paths = [folder / f"{name}{INCOMPLETE}" for name in names]
         self._complete = [folder / name for name in names]
         self.sizes = list(sizes or [0] * len(names))
@@ -123,6 +132,18 @@ class UnshuffledShards:
                 if found < size:
                     raise OSError(None, f"it has {found} bytes, fewer than the {size} of the last checkpoint", str(path))
                 file.truncate(size)
+        self._hashes = [hashlib.sha256() for _ in names]
+        for path, digest, expected in zip(self._paths, self._hashes, hashes, strict=False):
+            with path.open("rb", buffering=0) as file:
+                while data := file.read(_HASHED_BYTES):
+                    digest.update(data)
+            if digest.hexdigest() != expected:
+                raise damaged(path, folder=folder)
+
+    @property
+    def hashes(self) -> list[str]:
+        """The hash of each shard."""
+        return [digest.hexdigest() for digest in self._hashes]
 
     def append(self, shard: int, data: Array) -> None:
         """Append records to a shard.
@@ -138,6 +159,7 @@ class UnshuffledShards:
             file = self._paths[shard].open("ab", buffering=0)
         self._open[shard] = file  # the last one is closed last
         rest = data.data
+        self._hashes[shard].update(rest)
         while len(rest):
             rest = rest[file.write(rest) :]
         self.sizes[shard] += data.size

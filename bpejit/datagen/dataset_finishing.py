@@ -15,9 +15,11 @@ from bpejit.datagen.sample_reading import all_skipped
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError, OutputError
+from bpejit.jobs.checkpoints import complete_checkpoints
 from bpejit.jobs.job_folder import (
-    CHECKPOINT,
     MANIFEST,
+    damaged,
+    file_sha256,
     found_parts,
     is_held,
     job_folder,
@@ -27,7 +29,7 @@ from bpejit.jobs.job_folder import (
     write_record,
 )
 from bpejit.jobs.job_manifest import find_difference, finished_manifest, manifest_path
-from bpejit.jobs.joining import check_all_parts, joined_by_another, joining_parts, no_parts
+from bpejit.jobs.joining import check_all_parts, check_version, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import FINAL, exchange, remove_links
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.exchange import recover
@@ -57,11 +59,14 @@ class ShardTask:
         TFRecord files, which together contain its records.
     target : Path
         The file to write, as `written_shard` until it is complete.
+    hashes : tuple of str
+        Those of the sources, if other runs have written them.
     """
 
     shard: int
     sources: tuple[Path, ...]
     target: Path
+    hashes: tuple[str, ...] = ()
 
     @property
     def data(self) -> None:
@@ -79,10 +84,22 @@ def _complete_shard(target: Path) -> None:
 
     Unlike `replacing`, without flushing the folder each time: after a power failure, a missing file is written again.
     """
-    if not target.exists():
+    if written_shard(target).exists():
         with written_shard(target).open("rb+") as file:
             sync_file(file.fileno())
+        write_record(_hash_of(target), {"sha256": file_sha256(written_shard(target))}, synced=False)
         written_shard(target).replace(target)
+
+
+def _hash_of(target: Path) -> Path:
+    """Return the file with the hash of a complete shard."""
+    return target.with_name(f"{target.name}.sha256")
+
+
+def _is_intact(target: Path) -> bool:
+    """Return True if a shard is complete, and has the bytes that were written."""
+    found = read_record(_hash_of(target)) or {}
+    return target.exists() and file_sha256(target) == found.get("sha256")
 
 
 @dataclass(frozen=True)
@@ -114,8 +131,11 @@ class ShuffleJob:
 
     def run(self, task: ShardTask) -> int:
         """Write a shard, unless it is complete. Return its size in bytes."""
-        if task.target.exists():  # an earlier run has written it
+        if _is_intact(task.target):  # an earlier run has written it
             return task.target.stat().st_size
+        for source, expected in zip(task.sources, task.hashes, strict=False):
+            if file_sha256(source) != expected:
+                raise damaged(source, folder=source.parent)
         with written_shard(task.target).open("wb") as file:
             writer = load_record_format(self.format).writer(file, self.names)
             try:
@@ -166,7 +186,8 @@ def finish_dataset(
     max_memory : int
         Bytes of memory for shuffling.
     checkpoints : list of dict, optional
-        The complete checkpoint of each part; by default they are read.
+        The complete checkpoint of each part, if this process has written all of them; by default they are read, and the
+        shards are compared with them.
 
     Raises
     ------
@@ -183,13 +204,14 @@ def finish_dataset(
             remove_links(folder)
             begun = read_record(folder / MANIFEST) or {}
             places = [part_folder(folder, index, parts) for index in range(parts)]
+            hashed = checkpoints is None
             if checkpoints is None:
-                checkpoints = [read_record(place / CHECKPOINT) or {} for place in places]
+                checkpoints = complete_checkpoints(folder, begun)
             totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
             if not totals.documents:
                 remove_folder(folder)
                 raise no_samples(inputs, totals)
-            pairs, outputs = _shuffle(names, job, places, checkpoints, engine, report, max_memory)
+            pairs, outputs = _shuffle(names, job, places, checkpoints, engine, report, max_memory, hashed=hashed)
             sums = {
                 "examples": totals.documents,
                 "ids": totals.tokens,
@@ -221,13 +243,20 @@ def _shuffle(
     engine: Engine,
     report: Progress,
     max_memory: int,
+    *,
+    hashed: bool,
 ) -> tuple[list[tuple[Path, Path]], list[dict[str, Any]]]:
     """Write the shuffled shards. Return pairs of these files and their final paths, and the entries of the manifest."""
     final = names.folder / FINAL
     final.mkdir(exist_ok=True)
     paths = names.paths()
     tasks = [
-        ShardTask(number, tuple(place / name for place in places), final / path.name)
+        ShardTask(
+            number,
+            tuple(place / name for place in places),
+            final / path.name,
+            tuple(one["hashes"][number] for one in checkpoints) if hashed else (),
+        )
         for number, (name, path) in enumerate(zip(names.unshuffled(), paths, strict=True))
     ]
     features = feature_names(source for task in tasks for source in task.sources)
@@ -308,14 +337,15 @@ def combine_dataset(out: Path, *, overwrite: bool, report: Progress) -> tuple[Da
         if totals is None:
             raise no_parts(out)
         return names, totals
+    check_version(begun, str(folder))
     check_all_parts(out, folder, parts)
-    checkpoints = [read_record(part_folder(folder, index, parts) / CHECKPOINT) or {} for index in range(parts)]
+    checkpoints = complete_checkpoints(folder, begun)
     n_bytes = sum(sum(one["sizes"]) for one in checkpoints)
     if overwrite:
         begun["overwrite"] = True
         write_record(folder / MANIFEST, begun)
     engine = make_engine(AUTO, None, input_bytes=n_bytes, returns_arrays=True)
-    totals = finish_dataset(names, job, parts, engine, report, max_memory=max_memory, checkpoints=checkpoints)
+    totals = finish_dataset(names, job, parts, engine, report, max_memory=max_memory)
     if totals is None:
         raise joined_by_another(out)
     return names, totals

@@ -10,20 +10,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bpejit.corpus.fingerprints import times_sha256
 from bpejit.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.datagen.dataset_finishing import find_complete_dataset, finish_dataset
 from bpejit.datagen.feature_encoders import FeatureVocabulary
-from bpejit.datagen.generation_job import GeneratedChunk, GenerateJob, GenerationSettings
+from bpejit.datagen.generation_job import GeneratedChunk, GenerateJob, GenerationSettings, SampleChecksumJob
 from bpejit.datagen.sample_sources import SampleChunker, SampleUnit
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Progress
-from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
+from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields, identify_part, read_checkpoint
 from bpejit.jobs.encode_to_files import slice_units
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, read_record, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.remote_output import RemoteOutput
-from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
+from bpejit.jobs.unfinished import (
+    claim_job,
+    compare_text,
+    describe_resumed,
+    naming_output,
+    prepare_folder,
+    without_empty_folder,
+)
 from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
 
 _logger = logging.getLogger("bpejit")
@@ -62,6 +70,15 @@ class DatasetPlan:
     def folder(self) -> Path:
         """The folder of the unfinished job."""
         return self.names.folder
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the inputs."""
+        return self.inputs
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the checkpoints of the part tell of it."""
+        return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
     @property
     def inputs(self) -> list[str]:
@@ -133,12 +150,13 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         without_empty_folder(plan, folder),
     ):
         claim_job(plan, parts, max_memory=plan.max_memory)
-        checkpoint = read_record(folder / CHECKPOINT) if plan.options.resume else None
+        checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if plan.options.resume:
             say(describe_resumed(plan, kept, checkpoint))
         seconds.plan = time.perf_counter() - begun
         spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
+        compare_samples(plan, checkpoint, spread, report)
         if checkpoint is not None and checkpoint.get("complete"):
             complete: dict[str, Any] = checkpoint
         else:
@@ -150,7 +168,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         finished = None
         if not missing:
             with naming_output(plan):
-                checkpoints = [complete] if parts == 1 else None
+                checkpoints = [complete] if checkpoint is None and parts == 1 else None
                 finished = finish_dataset(
                     plan.names, plan.job, parts, spread, report, max_memory=plan.max_memory, checkpoints=checkpoints
                 )
@@ -161,6 +179,14 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         seconds.finish += time.perf_counter() - before
     result = totals if finished is None else finished
     return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
+
+
+def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress) -> None:
+    """Compare the samples of finished units with those of a checkpoint if an input was modified since (see `compare_text`)."""
+    if checkpoint is not None and checkpoint["text"]["modified"] != times_sha256(plan.paths):
+        units = plan.mine[: checkpoint["totals"]["units"]]
+        chunker: Any = SampleChunker()
+        compare_text(plan, units, engine, SampleChecksumJob(), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
 
 
 def begin_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> DatasetResult | int:
@@ -235,33 +261,35 @@ def run_generation_part(
         If a file cannot be written. The last checkpoint stays.
     """
     loop = UnitLoop(plan.mine, checkpoint, plan.options.unit_bytes, seconds, report)
-    shards = UnshuffledShards(folder, plan.names.unshuffled(), None if checkpoint is None else checkpoint["sizes"])
+    known = () if checkpoint is None else (checkpoint["sizes"], checkpoint["hashes"])
+    shards = UnshuffledShards(folder, plan.names.unshuffled(), *known)
+    modified = times_sha256(plan.paths)
     records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
     job = GenerateJob(plan.vocabularies, plan.settings)
     results = loop.results(job, engine, SampleChunker())  # type: ignore[arg-type]
-    with closing(shards), Checkpoints(folder) as checkpoints, closing(results):
+    with closing(shards), Checkpoints(folder, plan.identity) as checkpoints, closing(results):
         for _, found in results:
             if found is None:
                 due = loop.end_unit()
                 sizes, flush = shards.snapshot()
-                state = {"totals": loop.totals.as_json(), "sizes": sizes, "records": list(records)}
-                checkpoints.note(state, flush, write=due)
+                checkpoints.note(_fields(loop, modified, sizes, shards.hashes, list(records)), flush, write=due)
             else:
                 _append(shards, records, found)
                 loop.add(found, tokens=found.ids, documents=int(found.counts.sum()))
         checkpoints.wait()
-        fields: dict[str, Any] = {
-            "totals": loop.totals.as_json(),
-            "sizes": shards.sizes,
-            "records": records,
-            "complete": True,
-        }
+        fields = {**_fields(loop, modified, shards.sizes, shards.hashes, records), "complete": True}
         # A job without a checkpoint is repeated after a fault, which takes less time than flushing its files to disk.
         is_brief = checkpoint is None and not checkpoints.begun and plan.options.part is None
         shards.finish(synced=not is_brief)
         if not is_brief:
-            write_record(folder / CHECKPOINT, checkpoint_fields(fields))
+            write_record(folder / CHECKPOINT, checkpoint_fields(fields, plan.identity()))
         return fields
+
+
+def _fields(loop: UnitLoop, modified: str, sizes: list[int], hashes: list[str], records: list[int]) -> dict[str, Any]:
+    """Return the fields of a checkpoint."""
+    text = {"sha256": loop.text_sha256, "modified": modified}
+    return {"totals": loop.totals.as_json(), "text": text, "sizes": sizes, "hashes": hashes, "records": records}
 
 
 def _append(shards: UnshuffledShards, records: list[int], found: GeneratedChunk) -> None:

@@ -41,7 +41,7 @@ from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, m
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
-from bpejit.jobs.job_options import JobOptions, parse_shard
+from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.unit_loop import Seconds, Totals
@@ -174,6 +174,7 @@ def generate_data(
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
     begun = time.perf_counter()
+    command = getattr(progress, "command", "") or describe_call("bpejit.generate_data", generate_data, locals())
     workers, engine, _ = check_engine_options(workers, engine, 1, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
     options = JobOptions(
@@ -182,6 +183,7 @@ def generate_data(
         resume=arguments.flag("resume", resume),
         overwrite=arguments.flag("overwrite", overwrite),
         unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
+        command=command,
     )
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
     strict, dry_run = arguments.flag("strict", strict), arguments.flag("dry_run", dry_run)

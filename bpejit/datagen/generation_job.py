@@ -10,9 +10,10 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.fingerprints import checksum
 from bpejit.datagen.chunk_packing import pack_features
 from bpejit.datagen.feature_encoders import FeatureVocabulary
-from bpejit.datagen.sample_reading import gather_sequences
+from bpejit.datagen.sample_reading import SampleBlock, gather_sequences
 from bpejit.datagen.sample_sources import UnitChunk
 from bpejit.t2t.example_arrays import order_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
@@ -70,6 +71,8 @@ class GeneratedChunk:
     n_bytes : int
         Bytes of text.
     skipped : Skipped
+    checksum : bytes
+        Of the samples (see `sample_checksum`).
     """
 
     first: int
@@ -80,6 +83,7 @@ class GeneratedChunk:
     n_read: int
     n_bytes: int
     skipped: Skipped = NOTHING_SKIPPED
+    checksum: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ class GenerateWorker:
         block = chunk.chunk.read_samples(self._reader, chunk.layout)
         features = dict(block.ready)
         n_bytes = 0
+        read = sample_checksum(block)
         for name, given in block.texts.items():
             texts = given.prefixed(settings.prefixes.get(name, "").encode())
             n_bytes += len(texts.lines)
@@ -135,7 +140,38 @@ class GenerateWorker:
         data, starts = order_records(*write_examples(features), order)
         bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
         counts = np.bincount(shard_of, minlength=shards)
-        return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.chunk.n_read, n_bytes, block.skipped)
+        return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.chunk.n_read, n_bytes, block.skipped, read)
+
+    def finish(self) -> None:
+        """Return None: there is no combined result."""
+
+
+def sample_checksum(block: SampleBlock) -> bytes:
+    """Return a checksum of the samples of a block."""
+    texts: list[Array] = []
+    for given in block.texts.values():
+        listed = given.listed or []
+        texts += [np.frombuffer(given.lines + b"".join(listed), dtype=np.uint8), np.array(list(map(len, listed)), np.int64)]
+    numbers = [array for pair in block.ready.values() for array in pair]
+    return checksum(*texts, *numbers, np.array([block.skipped.count]))
+
+
+class SampleChecksumJob:
+    """Computes the checksums of chunks, as `GenerateWorker` does."""
+
+    def __init__(self) -> None:
+        self._reader = ChunkReader()
+
+    def __reduce__(self) -> tuple[type[SampleChecksumJob], tuple[()]]:
+        return SampleChecksumJob, ()
+
+    def start(self) -> SampleChecksumJob:
+        """Return a new worker."""
+        return SampleChecksumJob()
+
+    def run(self, chunk: UnitChunk) -> tuple[bytes, int]:
+        """Return the checksum of a chunk, and its bytes of input."""
+        return sample_checksum(chunk.chunk.read_samples(self._reader, chunk.layout)), chunk.chunk.n_read
 
     def finish(self) -> None:
         """Return None: there is no combined result."""

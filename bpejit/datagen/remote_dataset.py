@@ -39,12 +39,15 @@ from bpejit.datagen.dataset_job import DatasetPlan, DatasetResult, run_generatio
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, part_folder, write_record
+from bpejit.jobs.checkpoints import checkpoint_fields
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, file_sha256, part_folder, write_record
 from bpejit.jobs.job_manifest import finished_manifest
+from bpejit.jobs.joining import check_version
 from bpejit.jobs.remote_output import (
     STORING,
     RemoteOutput,
     broken_manifest,
+    broken_part,
     check_remote_parts,
     claim_fields,
     claim_remote,
@@ -100,7 +103,7 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
     for part in range(parts) if options.part is None else [options.part[0]]:
         some = replace(plan, options=replace(options, part=(part, parts)))
         if part in stored:
-            found_totals = remote.read_totals(part, parts)
+            found_totals = Totals.from_json(remote.check_part(plan.job, part, parts)["totals"])
             kept += found_totals.units
             if options.part is not None:
                 say(f"part {part} of {parts} is generated already")
@@ -236,18 +239,19 @@ def generate_remote_part(plan: DatasetPlan, engine: Engine, report: Progress, se
         with naming_output(local):
             fields = run_generation_part(local, folder, engine, None, report, seconds)
             before = time.perf_counter()
-            _store_dataset_part(remote, local.names, folder, fields, part, parts)
+            _store_dataset_part(remote, local.names, folder, fields, plan.identity())
         remote.claim(claim_fields(plan, parts, max_memory=plan.max_memory))  # if another process has given up the job
         seconds.finish += time.perf_counter() - before
     return Totals.from_json(fields["totals"])
 
 
 def _store_dataset_part(
-    remote: RemoteOutput, names: DatasetNames, folder: Path, fields: Mapping[str, Any], part: int, parts: int
+    remote: RemoteOutput, names: DatasetNames, folder: Path, fields: Mapping[str, Any], of: Mapping[str, Any]
 ) -> None:
-    """Store a finished part: a tar file whose members are at positions that its checkpoint tells."""
+    """Store a finished part (see `identify_part`): a tar file whose members are at positions that its checkpoint tells."""
     paths = [folder / name for name in names.unshuffled()]
-    write_record(folder / CHECKPOINT, {**fields, "features": feature_names(paths)}, synced=False)
+    fields = checkpoint_fields({**fields, "features": feature_names(paths)}, of)
+    write_record(folder / CHECKPOINT, fields, synced=False)
     packed = folder / "part.tar"
     with tarfile.open(packed, "w", format=tarfile.GNU_FORMAT) as tar:  # headers of one block, for all sizes
         for name, path in ((CHECKPOINT, folder / CHECKPOINT), *((_member(n), path) for n, path in enumerate(paths))):
@@ -256,7 +260,7 @@ def _store_dataset_part(
             with path.open("rb") as file:
                 tar.addfile(member, file)
             path.unlink()  # the space is needed once
-    remote.put_file(packed, remote.part_url(part, parts))
+    remote.put_file(packed, remote.part_url(of["part"], of["parts"]))
 
 
 def _member(shard: int) -> str:
@@ -265,11 +269,12 @@ def _member(shard: int) -> str:
 
 @dataclass(frozen=True)
 class _Range:
-    """A shard in a part: the URL of the part, and the position of the header of the member there."""
+    """A shard in a part: the URL of the part, the position of the header of the member there, and the shard's size and hash."""
 
     url: str
     begin: int
     size: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -318,11 +323,11 @@ def _fetch_records(remote: RemoteOutput, place: _Range, shard: int, target: Path
         while position < stop:
             data = file_system.cat_file(name, start=position, end=min(position + _RANGE_BYTES, stop))
             if position == place.begin and not _is_header(data[:_BLOCK], shard, place.size):
-                raise OutputError(
-                    f"`{place.url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`"
-                )
+                raise broken_part(place.url)
             file.write(data[_BLOCK:] if position == place.begin else data)
             position += len(data)
+    if file_sha256(target) != place.sha256:
+        raise broken_part(place.url)
 
 
 def _is_header(block: bytes, shard: int, size: int) -> bool:
@@ -369,6 +374,7 @@ def finish_remote_dataset(
     begun = remote.begun()
     if begun is None:
         return None
+    check_version(begun, remote.folder)
     try:
         job, parts = begun["job"], int(begun["parts"])
         names = names_of_job(Path(remote.name), job)
@@ -376,7 +382,7 @@ def finish_remote_dataset(
         raise broken_manifest(remote) from cause
     try:
         check_remote_parts(remote, parts)
-        heads = [remote.read_head(part, parts) for part in range(parts)]
+        heads = [(remote.check_part(job, part, parts), remote.read_head(part, parts)[1]) for part in range(parts)]
         totals = sum((Totals.from_json(fields["totals"]) for fields, _ in heads), Totals())
         inputs = [entry["path"] for entry in job["inputs"]]
         if not totals.documents:
@@ -473,7 +479,7 @@ def _plan_shards(
         ranges = []
         for part, (fields, _) in enumerate(heads):
             size = int(fields["sizes"][shard])
-            ranges.append(_Range(remote.part_url(part, len(heads)), positions[part], size))
+            ranges.append(_Range(remote.part_url(part, len(heads)), positions[part], size, fields["hashes"][shard]))
             positions[part] += _blocks(size)
         note = f"{remote.folder}/{_member(shard)}.json"
         tasks.append(_RemoteShard(shard, tuple(ranges), f"{remote.base}/{name}", note))

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import ChunkReader
+from bpejit.corpus.fingerprints import checksum
 from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
 from bpejit.encoding.encoder import Encoder
@@ -68,6 +69,8 @@ class EncodedChunk(NamedTuple):
         Records without text.
     columns : KeptColumns, optional
         The values of the columns to keep, a row for each document.
+    checksum : bytes
+        Of what was read (see `block_checksum`).
     """
 
     n_bytes: int
@@ -76,11 +79,42 @@ class EncodedChunk(NamedTuple):
     n_read: int = 0
     skipped: Skipped = NOTHING_SKIPPED
     columns: KeptColumns | None = None
+    checksum: bytes = b""
 
     @property
     def n_documents(self) -> int:
         """Number of documents that end in the chunk."""
         return self.ends.size
+
+
+def block_checksum(block: Block) -> bytes:
+    """Return a checksum of what is encoded of a block, and of what its last pre-token was seen to end at."""
+    others = [] if block.ends is None else [block.ends]
+    if block.columns is not None:
+        others.append(np.frombuffer(block.columns.schema + block.columns.batch, dtype=np.uint8))
+    return checksum(block.text[: block.stop], *others, np.array([block.final, block.skipped.count]))
+
+
+class ChecksumJob:
+    """Computes the checksums of chunks, as `EncodeWorker` does."""
+
+    def __init__(self) -> None:
+        self._reader = ChunkReader()
+
+    def __reduce__(self) -> tuple[type[ChecksumJob], tuple[()]]:
+        return ChecksumJob, ()
+
+    def start(self) -> ChecksumJob:
+        """Return a new worker."""
+        return ChecksumJob()
+
+    def run(self, chunk: AnyChunk) -> tuple[bytes, int]:
+        """Return the checksum of a chunk, and its bytes of input."""
+        block = self._reader.read(chunk)
+        return block_checksum(block), block.n_read
+
+    def finish(self) -> None:
+        """Return None: there is no combined result."""
 
 
 def find_separator(model: Model) -> int | None:
@@ -114,7 +148,7 @@ class EncodeWorker:
             if block.separated and block.specials:
                 # An empty text has no document, and a separator at the end of a text is not followed by one.
                 ends = np.union1d(self._separated_ends(ids), ends[ends > 0])
-        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns)
+        return EncodedChunk(block.n_bytes, ids, ends, block.n_read, block.skipped, block.columns, block_checksum(block))
 
     def _separated_ends(self, ids: Array) -> Array:
         """Return the positions after each separator, as int64 [documents]."""

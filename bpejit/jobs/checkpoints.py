@@ -2,20 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
+from bpejit.errors import OutputError
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, damaged, part_folder, sync_record, unsealed, write_record
+from bpejit.jobs.job_manifest import FOLDER_VERSION, hash_job
 
 CHECKPOINT_FORMAT = "bpejit checkpoint"
 
 
-def checkpoint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a checkpoint."""
-    return {"format": CHECKPOINT_FORMAT, "format_version": 1, **fields}
+def checkpoint_fields(fields: Mapping[str, Any], of: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a checkpoint; `of` tells which part of which job it belongs to (see `identify_part`)."""
+    return {"format": CHECKPOINT_FORMAT, "format_version": FOLDER_VERSION, "of": of, **fields}
+
+
+def identify_part(job: Mapping[str, Any], part: int, parts: int, units: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return what the checkpoint of a part tells of it: the job, the part, its first unit and their number, if known."""
+    known = {} if units is None else {"first": units[0].number if units else None, "units": len(units)}
+    return {"job": hash_job(job), "part": part, "parts": parts, **known}
+
+
+def read_checkpoint(folder: Path, of: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the last checkpoint of a part; None if there is none.
+
+    Raises
+    ------
+    OutputError
+        If it is damaged, or belongs to another part or another job than `of` tells.
+    """
+    path = folder / CHECKPOINT
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return checked_checkpoint(unsealed(data, strict=True), of, str(path), str(folder))
+
+
+def checked_checkpoint(found: dict[str, Any] | None, of: Mapping[str, Any], name: str, folder: str) -> dict[str, Any]:
+    """Return a checkpoint that belongs to a part; `name` and `folder` are those of the file, for messages.
+
+    Raises
+    ------
+    OutputError
+    """
+    if found is None or found.get("format") != CHECKPOINT_FORMAT or found.get("format_version") != FOLDER_VERSION:
+        raise damaged(name, folder=folder)
+    theirs = found["of"]
+    for key, value in of.items():
+        if theirs.get(key) != value:
+            what = "another job" if key == "job" else f"part {theirs['part']} of {theirs['parts']} ({_units_of(theirs)})"
+            mine = "this job" if key == "job" else f"part {of['part']} of {of['parts']}"
+            raise OutputError(
+                f"`{name}` belongs to {what}, and not to {mine}: files were exchanged, or copied to a wrong folder; expected "
+                f"what a run of this part has written: remove `{folder}`, and run that part again with `resume=True`"
+            )
+    return found
+
+
+def _units_of(of: Mapping[str, Any]) -> str:
+    return f"{of['units']} units" if of["first"] is None else f"{of['units']} units from number {of['first']} on"
+
+
+def complete_checkpoints(folder: Path, begun: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the checkpoints of all parts of a job, which are complete.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the job.
+    begun : dict
+        Its manifest.
+
+    Raises
+    ------
+    OutputError
+        If one is damaged, or does not belong to the job, or if they do not contain all units together.
+    """
+    parts = int(begun["parts"])
+    found = []
+    for part in range(parts):
+        place = part_folder(folder, part, parts)
+        one = read_checkpoint(place, identify_part(begun["job"], part, parts))
+        if one is None or not one.get("complete"):
+            raise damaged(place / CHECKPOINT, folder=place)
+        found.append(one)
+    if sum(one["totals"]["units"] for one in found) != begun["units"]:
+        raise damaged(folder / MANIFEST, folder=folder)
+    return found
 
 
 class Checkpoints:
@@ -27,6 +104,8 @@ class Checkpoints:
     ----------
     folder : Path
         The folder of a part.
+    identify : callable
+        Returns what the checkpoints tell of the part (see `identify_part`).
 
     Attributes
     ----------
@@ -34,8 +113,9 @@ class Checkpoints:
         Whether a checkpoint is or has been written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, identify: Callable[[], dict[str, Any]]) -> None:
         self.begun = False
+        self._identify = identify
         self._path = folder / CHECKPOINT
         self._manifest: Path | None = folder.parent / MANIFEST
         self._thread: ThreadPoolExecutor | None = None
@@ -62,7 +142,7 @@ class Checkpoints:
         for sync in flush:
             with suppress(ValueError):  # a file that has been completed since, and was flushed then
                 sync()
-        write_record(self._path, checkpoint_fields(fields))
+        write_record(self._path, checkpoint_fields(fields, self._identify()))
 
     def wait(self) -> None:
         """Wait until the checkpoint that is being written is on disk.

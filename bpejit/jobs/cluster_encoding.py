@@ -14,6 +14,7 @@ import numpy as np
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
+from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.units import Unit
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
@@ -200,18 +201,12 @@ def _encode_parts(
     found, missing = _find_parts(plan, parts)
     kept, kept_bytes = sum(totals.units for totals in found), sum(totals.read for totals in found)
     names = given_names(plan.sources)
-    tasks = [
-        ClusterTask(
-            f"{STAGE} part {part + 1}/{parts}",
-            "bpejit.jobs.cluster_encoding:encode_part",
-            (
-                part,
-                parts,
-                [unit._replace(sources=absolute_sources(unit.sources)) for unit in slice_units(plan.units, part, parts)],
-            ),
-        )
-        for part in missing
-    ]
+    tasks = []
+    for part in missing:
+        units = [unit._replace(sources=absolute_sources(unit.sources)) for unit in slice_units(plan.units, part, parts)]
+        times = modified_times(source.path for unit in units for source in unit.sources)
+        name = f"{STAGE} part {part + 1}/{parts}"
+        tasks.append(ClusterTask(name, "bpejit.jobs.cluster_encoding:encode_part", (part, parts, units, times)))
     done = {part: found[part].read for part in range(parts)}
     counted = {part: {"tokens": found[part].tokens, "documents": found[part].documents} for part in range(parts)}
     total = None if plan.size is None else max(plan.size - kept_bytes, 0)
@@ -247,9 +242,11 @@ def _encode_parts(
 
 
 def encode_part(
-    shared: SharedJob, part: int, parts: int, units: list[Unit], *, report: TaskReport
+    shared: SharedJob, part: int, parts: int, units: list[Unit], times: dict[str, int | None], *, report: TaskReport
 ) -> tuple[dict[str, Any], int]:
     """Encode a part of a job: a task. It goes on from the part's last checkpoint.
+
+    The inputs must have the modification times that they have on the driver: a node may have an old copy.
 
     Returns
     -------
@@ -258,6 +255,7 @@ def encode_part(
         Peak resident memory of the worker.
     """
     warm_up("encoding")
+    check_times(times)
     before = 0 if shared.remote else _kept_totals(part_folder(Path(shared.folder), part, parts)).read
     plan = shared.plan(part, parts, units)
     result = run_part(

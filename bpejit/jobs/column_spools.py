@@ -2,11 +2,13 @@
 
 `columns-<output>-<0 or 1>.rows` in the folder of a part has the rows of the documents of an output that remain, or that are set
 aside. It is a sequence of items: the number of rows, the size of the schema and that of the record batch, little-endian uint64
-each, then both. Shards do not divide it: the documents of a shard are a range of its rows.
+each, then both. Shards do not divide it: the documents of a shard are a range of its rows. The hash of a side covers its files,
+in the order of the outputs, each followed by its size when the next one begins.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +20,7 @@ from typing import Any, BinaryIO
 
 from bpejit.arrow_columns import ColumnRows
 from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, json_schema, merge_schemas, read_schema
+from bpejit.jobs.job_folder import damaged
 from bpejit.jobs.spools import SpoolRecord
 from bpejit.storage.temporary import sync_file
 
@@ -25,6 +28,8 @@ SCHEMA = "columns.schema"
 """The types that were planned, in the folder of a job."""
 
 _HEADER = struct.Struct("<QQQ")
+
+_HASHED_BYTES = 1 << 20
 
 _read_schema = lru_cache(maxsize=64)(read_schema)
 
@@ -51,6 +56,8 @@ class ColumnSpools:
     Raises
     ------
     OSError
+    OutputError
+        If a file is not that of the checkpoint.
     """
 
     def __init__(
@@ -63,7 +70,10 @@ class ColumnSpools:
         self._output = -1
         self._open: dict[bool, BinaryIO] = {}
         self._unsynced: set[Path] = set()
+        self._hashes = {side: hashlib.sha256() for side in sides}
         if state is not None and state["output"] >= 0:
+            self._hashes = _hash_rows(folder, sides, state["output"], state["sizes"])
+            check_rows(folder, state["sha256"], self._hashes)
             self._begin(state["output"], [int(size) for size in state["sizes"]])
 
     def begin_output(self, output: int) -> None:
@@ -106,12 +116,18 @@ class ColumnSpools:
             self._known.add(rows.schema)
         data = memoryview(_HEADER.pack(rows.n_rows, len(rows.schema), len(rows.batch)) + rows.schema + rows.batch)
         file = self._open[side]
+        self._hashes[side].update(data)
         while data:
             data = data[file.write(data) :]
 
+    @property
+    def sha256(self) -> list[str]:
+        """The hash of each side."""
+        return [found.hexdigest() for found in self._hashes.values()]
+
     def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
         """Return the state for a checkpoint, and functions that flush what it refers to."""
-        state = {"output": self._output, "sizes": [file.tell() for file in self._open.values()]}
+        state = {"output": self._output, "sizes": [file.tell() for file in self._open.values()], "sha256": self.sha256}
         return state, [partial(self._sync, path) for path in tuple(self._unsynced)]
 
     def _sync(self, path: Path) -> None:
@@ -133,10 +149,43 @@ class ColumnSpools:
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._open.values():
+        for side, file in self._open.items():
             with suppress(OSError):
+                self._hashes[side].update(b"%d " % file.tell())
                 file.close()
         self._open.clear()
+
+
+def _hash_rows(folder: Path, sides: Sequence[bool], last: int | None = None, sizes: Sequence[int] = ()) -> dict[bool, Any]:
+    """Return the hash object of each side, up to the given sizes of the files of output `last`; by default of all files."""
+    hashes = {}
+    for at, side in enumerate(sides):
+        digest = hashes[side] = hashlib.sha256()
+        for path in sorted(folder.glob(f"columns-*-{int(side)}.rows")):
+            output = int(path.name.split("-")[1])
+            if last is not None and output > last:
+                break
+            left = int(sizes[at]) if output == last else path.stat().st_size
+            with path.open("rb", buffering=0) as file:
+                while data := file.read(min(left, _HASHED_BYTES)):
+                    digest.update(data)
+                    left -= len(data)
+                if output != last:
+                    digest.update(b"%d " % file.tell())
+    return hashes
+
+
+def check_rows(folder: Path, sha256: Sequence[str], hashes: Mapping[bool, Any] | None = None) -> None:
+    """Compare the rows of a part with the hashes of its checkpoint; by default those of a complete part.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+    hashes = hashes or _hash_rows(folder, (False, True)[: len(sha256)])
+    for (side, found), expected in zip(hashes.items(), sha256, strict=True):
+        if found.hexdigest() != expected:
+            raise damaged(folder / f"columns-*-{int(side)}.rows", folder=folder)
 
 
 @dataclass(frozen=True)

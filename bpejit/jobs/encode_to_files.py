@@ -18,36 +18,42 @@ import numpy as np
 from bpejit.corpus.blocks import no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.column_planning import plan_columns
-from bpejit.corpus.fingerprints import identify_inputs
+from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
-from bpejit.encoding.encode_job import EncodeJob, find_separator
+from bpejit.encoding.encode_job import ChecksumJob, EncodeJob, find_separator
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
+from bpejit.jobs.checkpoints import identify_part, read_checkpoint
 from bpejit.jobs.column_spools import SCHEMA
 from bpejit.jobs.final_files import FinalFiles, adopts
-from bpejit.jobs.finishing import LENGTHS, Finished, JobResult, finish_job, read_finished, wants_ends
+from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished, wants_ends
 from bpejit.jobs.job_folder import (
-    CHECKPOINT,
     MANIFEST,
     found_parts,
     held,
     is_held,
     job_folder,
     part_folder,
-    read_record,
     remove_folder,
 )
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.job_run import PartRun
+from bpejit.jobs.job_run import LENGTHS, PartRun
 from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.output_files import OutputNames, check_job_outputs, recover_outputs, remove_links
 from bpejit.jobs.sampled_runs import run_sample
 from bpejit.jobs.spool_sink import SinkOptions, count_lengths
-from bpejit.jobs.unfinished import claim_job, describe_resumed, naming_output, prepare_folder, without_empty_folder
+from bpejit.jobs.unfinished import (
+    claim_job,
+    compare_text,
+    describe_resumed,
+    naming_output,
+    prepare_folder,
+    without_empty_folder,
+)
 from bpejit.jobs.unit_loop import Seconds, Totals, size_of_units
 from bpejit.storage.outputs import InputFiles
 from bpejit.storage.remote import is_remote
@@ -105,6 +111,15 @@ class JobPlan:
         """Bytes of input of the part; None if one of its inputs is a pipe."""
         return size_of_units(self.mine)
 
+    @property
+    def paths(self) -> list[str]:
+        """The inputs of the part."""
+        return list(dict.fromkeys(source.path for unit in self.mine for source in unit.sources))
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the checkpoints of the part tell of it."""
+        return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
+
 
 def plan_job(
     encoder: Encoder,
@@ -144,7 +159,7 @@ def plan_job(
 
     Raises
     ------
-    CorpusError, OptionError
+    OptionError
     """
     model = encoder.model
     pipes = [source.path for source in sources if source.size is None]
@@ -352,16 +367,24 @@ def run_part(
         without_empty_folder(plan, folder),
     ):
         claimed = claim_job(plan, parts) if joins else None
-        checkpoint = read_record(folder / CHECKPOINT) if options.resume else None
+        checkpoint = read_checkpoint(folder, plan.identity()) if options.resume else None
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if options.resume:
             say(describe_resumed(plan, kept, checkpoint))
+        modified = times_sha256(plan.paths) if options.resume or parts > 1 or len(plan.mine) > 1 else None
+        if checkpoint is not None and checkpoint["text"]["modified"] != modified:
+            spread = make_engine(engine, workers, input_bytes=plan.size, releases_gil=True, returns_arrays=True)
+            chunker = Chunker(encoder.splitter, chunk_bytes=int(checkpoint["text"]["chunk_bytes"]))
+            compare_text(plan, plan.mine[:kept], spread, ChecksumJob(), chunker, checkpoint["text"]["sha256"], report)
         sink_options = _sink_options(plan, encoder, parts)
         keeps_columns = bool(plan.job.get("keep_columns"))
         files = None
         if parts == 1 and not adopts(plan.names.format) and not keeps_columns:  # their types are known at the end
-            files = FinalFiles.of_job(plan.folder, plan.names, plan.job, plan.dtype, has_ends=sink_options.has_ends)
-        run = PartRun(folder, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns, files)
+            known = {"has_ends": sink_options.has_ends, "fresh": checkpoint is None}
+            files = FinalFiles.of_job(plan.folder, plan.names, plan.job, plan.dtype, **known)
+        run = PartRun(
+            folder, plan.identity, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns, files, modified
+        )
         job = EncodeJob(encoder.model, plan.dtype.name, encoder)
         seconds.plan = time.perf_counter() - begun
         if checkpoint is not None and checkpoint.get("complete"):
@@ -382,9 +405,10 @@ def run_part(
         if totals.skipped and not totals.documents and joins:
             raise no_texts(totals.skipped)
         if not missing:
-            known: dict[str, Any] = {"begun": claimed, "totals": totals, "read": plan.read} if run.brief else {}
+            brief: dict[str, Any] = {"begun": claimed, "totals": totals, "read": plan.read} if run.brief else {}
+            fresh = checkpoint is None and parts == 1
             with naming_output(plan), run.keeping_brief(totals):
-                finished = finish_job(plan.folder, plan.names, report=report, **known)
+                finished = finish_job(plan.folder, plan.names, report=report, fresh=fresh, **brief)
         if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():
             missing, finished = 0, read_finished(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
@@ -468,7 +492,7 @@ def _sink_options(plan: JobPlan, encoder: Encoder, parts: int) -> SinkOptions:
     return SinkOptions(
         dtype=plan.dtype,
         has_ends=wants_ends(form, options.document_index, parts),
-        hashed=adopts(form) and parts == 1,
+        adopted=adopts(form) and parts == 1,
         sides=options.sides,
         shard_tokens=options.shard_tokens if parts == 1 else None,
         shard_exact=options.shard_exact,

@@ -15,8 +15,9 @@ from bpejit.arrays import Array
 from bpejit.arrow_columns import ColumnRows
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
+from bpejit.jobs.job_folder import file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
-from bpejit.jobs.spools import BLOCK_TOKENS, END_DTYPE, SpoolRecord, ends_path, ids_path, read_spool
+from bpejit.jobs.spools import BLOCK_TOKENS, END_DTYPE, SpoolRecord, check_spool, ends_path, ids_path, read_spool
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat, TokenWriter
 from bpejit.tokenfiles.description import Description
@@ -50,6 +51,8 @@ class FinalFiles:
     pack : int, optional
     has_ends : bool
         Whether the spools have the ends of documents.
+    fresh : bool
+        Whether this process has written all spools and files of the job, so that they are not compared with their hashes.
     threads : int
         Number of files that are written at the same time; by default the number of processors, and at most four.
     """
@@ -62,11 +65,12 @@ class FinalFiles:
     document_index: bool
     pack: int | None
     has_ends: bool
+    fresh: bool
     threads: int = field(default_factory=lambda: min(count_cpus(), _THREADS))
 
     @classmethod
     def of_job(
-        cls, folder: Path, names: OutputNames, job: Mapping[str, Any], dtype: np.dtype[Any], *, has_ends: bool
+        cls, folder: Path, names: OutputNames, job: Mapping[str, Any], dtype: np.dtype[Any], *, has_ends: bool, fresh: bool
     ) -> FinalFiles:
         """Return the files of a job with a manifest."""
         return cls(
@@ -78,6 +82,7 @@ class FinalFiles:
             document_index=job["document_index"],
             pack=job.get("pack"),
             has_ends=has_ends,
+            fresh=fresh,
         )
 
     def place(self, record: SpoolRecord) -> Path:
@@ -89,12 +94,20 @@ class FinalFiles:
         return self.place(record) / self.names.path(record).name
 
     def is_complete(self, record: SpoolRecord) -> bool:
-        """Return True if the files of a spool are complete."""
-        return (self.place(record) / _COMPLETE).exists()
+        """Return True if the files of a spool are complete, and those that were written."""
+        place = self.place(record)
+        if self.fresh:
+            return (place / _COMPLETE).exists()
+        hashes = (read_record(place / _COMPLETE) or {}).get("files", {})
+        with suppress(OSError):
+            return bool(hashes) and all(file_sha256(place / name) == found for name, found in hashes.items())
+        return False
 
     def set_complete(self, record: SpoolRecord) -> None:
         """Note that the files of a spool are complete."""
-        (self.place(record) / _COMPLETE).touch()
+        place = self.place(record)
+        hashes = {file.name: file_sha256(file) for file in place.iterdir() if file.name != _COMPLETE}
+        write_record(place / _COMPLETE, {"files": hashes}, synced=False)
 
     def writer(self, record: SpoolRecord, columns: ColumnRows | None = None) -> TokenWriter:
         """Return a writer for the token file of a spool; `columns` are the rows of its documents."""
@@ -147,19 +160,16 @@ class FinalFiles:
         else:
             for record, rows in missing:
                 self._write(spools, record, rows)
-        for record in records:  # their spools are not needed any more
-            for path_of in (ids_path, ends_path):
-                remove(path_of(spools, record.number))
 
     def _write(self, spools: Path, record: SpoolRecord, rows: ColumnRows | None) -> None:
-        if record.ids_sha256 is not None and record.position == self.names.format.ids_position:
+        if adopts(self.names.format):
             self._adopt(spools, record)
-        else:
-            with self.writer(record, rows) as writer:
-                n_bytes = record.bytes
-                for ids, ends in read_spool(spools, record, self.dtype, has_ends=self.has_ends):
-                    writer.write(ids, n_bytes=n_bytes, ends=ends if self.has_ends else None)
-                    n_bytes = 0
+            return
+        with self.writer(record, rows) as writer:
+            n_bytes = record.bytes
+            for ids, ends in read_spool(spools, record, self.dtype, has_ends=self.has_ends):
+                writer.write(ids, n_bytes=n_bytes, ends=ends if self.has_ends else None)
+                n_bytes = 0
         self.set_complete(record)
         for path_of in (ids_path, ends_path):  # so that the folder does not grow
             remove(path_of(spools, record.number))
@@ -167,6 +177,9 @@ class FinalFiles:
     def _adopt(self, spools: Path, record: SpoolRecord) -> None:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
         form, staged = self.names.format, self.staged(record)
+        source, target = ids_path(spools, record.number), Path(form.files(staged)[0])
+        if not self.fresh:
+            check_spool(spools, record, source if source.exists() else target, has_ends=self.has_ends)
         self.place(record).mkdir(parents=True, exist_ok=True)
         stores_documents = self.document_index or form.stores_documents
         described = Description(
@@ -181,13 +194,12 @@ class FinalFiles:
         )
         header = form.header(described)
         form.write_others(staged, described, _read_ends(ends_path(spools, record.number)) if stores_documents else iter(()))
-        source = ids_path(spools, record.number)
         with suppress(FileNotFoundError):  # an earlier run has renamed it
             if header:
                 with source.open("r+b", buffering=0) as file:
                     file.write(header)
                     sync_file(file.fileno())
-            source.replace(Path(form.files(staged)[0]))
+            source.replace(target)
 
 
 def _read_ends(path: Path) -> Iterator[Array]:

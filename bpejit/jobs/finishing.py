@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,19 +12,22 @@ import numpy as np
 from bpejit.corpus.blocks import Skipped
 from bpejit.engines.base import Progress
 from bpejit.errors import BpejitError, OutputError
-from bpejit.jobs.column_spools import StoredColumns
+from bpejit.jobs.checkpoints import complete_checkpoints
+from bpejit.jobs.column_spools import StoredColumns, check_rows
 from bpejit.jobs.early_files import EarlyFiles
 from bpejit.jobs.final_files import FinalFiles, adopts, write_final
 from bpejit.jobs.job_folder import (
-    CHECKPOINT,
     MANIFEST,
+    damaged,
+    file_sha256,
     job_folder,
     part_folder,
     read_record,
     write_record,
 )
 from bpejit.jobs.job_manifest import FORMAT, FORMAT_VERSION, find_difference, finished_manifest, manifest_path
-from bpejit.jobs.joining import COMBINED, check_all_parts, joined_by_another, joining_parts, no_parts
+from bpejit.jobs.job_run import LENGTHS
+from bpejit.jobs.joining import COMBINED, check_all_parts, check_version, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import (
     OutputNames,
     check_job_outputs,
@@ -33,15 +36,12 @@ from bpejit.jobs.output_files import (
     listed_outputs,
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
-from bpejit.jobs.spools import SpoolRecord, read_spool
+from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import InputFiles
 from bpejit.tokenfiles.base import TokenFileFormat
 from bpejit.tokenfiles.registry import load_format
-
-LENGTHS = "token_lengths.npy"
-"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
 
 
 class Finished(NamedTuple):
@@ -148,6 +148,7 @@ def finish_job(
     begun: Mapping[str, Any] | None = None,
     totals: Totals | None = None,
     read: InputFiles | None = None,
+    fresh: bool = False,
 ) -> Finished | None:
     """Write the outputs of a job whose parts are complete, and remove its folder.
 
@@ -164,6 +165,8 @@ def finish_job(
         Of a job that is not divided; read from the folder by default.
     read : InputFiles, optional
         The inputs; those of the manifest by default.
+    fresh : bool
+        Whether this process has written all of the unfinished job, which then is not compared with its hashes.
 
     Returns
     -------
@@ -173,7 +176,7 @@ def finish_job(
     Raises
     ------
     OSError, OutputError
-        If a file cannot be written. The parts stay.
+        If a file cannot be written, or what is left of another run is damaged. The parts stay.
     """
     begun = begun or read_record(folder / MANIFEST)
     if begun is None:
@@ -182,7 +185,7 @@ def finish_job(
     finished = None
     with joining_parts(folder, parts) as is_mine:
         if is_mine:
-            finished = _write_outputs(folder, names, begun, parts, totals, report, read)
+            finished = _write_outputs(folder, names, begun, parts, totals, report, read, fresh=fresh)
     return finished
 
 
@@ -194,24 +197,30 @@ def _write_outputs(
     totals: Totals | None,
     report: Progress,
     read: InputFiles | None,
+    *,
+    fresh: bool,
 ) -> Finished:
     job = begun["job"]
     dtype = np.dtype(job["dtype"]).newbyteorder("<")
-    if totals is None:
-        totals = Totals()
-        for index in range(parts):
-            totals += Totals.from_json((read_record(part_folder(folder, index, parts) / CHECKPOINT) or {})["totals"])
+    checkpoints: list[dict[str, Any]] = []
+    if totals is None or not fresh:
+        checkpoints = complete_checkpoints(folder, begun)
+        totals = sum((Totals.from_json(one["totals"]) for one in checkpoints), Totals())
+        _check_parts(folder, checkpoints)
     has_ends = wants_ends(names.format, job["document_index"], parts)
-    files = FinalFiles.of_job(folder, names, job, dtype, has_ends=has_ends)
-    if parts == 1:
-        spools = part_folder(folder, 0, 1)
-    else:
-        spools = folder / COMBINED
-        if not (spools / "complete").exists():
-            _join(files, spools, job, parts, totals.tokens, report)
-            (spools / "complete").touch()
+    files = FinalFiles.of_job(folder, names, job, dtype, has_ends=has_ends, fresh=fresh)
+    spools = part_folder(folder, 0, 1) if parts == 1 else folder / COMBINED
+    joined = checkpoints[0] if parts == 1 and checkpoints else None
+    if parts > 1:
+        joined = read_record(spools / "complete")
+        if joined is None or "closed_sha256" not in joined:
+            hashes = [one["closed_sha256"] for one in checkpoints]
+            files = replace(files, fresh=True)
+            joined = {"closed_sha256": _join(files, spools, job, hashes, totals.tokens, report)}
+            write_record(spools / "complete", joined)
+    found = read_closed(spools, sha256=None if joined is None else joined["closed_sha256"])
     # In the order of the outputs, not in that of their completion.
-    records = sorted(read_closed(spools), key=lambda record: (record.output, record.aside, record.shard))
+    records = sorted(found, key=lambda record: (record.output, record.aside, record.shard))
     outputs = [_described(record, names) for record in records]
     pack = job.get("pack")
     if pack is not None:  # ids that do not fill a row are left out
@@ -240,6 +249,15 @@ def _write_outputs(
     return Finished(tuple(names.path(record) for record in records), names.manifest, totals, dtype.name, left_out)
 
 
+def _check_parts(folder: Path, checkpoints: list[dict[str, Any]]) -> None:
+    """Compare columns, and the files that all parts share, with the hashes in the checkpoints of the parts."""
+    for part, one in enumerate(checkpoints):
+        check_rows(part_folder(folder, part, len(checkpoints)), one.get("columns_sha256", ()))
+        for name, found in one["shared"].items():
+            if not (folder / name).exists() or file_sha256(folder / name) != found:
+                raise damaged(folder / name, folder=folder)
+
+
 def _described(record: SpoolRecord, names: OutputNames) -> dict[str, Any]:
     path = names.path(record).relative_to(names.manifest.parent).as_posix()
     counts = {"tokens": record.tokens, "documents": record.documents, "bytes_read": record.bytes}
@@ -252,14 +270,19 @@ def _packed(output: dict[str, Any], pack: int) -> dict[str, Any]:
     return {**output, "tokens": rows * pack, "rows": rows, "left_out": left_out}
 
 
-def _join(files: FinalFiles, target: Path, job: Mapping[str, Any], parts: int, n_tokens: int, report: Progress) -> None:
-    """Write the spools of all parts, in order, to new ones that are divided into shards."""
+def _join(
+    files: FinalFiles, target: Path, job: Mapping[str, Any], hashes: Sequence[str], n_tokens: int, report: Progress
+) -> str:
+    """Write the spools of all parts, in order, to new ones that are divided into shards; return the hash of their records.
+
+    `hashes` are those of the records of each part.
+    """
     folder, form, dtype, has_ends = files.folder, files.names.format, files.dtype, files.has_ends
     lengths = np.load(folder / LENGTHS) if job["shard_tokens"] is not None else None
     options = SinkOptions(
         dtype=dtype,
         has_ends=has_ends,
-        hashed=adopts(form),
+        adopted=adopts(form),
         sides=(False, True) if job["val_fraction"] else (False,),
         shard_tokens=job["shard_tokens"],
         shard_exact=job["shard_exact"],
@@ -268,12 +291,11 @@ def _join(files: FinalFiles, target: Path, job: Mapping[str, Any], parts: int, n
     )
     early = None if adopts(form) or job.get("keep_columns") else EarlyFiles(files, target, ())
     records: dict[tuple[int, bool], list[tuple[Path, SpoolRecord]]] = {}
-    for index in range(parts):
-        spools = part_folder(folder, index, parts)
-        for record in read_closed(spools):
+    for index, found in enumerate(hashes):
+        spools = part_folder(folder, index, len(hashes))
+        for record in read_closed(spools, sha256=found):
             records.setdefault((record.output, record.aside), []).append((spools, record))
-    state = {"next": 0, "output": -1, "closed_bytes": 0, "open": []}
-    sink = SpoolSink(target, options, state, None if early is None else early.note)
+    sink = SpoolSink(target, options, None, None if early is None else early.note)
     done = 0
     try:
         report("combine", 0, n_tokens, "tokens")
@@ -282,7 +304,10 @@ def _join(files: FinalFiles, target: Path, job: Mapping[str, Any], parts: int, n
             for spools, record in records[output, aside]:
                 n_bytes = record.bytes
                 for ids, ends in read_spool(spools, record, dtype, has_ends=has_ends):
-                    sink.write(aside, ids, ends, n_bytes)
+                    try:
+                        sink.write(aside, ids, ends, n_bytes)
+                    except IndexError as cause:  # of the lengths of tokens; the hash is compared at the end
+                        raise damaged(ids_path(spools, record.number), folder=spools) from cause
                     n_bytes = 0
                     done += int(ids.size)
                     report("combine", done, n_tokens, "tokens")
@@ -293,6 +318,7 @@ def _join(files: FinalFiles, target: Path, job: Mapping[str, Any], parts: int, n
         sink.close()
         if early is not None:
             early.close()
+    return sink.closed_sha256
 
 
 def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
@@ -310,6 +336,7 @@ def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
             return done
         raise no_parts(out)
     begun = read_record(folder / MANIFEST)
+    check_version(begun, str(folder))
     try:
         job = begun["job"]  # type: ignore[index]
         parts = int(begun["parts"])  # type: ignore[index]

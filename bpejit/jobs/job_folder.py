@@ -14,12 +14,13 @@ The folder is removed when the output is complete. After a kill it contains ever
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +43,9 @@ LOCK = "lock"
 WAIT_SECONDS = 0.1
 """Time between two looks at a lock."""
 
+SEAL = "record_sha256"
+"""The field of a JSON file of a job with the hash of the others."""
+
 _ATTEMPTS = 20
 """Number of attempts to take a lock, which a process that looks whether it is held (`is_held`) holds for some microseconds,
 and to create or remove a folder that another process removes or creates.
@@ -49,6 +53,8 @@ and to create or remove a folder that another process removes or creates.
 
 _ATTEMPT_SECONDS = 0.01
 """Time between two attempts."""
+
+_HASHED_BYTES = 1 << 20
 
 _LOCK_MODE = os.O_RDWR | os.O_CREAT
 
@@ -80,12 +86,59 @@ def found_parts(folder: Path) -> list[tuple[int, int, Path]]:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """Return the content of a JSON file of a job; None if it does not exist or is broken."""
+    """Return the content of a JSON file of a job; None if it does not exist or is broken.
+
+    The hash of its fields is compared, if it has one (see `sealed`).
+    """
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return unsealed(path.read_bytes())
+    except OSError:
         return None
-    return found if isinstance(found, dict) else None
+
+
+def sealed(fields: Mapping[str, Any]) -> bytes:
+    """Return the content of a JSON file with a hash of the fields, by which damage is noticed."""
+    data = json.dumps(fields).encode("ascii")
+    seal = json.dumps({SEAL: hashlib.sha256(data).hexdigest()}).encode("ascii")
+    return data[:-1] + (b", " if fields else b"") + seal[1:]
+
+
+def unsealed(data: bytes, *, strict: bool = False) -> dict[str, Any] | None:
+    """Return the fields of a JSON file; None if it is broken, or, with `strict`, has no hash."""
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    seal = fields.pop(SEAL, None)
+    if seal is None:
+        return None if strict else fields
+    return fields if seal == hashlib.sha256(json.dumps(fields).encode("ascii")).hexdigest() else None
+
+
+def file_sha256(path: Path, stop: int | None = None, start: int = 0) -> str:
+    """Return the hash of a file, or of the bytes `start:stop`.
+
+    Raises
+    ------
+    OSError
+    """
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while data := file.read(_HASHED_BYTES if stop is None else min(_HASHED_BYTES, stop - start)):
+            digest.update(data)
+            start += len(data)
+    return digest.hexdigest()
+
+
+def damaged(path: Path | str, *, folder: Path | str) -> OutputError:
+    """Return the error for a file of an unfinished job that is not what was written."""
+    return OutputError(
+        f"`{path}`, which an earlier run left, is damaged: its bytes are not those that were written; expected an intact file: "
+        f"remove `{folder}`, so that it is written again with `resume=True`, or start again with `overwrite=True`"
+    )
 
 
 def write_record(path: Path, fields: dict[str, Any], *, synced: bool = True) -> None:
@@ -126,7 +179,7 @@ def _written(path: Path, fields: dict[str, Any], *, synced: bool) -> Iterator[Pa
     written = path.with_name(f"{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         with written.open("wb") as file:
-            file.write(json.dumps(fields).encode("ascii"))
+            file.write(sealed(fields))
             file.flush()
             if synced:
                 sync_file(file.fileno())
@@ -158,12 +211,15 @@ class Kept(NamedTuple):
         Finished units, and all units of the job.
     read : int
         Bytes of input of the finished units.
+    command : str
+        The command, or the call in Python, that continues the job; empty if unknown.
     """
 
     folder: Path | str
     units: int
     total: int
     read: int
+    command: str = ""
 
 
 def find_kept(out: Path, *, per_input: bool) -> Kept | None:
@@ -173,7 +229,8 @@ def find_kept(out: Path, *, per_input: bool) -> Kept | None:
     checkpoints = [read_record(path / CHECKPOINT) or {} for _, _, path in found_parts(folder)]
     totals = [checkpoint["totals"] for checkpoint in checkpoints if isinstance(checkpoint.get("totals"), dict)]
     units = sum(total["units"] for total in totals)
-    return Kept(folder, units, begun.get("units", units), sum(total["read"] for total in totals)) if units else None
+    read = sum(total["read"] for total in totals)
+    return Kept(folder, units, begun.get("units", units), read, begun.get("command", "")) if units else None
 
 
 class LockHeldError(OutputError):
@@ -329,6 +386,8 @@ __all__ = [
     "Kept",
     "LockHeldError",
     "claim_record",
+    "damaged",
+    "file_sha256",
     "find_kept",
     "folder_bytes",
     "found_parts",
@@ -338,6 +397,8 @@ __all__ = [
     "part_folder",
     "read_record",
     "remove_folder",
+    "sealed",
     "sync_record",
+    "unsealed",
     "write_record",
 ]

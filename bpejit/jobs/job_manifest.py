@@ -17,6 +17,7 @@ outputs
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,9 @@ FORMAT = "bpejit job"
 
 FORMAT_VERSION = 1
 
+FOLDER_VERSION = 2
+"""Version of the folder of an unfinished job: 2 has hashes."""
+
 
 def manifest_path(out: Path, *, per_input: bool) -> Path:
     """Return the path of the manifest of an output."""
@@ -36,7 +40,18 @@ def manifest_path(out: Path, *, per_input: bool) -> Path:
 
 def begun_manifest(job: Mapping[str, Any], parts: int) -> dict[str, Any]:
     """Return the manifest of an unfinished job, divided into `parts`."""
-    return {"format": FORMAT, "format_version": FORMAT_VERSION, "parts": parts, "job": job}
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "folder_version": FOLDER_VERSION,
+        "parts": parts,
+        "job": job,
+    }
+
+
+def hash_job(job: Mapping[str, Any]) -> str:
+    """Return a hash of what was asked for, which the checkpoints of a job contain."""
+    return hashlib.sha256(json.dumps(job).encode("ascii")).hexdigest()
 
 
 def finished_manifest(job: Mapping[str, Any], totals: Mapping[str, int], outputs: Sequence[Mapping[str, Any]]) -> bytes:
@@ -75,8 +90,27 @@ def _lines(values: list[Any], indent: str) -> str:
 _ENCODE = json.JSONEncoder().encode
 
 
-def find_difference(found: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> str | None:
-    """Return how the job of a manifest differs from another job, as a clause; None if they are equal."""
+_OPTIONS = {
+    "append": "append_token",
+    "prepend": "prepend_token",
+    **{
+        name: name
+        for name in (
+            *("format", "dtype", "document_index", "pack", "shard_tokens", "shard_exact", "val_fraction", "seed", "unit_bytes"),
+            *("input_format", "documents", "text_field", "text_column", "allow_special", "strip_bom", "keep_columns"),
+        )
+    },
+}
+"""The arguments that fields of a job are."""
+
+
+def find_difference(
+    found: Mapping[str, Any] | None, wanted: Mapping[str, Any], texts: Mapping[str, str] | None = None
+) -> str | None:
+    """Return how the job of a manifest differs from another job, as a clause; None if they are equal.
+
+    `texts` are those of the tokens that are added to documents, by their ids.
+    """
     if not isinstance(found, Mapping):
         return "its manifest cannot be read"
     found = json.loads(json.dumps(found))
@@ -86,8 +120,37 @@ def find_difference(found: Mapping[str, Any] | None, wanted: Mapping[str, Any]) 
             continue
         if key == "inputs":
             return _input_difference(found.get(key), wanted[key])
+        if key in _OPTIONS:
+            return _option_difference(key, found.get(key), wanted.get(key), texts or {})
         return f"it has `{key}` {shorten(found.get(key))}, and this one {shorten(wanted.get(key))}"
     return None
+
+
+def _option_difference(key: str, found: Any, wanted: Any, texts: Mapping[str, str]) -> str:
+    name = _OPTIONS[key]
+
+    def shown(value: Any) -> str:
+        if value is None or value is False:
+            return f"no `{name}=`"
+        value = texts.get(str(value), value) if name != key else value
+        return f"`{name}={shorten(value) if isinstance(value, list) else json.dumps(value) if value is not True else True}`"
+
+    return f"it has {shown(found)}, and this one {'has not' if wanted is None or wanted is False else f'has {shown(wanted)}'}"
+
+
+def find_begun_difference(
+    begun: Mapping[str, Any] | None, wanted: Mapping[str, Any], texts: Mapping[int, str] | None = None
+) -> str | None:
+    """Return how an unfinished job with a manifest differs from another job, as a clause; None if they are equal.
+
+    `texts` are those of the tokens that the other job adds to documents, by their ids.
+    """
+    if begun is not None and begun.get("folder_version") != FOLDER_VERSION:
+        return "it was begun by another version of bpejit, which may finish it"
+    if begun is None:
+        return find_difference(None, wanted)
+    known = {**begun.get("texts", {}), **{str(number): text for number, text in (texts or {}).items()}}
+    return find_difference(begun.get("job"), wanted, known)
 
 
 def _input_difference(found: Any, wanted: list[dict[str, Any]]) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.sizes import UNIT_BYTES
 from bpejit.errors import OptionError, SpecialTokenError, shorten
+
+_NOT_SHOWN = {"self", "progress", "resume", "overwrite", "dry_run"}
+
+_SHOWN_CHARACTERS = 200
 
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -42,6 +47,10 @@ class JobOptions:
         Index and number of parts, if the job is divided.
     resume, overwrite : bool
     unit_bytes : int
+    texts : dict of int to str
+        The texts of `append` and `prepend`, for messages.
+    command : str
+        The command, or the call in Python, that continues the job.
     """
 
     append: int | None = None
@@ -57,6 +66,8 @@ class JobOptions:
     resume: bool = False
     overwrite: bool = False
     unit_bytes: int = UNIT_BYTES
+    texts: Mapping[int, str] = field(default_factory=dict)
+    command: str = ""
 
     @property
     def sides(self) -> tuple[bool, ...]:
@@ -154,6 +165,7 @@ def check_job_options(
     resume: Any = False,
     overwrite: Any = False,
     unit_bytes: Any = UNIT_BYTES,
+    command: str = "",
 ) -> JobOptions:
     """Return the options, checked; the parameters are the same as for `Tokenizer.encode_files`.
 
@@ -161,9 +173,13 @@ def check_job_options(
     ------
     ArgumentTypeError, OptionError, SpecialTokenError
     """
+    append = check_token("append_token", append_token, special_tokens)
+    prepend = check_token("prepend_token", prepend_token, special_tokens)
     options = JobOptions(
-        append=check_token("append_token", append_token, special_tokens),
-        prepend=check_token("prepend_token", prepend_token, special_tokens),
+        append=append,
+        prepend=prepend,
+        texts={number: text for number, text in ((append, append_token), (prepend, prepend_token)) if number is not None},
+        command=command,
         document_index=arguments.flag("document_index", document_index),
         pack=arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1),
         shard_tokens=arguments.optional_whole_number("shard_tokens", shard_tokens, least=1),
@@ -181,6 +197,28 @@ def check_job_options(
             "shard_exact is True, but there is no number of ids of a shard: give `shard_tokens=`, or leave `shard_exact=` out"
         )
     return options
+
+
+def describe_call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """Return the call that continues a job: what differs from the defaults of a function, and `resume=True`.
+
+    Parameters
+    ----------
+    name : str
+        Of the function, for a user.
+    function : callable
+    given : dict
+        Its arguments.
+    """
+    shown = []
+    for key, parameter in inspect.signature(function).parameters.items():
+        value = given[key]
+        if key in _NOT_SHOWN or (value is parameter.default or (isinstance(value, (str, int)) and value == parameter.default)):
+            continue
+        text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
+        text = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+        shown.append(text if parameter.default is parameter.empty else f"{key}={text}")
+    return f"{name}({', '.join([*shown, 'resume=True'])})"
 
 
 def _fraction(name: str, value: Any) -> float:

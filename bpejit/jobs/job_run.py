@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,16 +16,22 @@ from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
-from bpejit.jobs.column_spools import ColumnSpools
+from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.document_choice import DocumentChoice
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.early_files import EarlyFiles
 from bpejit.jobs.final_files import FinalFiles
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, sync_record, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, file_sha256, sync_record, write_record
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop
 from bpejit.storage.temporary import sync_file
+
+LENGTHS = "token_lengths.npy"
+"""The number of bytes of each token, in the folder of a job whose parts are divided into shards when they are joined."""
+
+SHARED = (LENGTHS, SCHEMA)
+"""Files that all parts of a job write, equally, and that joining reads."""
 
 
 @dataclass
@@ -36,6 +42,8 @@ class PartRun:
     ----------
     folder : Path
         The folder of the part, locked by this process.
+    identify : callable
+        Returns what its checkpoints tell of it (see `identify_part`).
     units : list of Unit
         Its units, in order.
     options : JobOptions
@@ -48,6 +56,8 @@ class PartRun:
         Their types, as far as they are planned.
     files : FinalFiles, optional
         How the spools become token files, if these are written while the job encodes.
+    modified : str, optional
+        A hash of the modification times of the inputs, for the checkpoints.
 
     Attributes
     ----------
@@ -57,6 +67,7 @@ class PartRun:
     """
 
     folder: Path
+    identify: Callable[[], dict[str, Any]]
     units: Sequence[Unit]
     options: JobOptions
     sink_options: SinkOptions
@@ -64,7 +75,9 @@ class PartRun:
     keeps_columns: bool = False
     schema: bytes | None = None
     files: FinalFiles | None = None
+    modified: str | None = None
     brief: bool = field(default=False, init=False)
+    _complete: dict[str, Any] = field(default_factory=dict, init=False)
 
     def run(
         self, job: EncodeJob, engine: Engine, chunker: Chunker, checkpoint: Mapping[str, Any] | None, report: Progress
@@ -91,9 +104,9 @@ class PartRun:
         choice = DocumentChoice(self.options.val_fraction, self.options.seed)
         if checkpoint is not None:
             tokens.last = checkpoint["last"]
-            choice.open = checkpoint["aside"]
+            choice.open, choice.unit, choice.begun = checkpoint["drawn"]
         results = loop.results(job, engine, chunker)
-        with ExitStack() as spools, Checkpoints(self.folder) as checkpoints, closing(results):
+        with ExitStack() as spools, Checkpoints(self.folder, self.identify) as checkpoints, closing(results):
             sink, columns, early = self._open_spools(checkpoint, spools)
             if not self.options.per_input:
                 self._begin_output(0, sink, columns)
@@ -103,7 +116,9 @@ class PartRun:
                 if encoded is None:
                     due = loop.end_unit()
                     state, flush = sink.snapshot()
-                    fields = {"totals": loop.totals.as_json(), "last": tokens.last, "aside": choice.open, "sink": state}
+                    text = self._describe_text(loop, chunker)
+                    drawn = [choice.open, choice.unit, choice.begun]
+                    fields = {"totals": loop.totals.as_json(), "text": text, "last": tokens.last, "drawn": drawn, "sink": state}
                     if columns is not None:
                         fields["columns"], flush_rows = columns.snapshot()
                         flush += flush_rows
@@ -123,9 +138,16 @@ class PartRun:
                 early.finish()
             self.seconds.finish += time.perf_counter() - before
             checkpoints.wait()
+            self._complete = {"text": self._describe_text(loop, chunker), "closed_sha256": sink.closed_sha256}
+            if columns is not None:
+                self._complete["columns_sha256"] = columns.sha256
             if not self.brief:
                 self._write_complete(loop.totals)
             return loop.totals
+
+    def _describe_text(self, loop: UnitLoop, chunker: Chunker) -> dict[str, Any]:
+        """Return what a later run compares the inputs with."""
+        return {"sha256": loop.text_sha256, "chunk_bytes": chunker.chunk_bytes, "modified": self.modified}
 
     def _open_spools(
         self, checkpoint: Mapping[str, Any] | None, stack: ExitStack
@@ -138,7 +160,11 @@ class PartRun:
             columns = ColumnSpools(self.folder, self.sink_options.sides, self.schema, state)
             stack.callback(columns.close)
         if self.files is not None:
-            closed = () if sink_state is None else read_closed(self.folder, sink_state["closed_bytes"])
+            closed = (
+                ()
+                if sink_state is None
+                else read_closed(self.folder, sink_state["closed_bytes"], sha256=sink_state["closed_sha256"])
+            )
             early = EarlyFiles(self.files, self.folder, closed)
         sink = SpoolSink(self.folder, self.sink_options, sink_state, None if early is None else early.note)
         stack.callback(sink.close)
@@ -147,7 +173,9 @@ class PartRun:
         return sink, columns, early
 
     def _write_complete(self, totals: Totals) -> None:
-        write_record(self.folder / CHECKPOINT, checkpoint_fields({"totals": totals.as_json(), "complete": True}))
+        shared = {name: file_sha256(path) for name in SHARED if (path := self.folder.parent / name).exists()}
+        fields = {"totals": totals.as_json(), "complete": True, "shared": shared, **self._complete}
+        write_record(self.folder / CHECKPOINT, checkpoint_fields(fields, self.identify()))
 
     @contextmanager
     def keeping_brief(self, totals: Totals) -> Iterator[None]:

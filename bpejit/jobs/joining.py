@@ -18,7 +18,7 @@ from bpejit.jobs.job_folder import (
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_manifest import manifest_path
+from bpejit.jobs.job_manifest import FOLDER_VERSION, manifest_path
 from bpejit.jobs.output_files import remove_links
 
 COMBINED = "combined"
@@ -45,6 +45,15 @@ def missing_parts(folder: Path, parts: int) -> list[int]:
     """Return the parts of a job that are not complete."""
     records = [read_record(part_folder(folder, index, parts) / CHECKPOINT) for index in range(parts)]
     return [index for index, record in enumerate(records) if not (record or {}).get("complete")]
+
+
+def check_version(begun: dict[str, Any] | None, folder: str) -> None:
+    """Raise OutputError if the folder of an unfinished job was written by another version."""
+    if begun is not None and begun.get("folder_version") != FOLDER_VERSION:
+        raise OutputError(
+            f"`{folder}` was written by another version of bpejit; expected parts of this version: join them with that "
+            "version, or remove the folder, and run the job again"
+        )
 
 
 def check_all_parts(out: Path, folder: Path, parts: int) -> None:

@@ -27,11 +27,24 @@ from typing import Any
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.errors import OutputError
+from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
-from bpejit.jobs.job_folder import CHECKPOINT, LOCK, MANIFEST, Kept, job_folder, part_folder, read_record, write_record
-from bpejit.jobs.job_manifest import begun_manifest, find_difference, manifest_path
-from bpejit.jobs.joining import DATA_SET
+from bpejit.jobs.job_folder import (
+    CHECKPOINT,
+    LOCK,
+    MANIFEST,
+    Kept,
+    job_folder,
+    part_folder,
+    read_record,
+    sealed,
+    unsealed,
+    write_record,
+)
+from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
+from bpejit.jobs.joining import DATA_SET, check_version
 from bpejit.jobs.output_files import OutputNames, check_job_outputs
+from bpejit.jobs.unfinished import begun_fields, continuing
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
@@ -95,11 +108,12 @@ class RemoteOutput:
         """Return the content of a JSON file; None if it does not exist or is broken."""
         with self.access(url, "read") as (file_system, name):
             try:
-                found = json.loads(file_system.cat_file(name))
-            except (FileNotFoundError, ValueError, RecursionError):
+                found = unsealed(file_system.cat_file(name))
+            except FileNotFoundError:
+                found = None
+            if found is None:
                 check_container(url, file_system, name)
-                return None
-        return found if isinstance(found, dict) else None
+        return found
 
     def begun(self) -> dict[str, Any] | None:
         """Return the manifest of the unfinished job."""
@@ -108,7 +122,7 @@ class RemoteOutput:
     def claim(self, fields: Mapping[str, Any]) -> bool:
         """Create the manifest of the unfinished job; return False if there is one."""
         url = f"{self.folder}/{MANIFEST}"
-        data = json.dumps(fields).encode("ascii")
+        data = sealed(fields)
         with self.access(url) as (file_system, name):
             _make_parent(file_system, name)
             try:
@@ -148,6 +162,11 @@ class RemoteOutput:
         """Return the totals of a finished part."""
         return Totals.from_json(self.read_head(part, parts)[0]["totals"])
 
+    def check_part(self, job: Mapping[str, Any], part: int, parts: int) -> dict[str, Any]:
+        """Return the checkpoint of a finished part of a job; raise OutputError if it belongs to something else."""
+        url = self.part_url(part, parts)
+        return checked_checkpoint(self.read_head(part, parts)[0], identify_part(job, part, parts), url, url)
+
     def read_head(self, part: int, parts: int) -> tuple[dict[str, Any], int]:
         """Return the checkpoint of a finished part, which is its first member, and the size of that in bytes."""
         with self.access(self.part_url(part, parts), "read") as (file_system, name):
@@ -158,12 +177,12 @@ class RemoteOutput:
                     member = tar.next()
                     content = None if member is None else tar.extractfile(member)
                     if content is not None and member is not None and len(text := content.read()) == member.size:
-                        return json.loads(text), member.size
+                        fields = unsealed(text, strict=True)
+                        if fields is not None:
+                            return fields, member.size
+                        size = len(data) + 1
                 if len(data) < size:
-                    raise OutputError(
-                        f"`{self.part_url(part, parts)}` is broken; expected a finished part: remove it, and run that part "
-                        "again"
-                    )
+                    raise broken_part(self.part_url(part, parts))
                 size *= 8
 
     def put_file(self, path: Path, url: str) -> None:
@@ -361,7 +380,7 @@ def claim_remote(plan: Any, parts: int, say: Callable[[str], None], **others: An
     if begun is not None:
         parts = _check_begun(plan, begun, parts, say)
     if not remote.claim(claim_fields(plan, parts, **others)):
-        difference = find_difference((remote.begun() or {}).get("job"), plan.job)
+        difference = find_begun_difference(remote.begun(), plan.job, plan.options.texts)
         if difference is not None:
             raise OutputError(
                 f"`{remote.folder}` belongs to another job: {difference}; expected the same one: wait until that job ends, or "
@@ -372,14 +391,14 @@ def claim_remote(plan: Any, parts: int, say: Callable[[str], None], **others: An
 
 def claim_fields(plan: Any, parts: int, **others: Any) -> dict[str, Any]:
     """Return the manifest of an unfinished job with a remote output."""
-    return begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite, **others}
+    return begun_fields(plan, parts, **others)
 
 
 def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[[str], None]) -> int:
     """Check an unfinished job; return its number of parts, or `parts` after removing it."""
     remote, options = plan.remote, plan.options
     finished = remote.parts()
-    difference = find_difference(begun.get("job"), plan.job)
+    difference = find_begun_difference(begun, plan.job, options.texts)
     if difference is None and begun.get("parts") != parts:
         if options.resume and options.part is None:
             return int(begun["parts"])
@@ -389,7 +408,7 @@ def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[
     if options.part is not None:
         if difference is not None:
             raise OutputError(
-                f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
+                f"{remains}, but {difference}; expected the same job in all parts: {continuing(begun)}, or remove the folder"
             )
         if options.part in finished and not options.resume:
             if not options.overwrite:
@@ -403,8 +422,8 @@ def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[
             raise OutputError(f"{remains}; {again}")
         # It may be at work: an object store has no locks.
         raise OutputError(
-            f"{remains}, but {difference}; expected the same job: wait if it is at work; otherwise give the same inputs and "
-            "options to resume it, or start again with `overwrite=True`"
+            f"{remains}, but {difference}; expected the same job: wait if it is at work; otherwise {continuing(begun)}, or "
+            "start again with `overwrite=True`"
         )
     remote.remove_folder()
     say(f"removed {len(finished)} finished parts in `{remote.folder}`, which an unfinished run left")
@@ -452,7 +471,7 @@ def run_remote_part(
     part, parts = options.part
     if options.resume and (part, parts) in remote.parts():
         say(f"part {part} of {parts} is encoded already")
-        totals = remote.read_totals(part, parts)
+        totals = Totals.from_json(remote.check_part(plan.job, part, parts)["totals"])
         result = JobResult(totals, None, len(plan.mine), totals.units, 0)
     else:
         with released_claim(remote), local_plan(plan) as local:
@@ -535,7 +554,7 @@ def _fetch_part(remote: RemoteOutput, folder: Path, part: int, parts: int) -> No
                 with (target / member.name).open("wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)
     except tarfile.TarError as cause:
-        raise OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again") from cause
+        raise broken_part(url) from cause
     packed.unlink()
 
 
@@ -555,6 +574,7 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
     begun = remote.begun()
     if begun is None:
         return None
+    check_version(begun, remote.folder)
     try:
         job = begun["job"]
         parts = int(begun["parts"])
@@ -586,7 +606,11 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
             if remote.begun() is None:  # another process was faster, and has removed the parts
                 return None
             raise
-        finished = finish_job(folder, local, report=report)
+        try:
+            finished = finish_job(folder, local, report=report)
+        except OutputError as error:
+            message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
+            raise OutputError(message) from None
         if finished is not None and finished.totals.skipped and not finished.totals.documents:
             raise no_texts(finished.totals.skipped)
         if finished is None:  # not possible: nobody else uses the folder
@@ -594,6 +618,11 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
         publish(remote, local, finished, overwrite=begun["overwrite"], report=report)
         remote.remove_folder()
         return _at_urls(remote, local, finished)
+
+
+def broken_part(url: str) -> OutputError:
+    """Return the error for a stored part that is damaged."""
+    return OutputError(f"`{url}` is broken; expected a finished part: remove it, and run that part again with `resume=True`")
 
 
 def broken_manifest(remote: RemoteOutput) -> OutputError:
@@ -662,7 +691,8 @@ def find_remote_kept(remote: RemoteOutput) -> Kept | None:
         return None
     totals = [remote.read_totals(*part) for part in finished]
     units = sum(total.units for total in totals)
-    return Kept(remote.folder, units, begun.get("units", units), sum(total.read for total in totals))
+    read = sum(total.read for total in totals)
+    return Kept(remote.folder, units, begun.get("units", units), read, begun.get("command", ""))
 
 
 def combine_remote(remote: RemoteOutput, *, overwrite: bool, report: Any) -> Finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.jobs.job_folder import damaged
 from bpejit.jobs.spools import IDS_SUFFIX, Hasher, Spool, SpoolRecord
 from bpejit.packed_tokens import pack_tokens
 from bpejit.storage.temporary import sync_file
@@ -29,8 +31,8 @@ class SinkOptions(NamedTuple):
     dtype : np.dtype
     has_ends : bool
         Whether the ends of documents are written.
-    hashed : bool
-        Whether the ids are hashed.
+    adopted : bool
+        Whether the files of ids become files of the output.
     sides : tuple of bool
         `(False,)`, or `(False, True)` if documents are set aside.
     shard_tokens : int, optional
@@ -45,7 +47,7 @@ class SinkOptions(NamedTuple):
 
     dtype: np.dtype[Any]
     has_ends: bool = True
-    hashed: bool = False
+    adopted: bool = False
     sides: tuple[bool, ...] = (False,)
     shard_tokens: int | None = None
     shard_exact: bool = False
@@ -86,13 +88,18 @@ class SpoolSink:
         self._in_document: dict[bool, bool] = dict.fromkeys(options.sides, False)
         self._next = 0 if state is None else int(state["next"])
         self._output = -1 if state is None else int(state["output"])
-        self._hashers = {side: Hasher() for side in options.sides} if options.hashed else {}
+        self._hashers = {side: Hasher() for side in options.sides}
         self._closed: BinaryIO = (folder / CLOSED).open("ab", buffering=0)
+        self._closed_hash = hashlib.sha256()
         size = 0 if state is None else int(state["closed_bytes"])
         try:
             if self._closed.seek(0, os.SEEK_END) < size:
                 raise OSError(None, "it is shorter than at the last checkpoint", str(folder / CLOSED))
             self._closed.truncate(size)
+            if size:
+                self._closed_hash.update((folder / CLOSED).read_bytes())
+                if state is not None and self.closed_sha256 != state["closed_sha256"]:
+                    raise damaged(folder / CLOSED, folder=folder)
             for fields in () if state is None else state["open"]:
                 record = SpoolRecord(**fields["spool"])
                 self._open[record.aside] = self._new_spool(record)
@@ -101,10 +108,13 @@ class SpoolSink:
             self.close()
             raise
 
+    @property
+    def closed_sha256(self) -> str:
+        """The hash of the records of complete spools."""
+        return self._closed_hash.hexdigest()
+
     def _new_spool(self, record: SpoolRecord) -> Spool:
-        hasher = self._hashers.get(record.aside)
-        if hasher is not None:
-            hasher.finish()
+        hasher = self._hashers[record.aside]
         return Spool(self._folder, record, self._options.dtype, has_ends=self._options.has_ends, hasher=hasher)
 
     def begin_output(self, output: int) -> None:
@@ -201,6 +211,7 @@ class SpoolSink:
 
     def _log(self, record: SpoolRecord) -> None:
         data = json.dumps(record.as_json()).encode("ascii") + b"\n"
+        self._closed_hash.update(data)
         while data:
             data = data[self._closed.write(data) :]
 
@@ -223,7 +234,7 @@ class SpoolSink:
         """
         self._complete_all()
         for path in tuple(self._unsynced):
-            if not brief or (self._options.hashed and path.suffix == IDS_SUFFIX):
+            if not brief or (self._options.adopted and path.suffix == IDS_SUFFIX):
                 self._sync(path)
         if not brief:
             sync_file(self._closed.fileno())
@@ -237,9 +248,11 @@ class SpoolSink:
     def snapshot(self) -> tuple[dict[str, Any], list[Callable[[], None]]]:
         """Return the state for a checkpoint, and functions that flush what it refers to."""
         spools = [
-            {"spool": spool.snapshot().as_json(), "in_document": self._in_document[side]} for side, spool in self._open.items()
+            {"spool": spool.checkpoint().as_json(), "in_document": self._in_document[side]}
+            for side, spool in self._open.items()
         ]
-        state = {"next": self._next, "output": self._output, "closed_bytes": self._closed.tell(), "open": spools}
+        closed = {"closed_bytes": self._closed.tell(), "closed_sha256": self.closed_sha256}
+        state = {"next": self._next, "output": self._output, **closed, "open": spools}
         complete = [partial(self._sync, path) for path in tuple(self._unsynced)]
         return state, [*complete, *(spool.sync for spool in self._open.values()), lambda: sync_file(self._closed.fileno())]
 
@@ -253,17 +266,27 @@ class SpoolSink:
             hasher.close()
 
 
-def read_closed(folder: Path, size: int | None = None) -> list[SpoolRecord]:
+def read_closed(folder: Path, size: int | None = None, *, sha256: str | None = None) -> list[SpoolRecord]:
     """Return the records of the complete spools of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    size : int, optional
+        Bytes of the file that are read; by default all.
+    sha256 : str, optional
+        The hash of these bytes, if another run has written them.
 
     Raises
     ------
     OSError
-    ValueError
-        If a record is broken.
+    OutputError
+        If they are not those that were written.
     """
-    data = (folder / CLOSED).read_bytes()
-    return [SpoolRecord(**json.loads(line)) for line in data[: len(data) if size is None else size].splitlines()]
+    data = (folder / CLOSED).read_bytes()[:size]
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise damaged(folder / CLOSED, folder=folder)
+    return [SpoolRecord(**json.loads(line)) for line in data.splitlines()]
 
 
 def count_lengths(tokens: Mapping[int, bytes], special_tokens: Mapping[str, int], vocab_size: int) -> Array:

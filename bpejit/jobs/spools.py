@@ -2,7 +2,8 @@
 
 A spool is `<number>.ids`, little-endian ids, and `<number>.ends`, the ends of its documents as little-endian int64. Bytes after
 the lengths of the last checkpoint belong to no finished unit, and are cut off when the job is resumed. If the ids are to become
-a token file without being copied, they follow space for its header.
+a token file without being copied, they follow space for its header. A checkpoint has the hashes of both files up to there,
+which are compared when a later run reads them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.jobs.job_folder import damaged, file_sha256
 from bpejit.storage.files import SYNC_BYTES
 from bpejit.storage.temporary import start_sync, sync_file
 
@@ -48,8 +50,8 @@ class SpoolRecord:
         The index of the shard; 0 if the output is not divided.
     tokens, documents, bytes : int
         Ids, documents that end in it, and bytes of text.
-    ids_sha256 : str, optional
-        The hash of the ids of a complete spool, if it was computed.
+    ids_sha256, ends_sha256 : str, optional
+        The hashes of the ids, and of the file of ends, of a complete spool or at a checkpoint.
     continues : bool
         Whether its last document continues in the next shard.
     position : int
@@ -64,6 +66,7 @@ class SpoolRecord:
     documents: int = 0
     bytes: int = 0
     ids_sha256: str | None = None
+    ends_sha256: str | None = None
     continues: bool = False
     position: int = 0
 
@@ -102,11 +105,13 @@ class Hasher:
         self._hash.update(data)
         return None
 
-    def finish(self) -> str:
-        """Return the hash as hexadecimal digits, and start a new one."""
-        digest = self._hash.hexdigest()
+    def hexdigest(self) -> str:
+        """Return the hash so far as hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def restart(self) -> None:
+        """Begin a new hash."""
         self._hash = hashlib.sha256()
-        return digest
 
     def close(self) -> None:
         """End the second thread."""
@@ -126,19 +131,19 @@ class Spool:
         Little-endian.
     has_ends : bool
         Whether to write the ends of documents.
-    hasher : Hasher, optional
+    hasher : Hasher
         Computes the hash of the ids.
 
     Raises
     ------
     OSError
         If a file cannot be written, or is shorter than the record.
+    OutputError
+        If the content of a file is not that of the record.
     """
 
-    def __init__(
-        self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, hasher: Hasher | None
-    ) -> None:
-        self.record = record
+    def __init__(self, folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, hasher: Hasher) -> None:
+        self.record = replace(record, ids_sha256=None, ends_sha256=None)
         self.tokens, self.documents, self.bytes = record.tokens, record.documents, record.bytes
         self.dtype = dtype
         self._hasher = hasher
@@ -151,16 +156,33 @@ class Spool:
             self._ids.truncate(record.position)
             self._ids.seek(record.position)
         self._synced = self.tokens * dtype.itemsize
-        if hasher is not None and self.tokens:
-            self._hash_again(hasher)
+        hasher.restart()
+        self._ends_hash = hashlib.sha256()
+        if record.ids_sha256 is not None:
+            self._hash_again(record)
 
-    def _hash_again(self, hasher: Hasher) -> None:
-        with self._path.open("rb", buffering=0) as file:
-            file.seek(self.record.position)
-            while data := file.read(BLOCK_TOKENS):
-                waiting = hasher.update(memoryview(data))
-                if waiting is not None:
-                    waiting.result()
+    def _hash_again(self, record: SpoolRecord) -> None:
+        """Hash what the files contain, and compare it with a checkpoint."""
+        for path, start, update in ((self._path, record.position, self._hasher.update), (self._ends_path, 0, self._hash_ends)):
+            if path is not None:
+                with path.open("rb", buffering=0) as file:
+                    file.seek(start)
+                    while data := file.read(BLOCK_TOKENS):
+                        waiting = update(memoryview(data))
+                        if waiting is not None:
+                            waiting.result()
+        found = self.checkpoint()
+        if found.ids_sha256 != record.ids_sha256:
+            raise damaged(self._path, folder=self._path.parent)
+        if self._ends_path is not None and found.ends_sha256 != record.ends_sha256:
+            raise damaged(self._ends_path, folder=self._path.parent)
+
+    def _hash_ends(self, data: memoryview) -> None:
+        self._ends_hash.update(data)
+
+    @property
+    def _ends_path(self) -> Path | None:
+        return None if self._ends is None else Path(str(self._ends.name))
 
     def write(self, ids: Array, ends: Array, n_bytes: int) -> None:
         """Append ids, the ends of documents as positions in `ids`, and the number of bytes of text.
@@ -171,13 +193,15 @@ class Spool:
         """
         if ends.size:
             if self._ends is not None:
-                _write_all(self._ends, (ends + self.tokens).astype(END_DTYPE).data)
+                stored = (ends + self.tokens).astype(END_DTYPE).data
+                self._hash_ends(stored)
+                _write_all(self._ends, stored)
             self.documents += int(ends.size)
         self.bytes += n_bytes
         if not ids.size:
             return
         data = np.ascontiguousarray(ids, dtype=self.dtype).data.cast("B")
-        hashed = None if self._hasher is None else self._hasher.update(data)
+        hashed = self._hasher.update(data)
         try:
             _write_all(self._ids, data)
         finally:
@@ -193,6 +217,11 @@ class Spool:
         """Return the lengths so far."""
         return replace(self.record, tokens=self.tokens, documents=self.documents, bytes=self.bytes)
 
+    def checkpoint(self) -> SpoolRecord:
+        """Return the lengths so far, with the hashes."""
+        ends_sha256 = None if self._ends is None else self._ends_hash.hexdigest()
+        return replace(self.snapshot(), ids_sha256=self._hasher.hexdigest(), ends_sha256=ends_sha256)
+
     def sync(self) -> None:
         """Flush the files to disk.
 
@@ -207,9 +236,7 @@ class Spool:
     def complete(self, *, continues: bool = False) -> SpoolRecord:
         """Close the files, which are not flushed to disk yet; return what they contain."""
         self.close()
-        found = self.snapshot()
-        digest = None if self._hasher is None else self._hasher.finish()
-        return SpoolRecord(**{**found.as_json(), "ids_sha256": digest, "continues": continues})
+        return replace(self.checkpoint(), continues=continues)
 
     @property
     def paths(self) -> list[Path]:
@@ -246,6 +273,20 @@ def _write_all(file: BinaryIO, data: memoryview) -> None:
         done += file.write(data[done:])
 
 
+def check_spool(folder: Path, record: SpoolRecord, ids_file: Path, *, has_ends: bool) -> None:
+    """Compare the content of a complete spool, whose ids are in a file, with its record.
+
+    Raises
+    ------
+    OSError, OutputError
+    """
+    if file_sha256(ids_file, start=record.position) != record.ids_sha256:
+        raise damaged(ids_file, folder=folder.parent)
+    path = ends_path(folder, record.number)
+    if has_ends and file_sha256(path) != record.ends_sha256:
+        raise damaged(path, folder=folder.parent)
+
+
 def read_spool(
     folder: Path, record: SpoolRecord, dtype: np.dtype[Any], *, has_ends: bool, start: SpoolRecord | None = None
 ) -> Iterator[tuple[Array, Array]]:
@@ -266,8 +307,12 @@ def read_spool(
     ------
     OSError
         If a file cannot be read, or is shorter than the record.
+    OutputError
+        If the ends are not in order, and after the last block, if the content of a complete spool is not that of the record.
     """
     done, used = (0, 0) if start is None else (start.tokens, start.documents)
+    checked = start is None and record.ids_sha256 is not None
+    ids_hash, ends_hash = hashlib.sha256(), hashlib.sha256()
     n_ends = record.documents if has_ends else used
     kept = np.empty(0, dtype=np.int64)
     with ids_path(folder, record.number).open("rb") as file:
@@ -278,20 +323,32 @@ def read_spool(
                 ends_file.seek(used * END_DTYPE.itemsize)
             while done < record.tokens or used < n_ends or kept.size:
                 wanted = min(BLOCK_TOKENS, record.tokens - done)
-                ids = np.frombuffer(_read_all(file, wanted * dtype.itemsize), dtype=dtype)
+                data = _read_all(file, wanted * dtype.itemsize)
+                ids = np.frombuffer(data, dtype=dtype)
+                if checked:
+                    ids_hash.update(data)
                 # A document has at least zero ids, so the ends of a block may be many: all that are not after it.
                 while ends_file is not None and used < n_ends and (not kept.size or kept[-1] <= done + wanted):
                     count = min(BLOCK_TOKENS, n_ends - used)
-                    more = np.frombuffer(_read_all(ends_file, count * END_DTYPE.itemsize), dtype=END_DTYPE)
-                    kept = np.concatenate((kept, more.astype(np.int64)))
+                    data = _read_all(ends_file, count * END_DTYPE.itemsize)
+                    if checked:
+                        ends_hash.update(data)
+                    kept = np.concatenate((kept, np.frombuffer(data, dtype=END_DTYPE).astype(np.int64)))
                     used += count
                 here = int(np.searchsorted(kept, done + wanted, side="right"))
-                yield ids, kept[:here] - done
+                ends = kept[:here] - done
+                if (ends.size and ends[0] < 0) or (np.diff(ends) < 0).any() or not (wanted or here):
+                    raise damaged(ends_path(folder, record.number), folder=folder)
+                yield ids, ends
                 kept = kept[here:]
                 done += wanted
         finally:
             if ends_file is not None:
                 ends_file.close()
+    if checked and ids_hash.hexdigest() != record.ids_sha256:
+        raise damaged(ids_path(folder, record.number), folder=folder)
+    if checked and has_ends and ends_hash.hexdigest() != record.ends_sha256:
+        raise damaged(ends_path(folder, record.number), folder=folder)
 
 
 def _read_all(file: BinaryIO, size: int) -> bytes:

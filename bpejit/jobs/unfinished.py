@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from bpejit.errors import BpejitError, OutputError
+from bpejit.corpus.fingerprints import modified_times
+from bpejit.engines.base import Engine, Job, Progress
+from bpejit.errors import BpejitError, CorpusError, OutputError
 from bpejit.jobs.checkpoints import CHECKPOINT_FORMAT
 from bpejit.jobs.job_folder import (
     CHECKPOINT,
@@ -21,9 +23,10 @@ from bpejit.jobs.job_folder import (
     read_record,
     remove_folder,
 )
-from bpejit.jobs.job_manifest import begun_manifest, find_difference
+from bpejit.jobs.job_manifest import begun_manifest, find_begun_difference
 from bpejit.jobs.job_options import JobOptions
 from bpejit.jobs.output_files import remove_links
+from bpejit.jobs.unit_loop import AnyChunker, AnyUnit, chain_checksum, size_of_units
 from bpejit.storage.files import check_writable, write_error
 
 
@@ -65,6 +68,10 @@ class AnyPlan(Protocol):
     @property
     def mine(self) -> Sequence[Any]:
         """Those of the part that this process works on."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Their inputs."""
 
 
 @contextmanager
@@ -127,7 +134,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
         return wanted_parts
     found = found_parts(folder)
     begun = read_record(folder / MANIFEST)
-    difference = find_difference(None if begun is None else begun.get("job"), plan.job)
+    difference = find_begun_difference(begun, plan.job, options.texts)
     if begun is not None and difference is None and begun.get("parts") != wanted_parts:
         if parts is None or options.part is not None:
             difference = f"it is divided into {begun.get('parts')} parts, and this one into {wanted_parts}"
@@ -138,7 +145,7 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     if options.part is not None:
         if begun is not None and difference is not None:
             raise OutputError(
-                f"{remains}, but {difference}; expected the same job in all parts: give the same options, or remove the folder"
+                f"{remains}, but {difference}; expected the same job in all parts: {continuing(begun)}, or remove the folder"
             )
         if begun is not None:
             _prepare_part(part_folder(folder, *options.part), options)
@@ -150,14 +157,20 @@ def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | No
     if kept and not options.overwrite:
         if options.resume:
             raise OutputError(
-                f"{remains}, but {difference}; expected the same job to resume it: give the same inputs and options, or start "
-                "again with `overwrite=True`"
+                f"{remains}, but {difference}; expected the same job to resume it: {continuing(begun)}, or start again with "
+                "`overwrite=True`"
             )
         if difference is None:
             raise OutputError(_unfinished(remains))
     size = remove_folder(folder)
     say(f"removed {size:,} bytes in `{folder}`, which an unfinished run left")
     return parts or 1
+
+
+def continuing(begun: Mapping[str, Any] | None) -> str:
+    """Return an advice to continue an unfinished job with the command that began it, if that is known."""
+    command = (begun or {}).get("command")
+    return f"continue it with `{command}`" if command else "give the same inputs and options"
 
 
 def _prepare_part(folder: Path, options: JobOptions) -> None:
@@ -197,6 +210,13 @@ def _count_units(folder: Path) -> int:
         return 0
 
 
+def begun_fields(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
+    """Return the manifest of an unfinished job, with other fields for joining its parts."""
+    options = plan.options
+    told = {"command": options.command, "texts": {str(number): text for number, text in options.texts.items()}}
+    return begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": options.overwrite, **told, **others}
+
+
 def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
     """Write the manifest of the unfinished job, unless another part has, and return it.
 
@@ -209,11 +229,10 @@ def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
     **others
         Other fields, for joining the parts, which may differ between them.
     """
-    fields = begun_manifest(plan.job, parts) | {"units": len(plan.units), "overwrite": plan.options.overwrite, **others}
+    fields = begun_fields(plan, parts, **others)
     try:
         if not claim_record(plan.folder / MANIFEST, fields, synced=parts > 1):
-            begun = read_record(plan.folder / MANIFEST) or {}
-            difference = find_difference(begun.get("job"), plan.job)
+            difference = find_begun_difference(read_record(plan.folder / MANIFEST), plan.job, plan.options.texts)
             if difference is not None:
                 raise OutputError(
                     f"`{plan.folder}` belongs to another job: {difference}; expected the same one: remove the folder"
@@ -225,9 +244,53 @@ def claim_job(plan: AnyPlan, parts: int, **others: Any) -> dict[str, Any]:
     return fields
 
 
+def compare_text(
+    plan: AnyPlan, units: Sequence[AnyUnit], engine: Engine, job: Job, chunker: AnyChunker, sha256: str, report: Progress
+) -> None:
+    """Compare the text of finished units with what was encoded, since an input has another modification time.
+
+    Parameters
+    ----------
+    plan : AnyPlan
+    units : list of units
+    engine : Engine
+    job : Job
+        The results of a worker are the checksum of a chunk, and its bytes of input.
+    chunker : AnyChunker
+        Divides the units as the run that encoded them.
+    sha256 : str
+        The hash of all checksums then (see `chain_checksum`).
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    OutputError
+        If the text has changed.
+    """
+    found, done, size = "", 0, size_of_units(units)
+    report("compare", 0, size, "bytes")
+    results: Any = engine.map_chunks(job, (chunk for unit in units for chunk in chunker.chunks(unit.sources)))
+    with closing(results), suppress(CorpusError):  # it cannot be read as it could
+        for checksum, n_read in results:
+            found = chain_checksum(found, checksum)
+            done += n_read
+            report("compare", done, size, "bytes")
+    if found == sha256:
+        return
+    times = {path: time for path, time in modified_times(plan.paths).items() if time is not None}
+    last = max(times, key=lambda path: times[path], default="-")
+    raise OutputError(
+        f"the text of {_units(len(units))} in `{plan.folder}` has changed: of the inputs, `{last}` was modified last; expected "
+        "the text that was encoded: restore it, or start again with `overwrite=True`"
+    )
+
+
 def describe_resumed(plan: AnyPlan, kept: int, checkpoint: dict[str, Any] | None) -> str:
     """Return a remark about where a resumed part goes on."""
     what = "the job" if plan.options.part is None else "part {} of {}".format(*plan.options.part)
+    if not plan.mine:
+        return f"{what} has no units: the input has {len(plan.units):,}, which belong to other parts"
     if checkpoint is None:
         return f"nothing of {what} is finished yet: beginning with unit 1 of {len(plan.mine)}"
     if checkpoint.get("complete"):

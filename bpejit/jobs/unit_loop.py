@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -104,6 +105,10 @@ class ChunkResult(Protocol):
     def skipped(self) -> Skipped:
         """Records without text."""
 
+    @property
+    def checksum(self) -> bytes:
+        """What `bpejit.corpus.fingerprints.checksum` returns for what was read."""
+
 
 class UnitLoop:
     """The units of a part that are not finished yet, in order.
@@ -126,12 +131,15 @@ class UnitLoop:
     rest : list of units
     totals : Totals
         Those of the checkpoint, and of what has been added since.
+    text_sha256 : str
+        A hash of what was read (see `chain_checksum`).
     """
 
     def __init__(
         self, units: Sequence[Any], checkpoint: Mapping[str, Any] | None, unit_bytes: int, seconds: Seconds, report: Progress
     ) -> None:
         self.totals = Totals() if checkpoint is None else Totals.from_json(checkpoint["totals"])
+        self.text_sha256 = "" if checkpoint is None else checkpoint["text"]["sha256"]
         self.rest = units[self.totals.units :]
         self._seconds = seconds
         self._report = report
@@ -158,7 +166,8 @@ class UnitLoop:
         self.totals.bytes += result.n_bytes
         self.totals.read += result.n_read
         self.totals.skipped += result.skipped
-        self._unsaved += result.n_read
+        self.text_sha256 = chain_checksum(self.text_sha256, result.checksum)
+        self._unsaved += max(result.n_read, result.n_bytes)  # of compressed input, the text
         self._n_read += result.n_read
         details = getattr(self._report, "details", None)
         if details is not None:
@@ -175,6 +184,11 @@ class UnitLoop:
         if due:
             self._unsaved = 0
         return due
+
+
+def chain_checksum(sha256: str, checksum: bytes) -> str:
+    """Return the hash of what was read from that of earlier chunks and the checksum of the next one."""
+    return hashlib.sha256(sha256.encode() + checksum).hexdigest()
 
 
 def size_of_units(units: Sequence[AnyUnit]) -> int | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.sampling import sample_chunks
 from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.sources import Source
@@ -65,11 +66,14 @@ class CountPart:
     sources : tuple of Source
     chunks : tuple of chunks
         Those of a sample, instead of sources.
+    times : dict of str to int
+        The modification times of the inputs on the driver: a node may have an old copy.
     """
 
     weight: int
     sources: tuple[Source, ...] = ()
     chunks: tuple[AnyChunk, ...] = ()
+    times: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,13 @@ def plan_count_parts(
             some += unit.sources
             size += unit.size or 0
         parts += [CountPart(weight, tuple(some))] if some else []
-    return parts
+    return [replace(part, times=modified_times(_paths_of(part))) for part in parts]
+
+
+def _paths_of(part: CountPart) -> list[str]:
+    """Return the inputs of a part."""
+    grouped = [getattr(chunk, "paths", None) or [getattr(chunk, "path", None)] for chunk in part.chunks]
+    return [*(source.path for source in part.sources), *(path for paths in grouped for path in paths if path is not None)]
 
 
 def _count_parts(
@@ -254,6 +264,7 @@ def _count_parts(
 def count_part(shared: SharedCounting, part: CountPart, *, report: TaskReport) -> CountedPart:
     """Count a part, and write a run for each partition: a task."""
     warm_up("training")
+    check_times(part.times)
     with node_runs_folder(shared.folder) as folder:
         return _count_part(shared, part, folder, report)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import Source
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
@@ -18,6 +20,9 @@ from bpejit.training.count_corpus import describe_inputs
 
 _COMPARED = ("bytes", "sha256", "checksum", "read_as", "weight", "max_bytes", "seed")
 """What must be equal in the descriptions of an input (see `describe_inputs`)."""
+
+MODIFIED = "modified_ns"
+"""The modification time of an input, which only these counts have: most of an input is not hashed."""
 
 
 FEW_PRETOKENS = 200_000
@@ -71,7 +76,13 @@ class CountsFile:
             self.remove()  # those of an earlier run, perhaps on another text
             return counts
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_counts(self.path, counts.header, counts.blocks())
+        begun = int((time.time() - seconds) * 1e9)
+        times = modified_times(str(entry["path"]) for entry in counts.inputs)
+        if any(found is not None and found > begun for found in times.values()):  # while it was counted
+            self.remove()
+            return counts
+        inputs = [{**entry, MODIFIED: times[str(entry["path"])]} for entry in counts.inputs]
+        write_counts(self.path, replace(counts.header, inputs=inputs), counts.blocks())
         return Counts.load(self.path) if counts.is_stored else counts
 
     def load(self, settings: CountSettings, sources: list[Source], contents: Contents) -> Counts:
@@ -88,6 +99,7 @@ class CountsFile:
             what, theirs, ours = found
             raise self._different(f"the {what} of that run is {theirs}", ours)
         before = {str(entry["path"]): entry for entry in counts.inputs}
+        times = modified_times(before)
         now = {str(entry["path"]): entry for entry in describe_inputs(sources, contents)}
         for path in {**before, **now}:
             if path not in now:
@@ -98,6 +110,8 @@ class CountsFile:
                 raise self._different(f"the input `{path}` is a pipe, which can be read only once", "files")
             if any(before[path].get(key) != now[path].get(key) for key in _COMPARED):
                 raise self._different(f"the input `{path}` has changed since, or is read in another way", "the same input")
+            if before[path].get(MODIFIED, -1) != times[path]:
+                raise self._different(f"the input `{path}` was modified since", "an input that was not")
         if len(counts.inputs) != len(sources):
             raise self._different(f"that run has {len(counts.inputs)} inputs", f"{len(sources)} inputs")
         return counts

@@ -31,7 +31,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from tests.faults.area import Area, WrongError  # noqa: E402 (the path comes first)
 
-AREAS = ("mutations", "token_files", "patterns", "cache_damage", "steps", "kills", "jobs", "cluster", "datagen", "limits")
+AREAS = (
+    *("mutations", "token_files", "patterns", "cache_damage", "steps", "kills", "jobs", "job_files", "cluster", "datagen"),
+    "limits",
+)
 SHOWN_FAULTS = 5
 PROGRESS_SECONDS = 30.0
 

@@ -154,10 +154,15 @@ def test_shards_end_at_documents(
 
 @given(documents, cuts, st.integers(0, 8), st.sampled_from([None, 3]), st.booleans())
 def test_sink_continues_from_a_snapshot(
-    tmp_path_factory: pytest.TempPathFactory, found: Documents, positions: list[int], stop: int, limit: int | None, hashed: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    found: Documents,
+    positions: list[int],
+    stop: int,
+    limit: int | None,
+    adopted: bool,
 ) -> None:
     def write(folder: Path, interrupted: bool) -> dict[str, bytes]:
-        options = SinkOptions(DTYPE, hashed=hashed, sides=(False, True), shard_tokens=limit)
+        options = SinkOptions(DTYPE, adopted=adopted, sides=(False, True), shard_tokens=limit)
         sink = SpoolSink(folder, options)
         sink.begin_output(0)
         for index, (ids, ends) in enumerate(blocks(found, positions)):

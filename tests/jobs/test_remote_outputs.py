@@ -18,6 +18,7 @@ from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
 import bpejit
 from bpejit.errors import OptionError, OutputError
 from bpejit.jobs import remote_output
+from bpejit.jobs.job_manifest import begun_manifest
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
 from bpejit.tokenfiles import format_names
 
@@ -217,7 +218,10 @@ def test_unfinished_jobs(
     ]
     with pytest.raises(OutputError, match=r"keeps 2 finished parts of an unfinished job; expected none: continue it with"):
         tokenizer.encode_files("in", out, **UNIT)
-    with pytest.raises(OutputError, match=r"keeps 2 finished parts .* but it has `append` None, and this one 300"):
+    with pytest.raises(
+        OutputError,
+        match=r"keeps 2 finished parts .* but it has no `append_token=`, and this one has `append_token=.<.endoftext.>.`",
+    ):
         tokenizer.encode_files("in", out, append_token=END, resume=True, **UNIT)
     plan = tokenizer.encode_files("in", out, resume=True, dry_run=True, **UNIT)
     assert plan.kept_units == 2
@@ -250,7 +254,7 @@ def test_two_runs_at_the_same_time(tokenizer: bpejit.Tokenizer, bucket: Bucket, 
     )
     assert all(isinstance(error, OutputError) for error in errors), errors
     # Another job is refused while the claim of the first one exists, even before a part is finished.
-    RemoteOutput(f"{bucket.url}/y.bin", False).claim({"parts": 2, "job": {"format": "npy"}})
+    RemoteOutput(f"{bucket.url}/y.bin", False).claim(begun_manifest({"format": "npy"}, 2))
     with pytest.raises(OutputError, match=r"keeps 0 finished parts of an unfinished job, but it has .*wait if it is at work"):
         tokenizer.encode_files("in", f"{bucket.url}/y.bin", **UNIT)
 
