@@ -360,7 +360,7 @@ class Model:
             decisive = {text: found for text, found in flags.items() if found != plain}
             digest.update(f" preparation {canonical([*parts, decisive])}".encode())
         if self.unicode is not None:
-            digest.update(f" unicode {self.unicode}".encode())
+            digest.update(f" unicode {self.unicode}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
 

@@ -32,8 +32,16 @@ def _terminate_by_exception() -> None:
     signal.signal(signal.SIGTERM, terminate)
 
 
+def _use_utf8() -> None:
+    """Start again in Python's UTF-8 mode if the locale is ASCII, in which arguments, names and output are not text."""
+    mode = ["-X", "utf8"]
+    if sys.getfilesystemencoding() == "ascii" and sys.executable and sys.orig_argv[1:3] != mode:
+        os.execv(sys.executable, [sys.executable, *mode, *sys.orig_argv[1:]])
+
+
 def main() -> None:
     """Run the `bpejit` command with the arguments of the process."""
+    _use_utf8()
     # A command makes few reference cycles, but many objects at first. Collecting after every 700 new ones, and all of them
     # again at exit, took a fifth of the time of short commands.
     gc.set_threshold(100_000, 20, 20)

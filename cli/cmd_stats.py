@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import sys
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,7 @@ from .command_types import command
 from .count_type import Count
 from .counted_inputs import label_option, repeatable_sources
 from .options import complete_path, engine_options, input_argument, input_options, pattern_options, read_codec
-from .output_lines import write_lines
+from .output_lines import write_line, write_lines
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import json_text, report_options, wants_json
 from .text_tables import aligned, optional_number, percent, shown_name, shown_token
@@ -157,7 +157,8 @@ def _ratio(tokens: int, others: int) -> float | None:
 
 
 def _write_csv(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    lines: Any = SimpleNamespace(write=write_line)
+    writer = csv.writer(lines, lineterminator="")
     fields = list(dataclasses.asdict(figures.total))
     writer.writerow([*fields, *(f"tokens of {path}" for path, _ in others)])
     for group in [*figures.groups, dataclasses.replace(figures.total, name="total")]:

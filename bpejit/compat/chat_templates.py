@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from bpejit.errors import OptionError, UnsupportedError, shorten
+from bpejit import arguments
+from bpejit.errors import BpejitError, OptionError, UnsupportedError, shorten
 
 _CONTINUE_TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 
@@ -56,7 +57,31 @@ def render_chats(
     UnsupportedError
         If Jinja2 is missing or too old, or a tool is a function.
     """
-    compiled = _compile(template)
+    try:
+        return _rendered(template, conversations, tools, documents, add_generation_prompt, continue_final_message, variables)
+    except BpejitError:
+        raise
+    except Exception as cause:  # a template is a program, and Jinja passes on what it raises, also MemoryError
+        found = str(cause) if _is_from_jinja(cause) else f"{type(cause).__name__}{f': {cause}' if str(cause) else ''}"
+        raise OptionError(
+            f"the chat template failed: {found}; expected messages that it accepts: correct the conversation or the template"
+        ) from cause
+
+
+def _is_from_jinja(error: Exception) -> bool:
+    return any(kind.__module__ == "jinja2.exceptions" for kind in type(error).__mro__)
+
+
+def _rendered(
+    template: str,
+    conversations: Iterable[Any],
+    tools: Sequence[Any] | None,
+    documents: Sequence[Any] | None,
+    add_generation_prompt: bool,
+    continue_final_message: bool | str,
+    variables: Mapping[str, Any],
+) -> list[str]:
+    compiled = _compile(arguments.string("chat_template", template))
     common = {
         "tools": None if tools is None else [_plain(_checked_tool(tool)) for tool in tools],
         "documents": None if documents is None else [_plain(_checked_document(document)) for document in documents],
@@ -68,21 +93,9 @@ def render_chats(
     for conversation in conversations:
         messages = [_message(message) for message in getattr(conversation, "messages", conversation)]
         final = _mark_final(messages, key, template) if continue_final_message else None
-        text = _render(compiled, {"messages": messages, **common, **variables})
+        text: str = compiled.render({"messages": messages, **common, **variables})
         rendered.append(text if final is None else _cut_at_mark(text, final))
     return rendered
-
-
-def _render(compiled: Any, variables: dict[str, Any]) -> str:
-    import jinja2
-
-    try:
-        text: str = compiled.render(variables)
-    except jinja2.TemplateError as cause:
-        raise OptionError(
-            f"the chat template failed: {cause}; expected messages that it accepts: correct the conversation or the template"
-        ) from cause
-    return text
 
 
 def _message(message: Any) -> dict[str, Any]:
@@ -247,7 +260,7 @@ def _compile(template: str) -> Any:
     }
     try:
         return environment.from_string(template)
-    except jinja2.TemplateSyntaxError as cause:
+    except Exception as cause:  # also RecursionError, and what Python's compiler raises
         raise OptionError(
             f"the chat template {shorten(template)} is not valid: {cause}; expected a Jinja template: correct it"
         ) from cause

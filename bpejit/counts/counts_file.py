@@ -126,7 +126,7 @@ class CountsReader:
                     raise BlockError("impossible totals")
         except OSError as cause:
             raise read_error(path, cause, error=CountsError, what="counts file") from cause
-        except (BlockError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as cause:
+        except (BlockError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as cause:
             if isinstance(cause, CountsError):
                 raise
             raise self._damaged(str(cause)) from cause

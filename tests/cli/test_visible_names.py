@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import MODULE, invoke
+from cli_helpers import ENVIRONMENT, MODULE, SEPARATELY, invoke, run
+from click.testing import CliRunner
 
 import bpejit
 
@@ -128,6 +129,27 @@ def test_plain_names_are_shown_as_they_are(name: str, tmp_path: Path) -> None:
 
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     assert rf"`{tmp_path}/\xff`" in invoke("info", f"{tmp_path}/\udcff").stderr
+
+
+def test_ascii_locale(tmp_path: Path) -> None:
+    """Python is started again with UTF-8, so that arguments, names and output are text."""
+    (tmp_path / "\u00e9.txt").write_text("one \u2588 two \u00e9\n" * 20, encoding="utf-8")
+    environment = {**ENVIRONMENT, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    environment.pop("PYTHONIOENCODING", None)
+    arguments = ["\u00e9.txt", "--vocab-size", "260", "--special-token", "<\u00e9>", "--out", "\u00e9", "-q"]
+    done = run("train", *arguments, env=environment, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "<\u00e9>" in bpejit.load(tmp_path / "\u00e9").special_tokens
+    done = run("info", "\u00e9", env=environment, cwd=tmp_path)
+    assert "inputs          \u00e9.txt" in done.stdout.decode()
+
+
+def test_csv_for_an_ascii_stream(made: Path) -> None:
+    (made / "\u4f60.txt").write_text("some text")
+    arguments = ["stats", str(made / f"{EVIL}.tok"), str(made / "\u4f60.txt"), "--csv", "-q"]
+    result = CliRunner(charset="ascii", **SEPARATELY).invoke(program.program, arguments)
+    assert result.exit_code == 0, result.output
+    assert "\\u4f60.txt,9," in result.stdout
 
 
 def test_hint_can_be_pasted(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -592,6 +593,9 @@ def test_offsets_of_pipelines(content: dict[str, Any], rows: list[tuple[str, str
             "failed: no",
         ),
         (lambda tokenizer: render(tokenizer, MESSAGES, chat_template="{{ messages.append(1) }}"), bpejit.OptionError, "failed"),
+        (lambda tokenizer: render(tokenizer, MESSAGES, chat_template=5), bpejit.ArgumentTypeError, "chat_template is 5"),
+        (lambda tokenizer: render(tokenizer, [None], chat_template="x"), bpejit.OptionError, "a message is None"),
+        (lambda tokenizer: render(tokenizer, None, chat_template="x"), bpejit.OptionError, "failed: TypeError"),
         (
             lambda tokenizer: render(tokenizer, MESSAGES, chat_template="x", continue_final_message=True),
             bpejit.OptionError,
@@ -612,6 +616,28 @@ def test_invalid_arguments_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         call(tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% include '/etc/passwd' %}", "failed: TypeError: no loader"),
+        ("{% import 'os' as o %}", "failed: TypeError: no loader"),
+        ("{% extends 'x' %}", "failed: TypeError: no loader"),
+        ("{{ range(10**9) | list }}", "failed: OverflowError: Range too big"),
+        ("{{ 1 / 0 }}", "failed: ZeroDivisionError"),
+        ("{{ 'x' * 10**18 }}", "failed: MemoryError;"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "failed: RecursionError"),
+        ("{{ none.x.y }}", "failed: 'None' has no attribute 'x'"),
+        ("{{ messages | tojson(indent=messages) }}", "failed: TypeError"),
+        ("{{ 1 | nothing }}", "is not valid: No filter named 'nothing'"),
+        ("{{ " + "(" * 5000 + " }}", "is not valid"),
+        ("{{ " + "9" * 5000 + " }}", "is not valid"),
+    ],
+)
+def test_templates_that_fail(template: str, message: str, tokenizer: HuggingFaceTokenizer) -> None:
+    with pytest.raises(bpejit.OptionError, match=re.escape(message)):
+        render(tokenizer, MESSAGES, chat_template=template)
 
 
 def test_max_length_shorter_than_template() -> None:

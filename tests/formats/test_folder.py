@@ -368,6 +368,7 @@ def test_changed_tokenizer_json(tmp_path: Path) -> None:
         (("merge_counts",), [1, 2], r"merge_counts is \[1, 2\]; expected 3 whole numbers"),
         (("merge_counts",), [1, 2, "3"], "expected 3 whole numbers"),
         (("training",), [], r"training is \[\]; expected an object"),
+        (("unicode",), "\udc80", r"bpejit.json` was changed"),
     ],
 )
 def test_invalid_bpejit_json(tmp_path: Path, path: tuple[Any, ...], new: Any, message: str) -> None:
