@@ -11,7 +11,7 @@ from conftest import data_text, small
 
 import bpejit
 
-pytest.importorskip("pyarrow", reason="the extra `data` is not installed")
+pytest.importorskip("pyarrow")
 
 from input_forms import FORMS, write_form
 
