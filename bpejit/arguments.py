@@ -122,6 +122,16 @@ def optional_string(name: str, value: Any) -> str | None:
     return None if value is None else string(name, value)
 
 
+def regex_timeout(value: Any) -> float | None:
+    """Return the argument `regex_timeout`, seconds for one MB; None for no limit, also if infinity is given."""
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0):
+        return None if value is None or value == float("inf") else float(value)
+    raise OptionError(
+        f"regex_timeout is {described(value)}; expected a number of seconds above 0 for one MB of text, or None for no limit: "
+        "give one of these"
+    )
+
+
 def choice(name: str, value: Any, names: Iterable[str], *, error: type[BpejitError] = OptionError) -> str:
     """Return a `str` if it is one of `names`."""
     known = list(names)

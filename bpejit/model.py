@@ -20,6 +20,7 @@ from bpejit.packed_tokens import PackedMerges, PackedTokens, id_range
 from bpejit.read_only import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.presets import pattern_source as pattern_source
+from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class Model:
     unicode : str, optional
         The version of Unicode that defines the character properties of the pattern, such as "16.0" (see
         `bpejit.splitting.unicode_versions`). None means the version of the installed `regex` package.
+    regex_timeout : float, optional
+        Seconds of processor time for one MB of text, and at least one second, that patterns may take which run through the
+        `regex` package; None for no limit. It is a setting of this process and its workers: it is not saved, and models that
+        differ in it only are equal.
     config : TokenizerConfig
         Settings for `transformers`. Their tokens must be among the special tokens.
     file_sections : FileSections, optional
@@ -105,6 +110,7 @@ class Model:
     post_processor: str = "null"
     unicode: str | None = None
     file_sections: FileSections | None = field(default=None, compare=False, repr=False)
+    regex_timeout: float | None = field(default=REGEX_TIMEOUT, compare=False, repr=False)
     config: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def __post_init__(self) -> None:
@@ -154,6 +160,7 @@ class Model:
         for name, kind in (("pipeline", PipelineConfig), ("file_sections", FileSections)):
             if getattr(self, name) is not None:
                 arguments.instance(name, getattr(self, name), kind, "give one, or None")
+        store(self, "regex_timeout", arguments.regex_timeout(self.regex_timeout))
         arguments.instance("config", self.config, TokenizerConfig, "give one, or leave it out")
         try:
             json.loads(arguments.string("post_processor", self.post_processor))

@@ -23,6 +23,7 @@ from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
+from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
 from bpejit.tokenizer_config import TokenizerConfig
 
@@ -919,6 +920,7 @@ def load(
     pattern: Pattern | None = None,
     special_tokens: Mapping[str, int] | Iterable[str] | None = None,
     unicode: str | None = None,
+    regex_timeout: float | None = REGEX_TIMEOUT,
 ) -> Tokenizer:
     """Load a tokenizer.
 
@@ -937,6 +939,10 @@ def load(
         The version of Unicode that defines the character properties of the split pattern, such as "15.0". Defaults to the
         version stored in bpejit's folder, and for files of other tools to the version of tiktoken 0.14 and tokenizers 0.23,
         "16.0".
+    regex_timeout : float, optional
+        Seconds of processor time for one MB of text, and at least one second, that patterns may take which do not run as an
+        automaton, since some take years for a few words. It applies to everything that the tokenizer does, is not saved, and
+        changes no ids. None means no limit.
 
     Raises
     ------
@@ -944,6 +950,8 @@ def load(
         If the file is missing, broken or of an unknown format, or if information is missing.
     PatternError
         If `unicode` is unknown, or newer than the version of the installed `regex` package.
+    OptionError
+        If `regex_timeout` is not a number above 0.
 
     Examples
     --------
@@ -955,7 +963,9 @@ def load(
     if special_tokens is not None:
         special_tokens = _checked_special_tokens(special_tokens)
     unicode = arguments.optional_string("unicode", unicode)
-    return Tokenizer.from_model(load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode))
+    regex_timeout = arguments.regex_timeout(regex_timeout)
+    model = load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout)
+    return Tokenizer.from_model(model)
 
 
 def _checked_special_tokens(given: Any) -> dict[str, int] | list[str]:

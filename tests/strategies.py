@@ -88,12 +88,12 @@ def special_tokens(max_size: int = 4) -> st.SearchStrategy[list[bytes]]:
     return st.lists(st.sampled_from(SPECIAL_TOKENS), max_size=max_size, unique=True)
 
 
-PATTERN_ALPHABET = "aAbsſ 1\n'é中."
+PATTERN_ALPHABET = "aAbsſĸ\u0345 1\n'é中."
 """Characters that the sets of `split_patterns` distinguish."""
 
 _SETS = [
     *("a", "b", "s", " ", "1", "'", "\\n", "\\.", "é", "\\u4e2d", "\\x61", "."),
-    *("\\s", "\\S", "\\d", "\\w", "\\W", "\\p{L}", "\\P{L}", "\\p{Lu}", "\\p{N}"),
+    *("\\s", "\\S", "\\d", "\\w", "\\W", "\\p{L}", "\\P{L}", "\\p{Lu}", "\\p{Ll}", "\\p{M}", "\\p{N}"),
     *("[ab]", "[^a]", "[^\\s\\p{L}\\p{N}]", "[\\n ]", "[a-z]", "[^\\r\\n\\p{L}\\p{N}]", "[\\p{Lu}\\p{Lo}']"),
 ]
 _QUANTIFIERS = ["?", "*", "+", "{2}", "{1,2}", "{2,}", "{,2}", "??", "*?", "+?", "{1,3}?", "?+", "*+", "++", "{1,2}+"]

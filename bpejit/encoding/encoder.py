@@ -180,8 +180,9 @@ class Encoder(Decoder):
             flags = {text: model.token_flags.get(text, TokenFlags()) for text in known}
             from bpejit.normalization import TextPipeline  # not at the top: few models have a pipeline
 
-            return TextPipeline(model.pipeline, flags, unicode=model.unicode)
-        return Splitter(model.pattern, map(special_bytes, known), unicode=model.unicode)
+            return TextPipeline(model.pipeline, flags, unicode=model.unicode, regex_timeout=model.regex_timeout)
+        tokens = map(special_bytes, known)
+        return Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
 
     def splitter_for(self, special_tokens: frozenset[str]) -> AnySplitter:
         """Return a splitter that finds only the given special tokens of the model; others are ordinary text."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ from bpejit.read_only import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
 
 FILE = "tokenizer.json"
+
+_LONGEST_TOKEN = 1 << 16
+"""Maximum length of an added token: text that arrives in pieces is kept until no token can begin in it."""
+
+_ADDED_VALUES = itemgetter("id", "content", *TokenFlags._fields)
+
+_ADDED_KEYS = {"id", "content", *TokenFlags._fields}
 
 _AGAIN = "correct the file, or get it again"
 
@@ -199,21 +207,22 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
     """Return the ids of added tokens, and the flags of added tokens that are not plain."""
     numbers: dict[str, int] = {}
     flags: dict[str, TokenFlags] = {}
+    following = len(vocab)
+    plain = TokenFlags()
     for number, value in enumerate(added):
         path = f"added_tokens[{number}]"
-        fields = Fields(value, path)
-        token_id = fields.take("id", int)
-        text = fields.take("content", str)
-        found = TokenFlags(**{name: fields.take(name, bool) for name in TokenFlags().as_dict})
-        fields.done()
-        if not text or any("\ud800" <= character <= "\udfff" for character in text):
+        token_id, text, found = _added_token(value, path)
+        if len(text) > _LONGEST_TOKEN:
+            raise refused(
+                f"{path}.content", f"has {len(text)} characters; expected at most {_LONGEST_TOKEN}", "remove the token"
+            )
+        if not text or not (text.isascii() or all(not "\ud800" <= character <= "\udfff" for character in text)):
             raise refused(f"{path}.content", f"is {shorten(text)}; expected text that can be found", "remove the token")
         if text in numbers:
             raise refused(
                 f"{path}.content", f"is {shorten(text)}, as in an earlier token; expected each text once", "remove one"
             )
         # `tokenizers` assigns ids by the vocabulary and the order of the list, and ignores the ids in the file.
-        following = max([len(vocab), *(other + 1 for other in numbers.values() if other >= len(vocab))])
         expected = vocab.get(text, following)
         if token_id != expected:
             raise refused(
@@ -222,9 +231,24 @@ def _read_added(added: list[Any], vocab: dict[str, int]) -> tuple[dict[str, int]
                 "correct the file",
             )
         numbers[text] = token_id
-        if found != TokenFlags():
+        following = max(following, token_id + 1)
+        if found != plain:
             flags[text] = found
     return numbers, flags
+
+
+def _added_token(value: Any, path: str) -> tuple[int, str, TokenFlags]:
+    """Return id, text and flags of an added token."""
+    if isinstance(value, dict) and value.keys() == _ADDED_KEYS:
+        token_id, text, *flags = _ADDED_VALUES(value)
+        if type(token_id) is int and type(text) is str and {*map(type, flags)} == {bool}:
+            return token_id, text, TokenFlags(*flags)
+    fields = Fields(value, path)  # four times slower, with messages
+    token_id = fields.take("id", int)
+    text = fields.take("content", str)
+    found = TokenFlags(**{name: fields.take(name, bool) for name in TokenFlags._fields})
+    fields.done()
+    return token_id, text, found
 
 
 def _ordinary_tokens(

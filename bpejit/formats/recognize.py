@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bpejit.errors import TokenizerFormatError
@@ -19,6 +20,7 @@ from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
 from bpejit.formats.sidecar import sidecar_path
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
+from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
 
@@ -32,6 +34,7 @@ def load_model(
     pattern: Pattern | None = None,
     special_tokens: Mapping[str, int] | Iterable[str] | None = None,
     unicode: str | None = None,
+    regex_timeout: float | None = REGEX_TIMEOUT,
 ) -> Model:
     """Read a tokenizer in any registered format.
 
@@ -47,6 +50,8 @@ def load_model(
     unicode : str, optional
         The version of Unicode that the pattern follows, such as "15.0". The default is the version that a folder of bpejit
         names, or that of the tools that the file is for.
+    regex_timeout : float, optional
+        Stored as `Model.regex_timeout`.
 
     Raises
     ------
@@ -66,7 +71,9 @@ def load_model(
 
         if is_remote(path):
             with fetched_tokenizer(path, file_patterns()) as local:
-                return load_model(local, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+                return load_model(
+                    local, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout
+                )
     name, location = recognize(download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else path)
     found = load_format(name)
     for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):
@@ -74,7 +81,8 @@ def load_model(
             raise TokenizerFormatError(
                 f"`{location}` contains its pattern and special tokens; expected no `{option}=`: omit it"
             )
-    return found.read(location, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    model = found.read(location, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    return model if regex_timeout == model.regex_timeout else replace(model, regex_timeout=regex_timeout)
 
 
 def tokenizer_files(path: StrPath) -> list[Path]:

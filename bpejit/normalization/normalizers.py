@@ -15,6 +15,7 @@ from bpejit.normalization.form_sources import form_sources
 from bpejit.normalization.json_fields import Fields, refused, unsupported
 from bpejit.normalization.patterns import Finder, read_pattern
 from bpejit.normalization.unicode_forms import FORMS, LONGER_WHEN_LOWERED, Form, is_normalized, lowered, normalized
+from bpejit.splitting.text_limits import MORE_CHARACTERS, limits_of
 
 SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, ByteLevel, Sequence"
 
@@ -97,11 +98,11 @@ def _flatten(value: Any, path: str, unicode: str | None) -> list[tuple[str, Chan
     elif kind == "Lowercase":
         change = Change(lowered, _lowered_sources)
     elif kind == "Prepend":
-        prefix = fields.take("prepend", str)
+        prefix = _inserted(fields, "prepend")
         change = Change(partial(_prepend, prefix), partial(_prepend_sources, prefix))
     elif kind == "Replace":
         finder = read_pattern(fields.take("pattern", dict), fields.inner("pattern"), unicode=unicode)
-        content = fields.take("content", str)
+        content = _inserted(fields, "content")
         change = Change(partial(_replace, finder, content), partial(_replace_sources, finder, content))
     elif kind == "Strip":
         sides = fields.take("strip_left", bool), fields.take("strip_right", bool)
@@ -118,6 +119,14 @@ def _flatten_part(value: Any, path: str, unicode: str | None) -> list[tuple[str,
     if value is None:
         raise refused(path, "is null; expected a normalizer", "remove it")
     return _flatten(value, path, unicode)
+
+
+def _inserted(fields: Fields, key: str) -> str:
+    """Return the text that a normalizer inserts."""
+    text: str = fields.take(key, str)
+    if len(text) > MORE_CHARACTERS:
+        raise refused(fields.inner(key), f"has {len(text)} characters; expected at most {MORE_CHARACTERS}", "shorten it")
+    return text
 
 
 def _map_bytes(text: str) -> str:
@@ -137,10 +146,13 @@ def _lowered_sources(text: str) -> Sources:
 
 
 def _prepend(prefix: str, text: str) -> str:
+    if text:
+        limits_of(text).grow(len(prefix))
     return prefix + text if text else text
 
 
 def _prepend_sources(prefix: str, text: str) -> Sources:
+    limits_of(text).check_growth(len(prefix))
     return prefixed(len(prefix), len(text)) if text else one_to_one(0)
 
 
@@ -151,17 +163,26 @@ def prefixed(added: int, count: int) -> Sources:
 
 
 def _replace(finder: Finder, content: str, text: str) -> str:
+    spans = list(finder.spans(text))
+    limits_of(text).grow(_growth(spans, content))
     out: list[str] = []
     done = 0
-    for start, end in finder.spans(text):
+    for start, end in spans:
         out += text[done:start], content
         done = end
     out.append(text[done:])
     return "".join(out)
 
 
+def _growth(found: list[tuple[int, int]], content: str) -> int:
+    """Return the number of characters that replacements add."""
+    return len(content) * len(found) - sum(end - start for start, end in found)
+
+
 def _replace_sources(finder: Finder, content: str, text: str) -> Sources:
-    spans = np.array(list(finder.spans(text)), dtype=np.int64).reshape(-1, 2)
+    found = list(finder.spans(text))
+    limits_of(text).check_growth(_growth(found, content))
+    spans = np.array(found, dtype=np.int64).reshape(-1, 2)
     starts, ends = spans[:, 0], spans[:, 1]
     # Alternating ranges: unchanged text, replacement, unchanged text, and so on.
     size = 2 * len(spans) + 1

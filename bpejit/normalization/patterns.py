@@ -13,9 +13,13 @@ import regex
 from bpejit.errors import PatternError
 from bpejit.normalization.json_fields import Fields, refused
 from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, from_oniguruma, to_oniguruma
+from bpejit.splitting.text_limits import limits_of
 
 _ALIKE = 12
 """Length of the prefix of presets that translation does not change."""
+
+_LONGEST = 1 << 16
+"""Maximum length of a pattern, since compilation takes time and memory in proportion to it."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,13 @@ class Finder:
         if not text:
             return
         text = self.compiled.substitute(text)
+        limits = limits_of(text)
         if self.never_empty:
-            yield from (found.span() for found in self.compiled.stages[0].finditer(text))
+            yield from limits.matches(self.compiled.stages[0], text)
             return
         at, last = 0, -1
         while at <= len(text):
-            found = self.compiled.stages[0].search(text, at)
+            found = limits.search(self.compiled.stages[0], text, at)
             if not found:
                 return
             start, end = found.span()
@@ -78,6 +83,8 @@ def read_pattern(value: Any, path: str, *, unicode: str | None = None) -> Finder
     fields.done()
     if not literal and not onig:
         raise refused(path, "is empty", "give it a pattern, or remove the component")
+    if len(literal + onig) > _LONGEST:
+        raise refused(path, f"has {len(literal + onig)} characters; expected at most {_LONGEST}", "use another pattern")
     try:
         if literal:
             return make_finder(_no_name(regex.escape(literal)), unicode=unicode)

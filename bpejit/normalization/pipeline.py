@@ -27,6 +27,7 @@ from bpejit.normalization.pretokenizers import PREFIX_SPACE, make_pretokenizer
 from bpejit.normalization.unicode_forms import STARTS
 from bpejit.splitting import Pattern, Splitter
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
+from bpejit.splitting.text_limits import REGEX_TIMEOUT, text_limits
 
 _LAST_CUT_WINDOW = 1 << 10
 
@@ -40,6 +41,8 @@ class TextPipeline:
     added_tokens : mapping of str to TokenFlags
     unicode : str, optional
         The version of Unicode of its patterns (see `bpejit.splitting.compile_pattern`).
+    regex_timeout : float, optional
+        Seconds of processor time for one MB of text in the `regex` package (see `text_limits`); None for no limit.
 
     Raises
     ------
@@ -54,7 +57,15 @@ class TextPipeline:
         Splits text that the pipeline does not change; None if such text cannot be recognized.
     """
 
-    def __init__(self, config: PipelineConfig, added_tokens: Mapping[str, TokenFlags], *, unicode: str | None = None) -> None:
+    def __init__(
+        self,
+        config: PipelineConfig,
+        added_tokens: Mapping[str, TokenFlags],
+        *,
+        unicode: str | None = None,
+        regex_timeout: float | None = REGEX_TIMEOUT,
+    ) -> None:
+        self._regex_timeout = regex_timeout
         self._normalizer = make_normalizer(json.loads(config.normalizer), unicode=unicode)
         self._pretokenizer = make_pretokenizer(
             json.loads(config.pre_tokenizer), mapped=self._normalizer.maps_bytes, unicode=unicode
@@ -64,7 +75,8 @@ class TextPipeline:
         self._raw = TokenFinder(
             (AddedTokenPattern(text, _bytes(text), flags) for text, flags in first.items()), unicode=unicode
         )
-        contents = {text: self._normalizer(text) for text in later}
+        with text_limits(sum(map(len, later)), regex_timeout):
+            contents = {text: self._normalizer(text) for text in later}
         _check_contents(contents)
         self._normalized = TokenFinder(
             (AddedTokenPattern(contents[text], _bytes(text), flags) for text, flags in later.items()), unicode=unicode
@@ -135,6 +147,10 @@ class TextPipeline:
         ends : uint32[:]
             The end of each span, with the special flag if the span is an added token.
         """
+        with text_limits(len(data), self._regex_timeout):
+            return self._run(data, cut)
+
+    def _run(self, data: bytes, cut: int | None) -> tuple[Array, Array]:
         ahead = 0 if cut is None or self.direct is None else len(data) - cut
         if cut is not None and self.direct is None:
             data = data[:cut]
@@ -178,6 +194,10 @@ class TextPipeline:
             Starts and ends, in characters of the decoded text, of the areas in which added tokens are found; by default the
             whole text. A character composed from several areas is in none of them.
         """
+        with text_limits(len(data), self._regex_timeout):
+            return self._align(data, areas)
+
+    def _align(self, data: bytes, areas: Array | None) -> PreTokenizedText:
         text = data.decode("utf-8", "surrogateescape")
         original = AlignedText(text, one_to_one(len(text)))
         out: list[bytes] = []

@@ -1,13 +1,14 @@
 """Split text into pre-tokens: split patterns, their compiler, and the splitter.
 
 - `regex_syntax`: parse a pattern to a syntax tree (the dialect)
+- `ignored_case`: find classes that ignore case and that the `regex` package matches in two ways
 - `character_classes`: evaluate sets of code points and partition them into classes
 - `nfa`, `dfa`: syntax tree to ordered NFA to leftmost-first DFA
 - `gaps`: extend a DFA to match every text
 - `transducer`: DFA to streaming transducer; sequences of patterns
 - `local_rules`: boundaries that five adjacent characters determine
 - `split_tables`: the arrays for the kernels
-- `pattern_compiler`: all of these; `pattern_stages`: the same pattern for the `regex` package
+- `pattern_compiler`: all of these; `pattern_stages`: the same pattern for the `regex` package, within `text_limits`
 - `split_pattern`, `compiled_pattern`: `compile_pattern`, which reads the tables of presets from `table_cache`, and its result
 - `presets`: patterns with names, `register_preset`
 - `splitter`: a pattern and special tokens, `Splitter`

@@ -20,6 +20,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.errors import PatternError
 from bpejit.splitting.character_classes import Classes, partition
+from bpejit.splitting.ignored_case import check_ignored_case
 from bpejit.splitting.regex_syntax import Chars, OutsideDialectError, parse, sets_of
 from bpejit.splitting.unicode_versions import UNASSIGNED, differing, free_points
 
@@ -30,26 +31,28 @@ _NAMED = re.compile(
 
 
 @lru_cache(maxsize=16)
-def find_substitutes(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
-    """Return the code points to replace in a text before the patterns are applied, with their substitutes.
+def find_substitutes(source: str, unicode: str) -> dict[int, int]:
+    """Return the code points to replace in a text before an expression is applied, with their substitutes.
 
     Parameters
     ----------
-    sources : tuple of str
-        Regular expressions that the `regex` package compiles.
+    source : str
+        A regular expression that the `regex` package compiles.
     unicode : str
-        The version of Unicode that the patterns follow.
+        The version of Unicode that it follows.
 
     Raises
     ------
     PatternError
-        If the version is not available, or the patterns name so many characters that a substitute is missing.
+        If the version is not available, or the expression names so many characters that a substitute is missing.
     """
     try:
-        sets = {chars for source in sources for chars in sets_of(parse(source))}
+        tree = parse(source)
+        check_ignored_case(tree)
+        sets = sets_of(tree)
         return _by_sets(partition(sets), partition(sets, unicode), unicode)
     except OutsideDialectError:
-        return _by_intervals(sources, unicode)
+        return _by_intervals(source, unicode)
 
 
 def _by_sets(now: Classes, then: Classes, unicode: str) -> dict[int, int]:
@@ -70,8 +73,8 @@ def _by_sets(now: Classes, then: Classes, unicode: str) -> dict[int, int]:
     return found
 
 
-def _by_intervals(sources: tuple[str, ...], unicode: str) -> dict[int, int]:
-    named = np.array(sorted(_named_points(sources)), dtype=np.int64)
+def _by_intervals(source: str, unicode: str) -> dict[int, int]:
+    named = np.array(sorted(_named_points(source)), dtype=np.int64)
     edges = np.union1d(named, named + 1)
     free = free_points()
     free_at = np.searchsorted(edges, free, side="right")
@@ -99,13 +102,12 @@ def _missing(points: Array, unicode: str) -> PatternError:
     )
 
 
-def _named_points(sources: tuple[str, ...]) -> set[int]:
-    """Return the non-ASCII code points in the patterns, literal or escaped."""
+def _named_points(source: str) -> set[int]:
+    """Return the non-ASCII code points in the expression, literal or escaped."""
     points = set()
-    for source in sources:
-        for two, four, eight, name, character in _NAMED.findall(source):
-            if two or four or eight:
-                points.add(int(two or four or eight, 16))
-            elif name or character:
-                points.add(ord(unicodedata.lookup(name) if name else character))
+    for two, four, eight, name, character in _NAMED.findall(source):
+        if two or four or eight:
+            points.add(int(two or four or eight, 16))
+        elif name or character:
+            points.add(ord(unicodedata.lookup(name) if name else character))
     return {point for point in points if point >= 0x80}

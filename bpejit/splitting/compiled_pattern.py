@@ -69,20 +69,23 @@ class SplitPattern:
     def stages(self) -> tuple[Any, ...]:
         """The expressions compiled by the `regex` package, with `$` as the end of the text only.
 
-        They apply to text returned by `substitute`.
+        Each applies to its text of `substitute`.
         """
         from bpejit.splitting.pattern_stages import compile_stages
 
         return compile_stages(self.source)
 
     @cached_property
-    def substitutes(self) -> dict[int, int]:
-        """The code points that `substitute` replaces, and their replacements."""
+    def substitutes(self) -> tuple[dict[int, int], ...]:
+        """The code points that `substitute` replaces for each expression, and their replacements."""
         from bpejit.splitting.codepoint_substitutes import find_substitutes
 
         sources = (self.source,) if isinstance(self.source, str) else self.source
-        return {} if self.unicode is None else find_substitutes(sources, self.unicode)
+        return tuple({} if self.unicode is None else find_substitutes(source, self.unicode) for source in sources)
 
-    def substitute(self, text: str) -> str:
-        """Return a text of the same length that the `regex` package splits as the pattern's Unicode version splits `text`."""
-        return text if self.unicode is None or text.isascii() else text.translate(self.substitutes)
+    def substitute(self, text: str, stage: int = 0) -> str:
+        """Return a text of the same length that the `regex` package splits as the pattern's Unicode version splits `text`.
+
+        The expressions of a sequence may distinguish different characters, so each has a text of its own.
+        """
+        return text if self.unicode is None or text.isascii() else text.translate(self.substitutes[stage])

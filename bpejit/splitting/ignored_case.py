@@ -78,13 +78,21 @@ def _merged_alternatives(node: Node) -> set[Chars]:
             return {chars for part in parts for chars in _merged_alternatives(part)}
         case Choice(options):
             found = {chars for option in options for chars in _merged_alternatives(option)}
-            ends = [(len(items), items[-1]) for items in _alternatives(node) if items]
+            ends = [(len(items), _one_character(items[-1])) for items in _alternatives(node) if items]
             for (length, one), (next_length, other) in itertools.pairwise(ends):
-                if length == next_length and isinstance(one, Chars) and isinstance(other, Chars):
-                    found |= {one, other}
+                if length == next_length and one and other:
+                    found |= {*one, *other}
             return found
         case _:
             return set()
+
+
+def _one_character(node: Node) -> list[Chars]:
+    """Return the sets of a node that is one character, and none for another node."""
+    if isinstance(node, Chars):
+        return [node]
+    found = _alternatives(node) if isinstance(node, Choice) else [()]
+    return [one for items in found for one in items if isinstance(one, Chars)] if {*map(len, found)} == {1} else []
 
 
 def _alternatives(node: Node) -> list[tuple[Node, ...]]:

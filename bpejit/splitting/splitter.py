@@ -22,6 +22,7 @@ from bpejit.splitting.rule_groups import group_rules
 from bpejit.splitting.separators import SEPARATOR, SeparatedAutomaton, separate
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
 from bpejit.splitting.split_pattern import compile_pattern
+from bpejit.splitting.text_limits import REGEX_TIMEOUT, TextLimits, text_limits
 
 _BLOCK_BYTES = 1 << 16
 """Size of the text that is split at a time; the text and its ends stay in the cache until they are used."""
@@ -47,6 +48,8 @@ class Splitter:
         Found before the pattern is applied: leftmost first, and the longest of those at one position.
     unicode : str, optional
         The version of Unicode for a pattern that is not compiled yet (see `compile_pattern`).
+    regex_timeout : float, optional
+        Seconds of processor time for one MB of text in the `regex` package (see `text_limits`); None for no limit.
 
     Attributes
     ----------
@@ -62,8 +65,14 @@ class Splitter:
     """
 
     def __init__(
-        self, pattern: SplitPattern | Pattern, special_tokens: Iterable[bytes] = (), *, unicode: str | None = None
+        self,
+        pattern: SplitPattern | Pattern,
+        special_tokens: Iterable[bytes] = (),
+        *,
+        unicode: str | None = None,
+        regex_timeout: float | None = REGEX_TIMEOUT,
     ) -> None:
+        self._regex_timeout = regex_timeout
         self.pattern = pattern if isinstance(pattern, SplitPattern) else compile_pattern(pattern, unicode=unicode)
         special_tokens = tuple(special_tokens)
         if b"" in special_tokens:
@@ -216,34 +225,33 @@ class Splitter:
 
     def split_by_regex(self, text: Array, n_bytes: int) -> Array:
         """Return the result of `split`, computed by the `regex` package for every kind of pattern; some 40 times slower."""
-        return np.fromiter(self._regex_ends(text[:n_bytes].tobytes()), dtype=np.uint32)
+        with text_limits(n_bytes, self._regex_timeout) as limits:
+            return np.fromiter(self._regex_ends(text[:n_bytes].tobytes(), limits), dtype=np.uint32)
 
-    def _regex_ends(self, data: bytes) -> Iterator[int]:
+    def _regex_ends(self, data: bytes, limits: TextLimits) -> Iterator[int]:
         """Yield the ends of the spans of a whole text, found by the `regex` package."""
         start = 0
         for begin, end in self.finder.spans(data):
-            yield from self._ordinary_ends(data[start:begin], start)
+            yield from self._ordinary_ends(data[start:begin], start, limits)
             start = end
             yield start | SPECIAL_FLAG
-        yield from self._ordinary_ends(data[start:], start)
+        yield from self._ordinary_ends(data[start:], start, limits)
 
-    def _ordinary_ends(self, data: bytes, offset: int) -> Iterator[int]:
+    def _ordinary_ends(self, data: bytes, offset: int, limits: TextLimits) -> Iterator[int]:
         text = data.decode("utf-8", "surrogateescape")
         byte_offsets = offset + np.concatenate([[0], np.cumsum(_widths(text))])
         ends = [len(text)] if text else []
-        text = self.pattern.substitute(text)
-        for stage in self.pattern.stages:
-            ends = list(_split_pieces(text, ends, stage))
+        for number, stage in enumerate(self.pattern.stages):
+            ends = list(_split_pieces(self.pattern.substitute(text, number), ends, stage, limits))
         yield from byte_offsets[ends].tolist()
 
 
-def _split_pieces(text: str, ends: Iterable[int], stage: Any) -> Iterator[int]:
+def _split_pieces(text: str, ends: Iterable[int], stage: Any, limits: TextLimits) -> Iterator[int]:
     """Split each piece of a text, given by their ends, with the `regex` package, and yield the ends of the results."""
     start = 0
     for end in ends:
         done = start
-        for found in stage.finditer(text[start:end]):
-            first, last = found.span()
+        for first, last in limits.matches(stage, text[start:end]):
             if first == last:
                 continue
             if start + first > done:

@@ -116,7 +116,8 @@ class _Corpus:
 
     def _read(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> Iterator[tuple[bytes, bool]]:
         model = tokenizer.model
-        splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
+        tokens = map(special_bytes, model.special_tokens)
+        splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
         reader = ChunkReader()
         for chunk in Chunker(splitter).chunks(find_sources(inputs, contents)):
             block = reader.read(chunk)

@@ -192,7 +192,8 @@ def _documents(
 ) -> Iterator[tuple[str, int, bytes]]:
     """Yield path, number and bytes of each document, its separator included. Parts of a long document have one number."""
     model = tokenizer.model
-    splitter = Splitter(model.pattern, map(special_bytes, model.special_tokens), unicode=model.unicode)
+    tokens = map(special_bytes, model.special_tokens)
+    splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
     reader = ChunkReader()
     for source in sources:
         waiting = b""

@@ -9,7 +9,7 @@ from split_helpers import cached_splitter, split_by_regex, split_whole
 BLOCKS = (range(small(0x2500, 0x600)), range(0xA600, 0xAC00), range(0xFB00, 0xFB20), range(0x10400, 0x10500))
 """Blocks with letters that have case; with plain Python, fewer."""
 
-EVERY = "".join(f"{chr(point)}1" for block in small(BLOCKS, BLOCKS[:1]) for point in block).encode()
+EVERY = "".join(f"{chr(point)}1a{chr(point)}" for block in small(BLOCKS, BLOCKS[:1]) for point in block).encode()
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ EVERY = "".join(f"{chr(point)}1" for block in small(BLOCKS, BLOCKS[:1]) for poin
         (r"(?i:'s)|\P{L}b", "regex"),  # one of the first characters ignores case
         (r"(?i)x(?:ab|a(?:\p{L}))", "regex"),  # the common beginning is moved out
         (r"(?i)(?:a|\p{L}{1})|bb", "regex"),
+        (r"(?i)a(?:b|1)|\x61\p{L}", "regex"),  # a set beside a class, after a common beginning
         (r"(?i)[^\p{L}]|[\p{L}]", "regex"),
         (r"(?i)\p{L}+|1", "transducer"),
         (r"(?i)[\p{Lu}q]+|1+", "transducer"),

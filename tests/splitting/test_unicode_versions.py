@@ -279,6 +279,13 @@ def test_slow_pattern_that_lists_missing_characters() -> None:
         compile_pattern(rf"(?<=x)[{absent}\p{{L}}]+|[\s\S]", unicode=TOOLS_UNICODE)
 
 
+def test_stages_of_a_sequence_have_their_own_substitutes() -> None:
+    # U+11DE0 is a number for the first expression, and not assigned for the second: no character is both now.
+    splitter = Splitter((r"[\p{N}\U00011DE0-\U00011DE9]", r"\s+(?!\S)|\S+", PRESETS["gpt2"]), unicode="16.0")
+    assert splitter.automaton is None
+    assert pieces(splitter, "a 1\U00011de0b\U00011de3 ") == ["a", " ", "1", "\U00011de0", "b", "\U00011de3", " "]
+
+
 # ---- `tokenizer.json`
 
 
