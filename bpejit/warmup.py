@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from bpejit import arguments
+from bpejit.jit import cache
 from bpejit.jit.dispatch import is_first_run, on_compile
 
 # Long and short pre-tokens, tied pairs and a special token, so that every kernel runs.
@@ -56,12 +57,38 @@ def warmup(part: str | None = None) -> tuple[int, float]:
     return compiled, time.perf_counter() - begun
 
 
+FIRST_KERNELS = 57
+"""Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
+
+
+def compile_first(report: Callable[[int, int], None]) -> None:
+    """Compile what training, encoding and decoding need, in two processes; users of one need the others soon.
+
+    Parameters
+    ----------
+    report : callable
+        Called with the number of kernels that are stored, and the number that is expected.
+    """
+
+    def tell(*_: object) -> None:
+        report(min(cache.count_kernels(), FIRST_KERNELS), FIRST_KERNELS)
+
+    stop_listening = on_compile(tell, reports=False)
+    try:
+        tell()
+        with compiling_meanwhile("encoding", tell):
+            warmup("training")
+        warmup("encoding")  # what the other process has failed to compile
+    finally:
+        stop_listening()
+
+
 @contextmanager
-def compiling_meanwhile(part: str) -> Iterator[None]:
+def compiling_meanwhile(part: str, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Compile a part in another process while the block runs, if this machine has compiled nothing yet.
 
-    After training a first tokenizer, users encode with it. Both parts take equally long to compile, and a second processor is
-    usually idle. Nothing depends on the other process: kernels that it fails to compile are compiled when they are needed.
+    Both parts take equally long to compile, and a second processor is usually idle. Nothing depends on the other process:
+    kernels that it fails to compile are compiled when they are needed. `waiting` is called while this one waits for it.
     """
     if not is_first_run():
         yield
@@ -70,7 +97,10 @@ def compiling_meanwhile(part: str) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
-        process.wait()
+        while process.poll() is None:
+            waiting()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
     finally:
         process.kill()
         process.wait()

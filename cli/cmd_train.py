@@ -155,7 +155,6 @@ def train(
     from bpejit.training.counts_resume import CountsFile
     from bpejit.training.saved_sizes import runs_parent, save_sizes, smaller_folders
     from bpejit.training.train import train_model, train_model_from_counts, training_notes
-    from bpejit.warmup import compiling_meanwhile
 
     folders = smaller_folders(out, also)
     _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
@@ -187,7 +186,7 @@ def train(
     def count_tokens(counts: Counts, model: Model) -> None:
         measured.append(model_tokens_by_size(counts, model, [vocab_size, *folders]))
 
-    with watch() as progress, compiling_meanwhile("encoding"), _kept(counts_file):
+    with watch() as progress, _kept(counts_file):
         learned: dict[str, Any] = {
             "vocab_size": vocab_size,
             "special_tokens_first": special_tokens_first,

@@ -7,11 +7,12 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import visible
+from bpejit.jit.listening import compiling_time, prepare_with, working_time
 
 from .output_lines import write_message
 from .reporting import is_quiet, log_handler, set_writer, wants_json, wants_log_json, write_event, write_json
@@ -106,8 +107,6 @@ class Progress:
     ----------
     stages : dict of str to Stage
         Stages so far, in order.
-    compile_seconds : float
-        Time spent compiling kernels for this machine.
     n_compiled : int
         Number of kernels compiled.
     command : str
@@ -118,12 +117,13 @@ class Progress:
         self.quiet = is_quiet()
         self.stages: dict[str, Stage] = {}
         self.command = ""
-        self.compile_seconds = 0.0
         self.n_compiled = 0
         self._compile_reported = False
+        self._compiled_seconds: float | None = None  # when the command is done
         self._open = True
-        self._last = self._begun = time.perf_counter()  # as in `_now`
-        self._last_line = self._begun
+        self._compiled_before = compiling_time()
+        self._last = self._begun = working_time()
+        self._last_line = time.perf_counter()
         self._counted: dict[str, int] = {}
         self._bar: Bar | None = None
         self._wants_bar = not self.quiet and sys.stderr.isatty() and not wants_log_json()
@@ -131,14 +131,16 @@ class Progress:
     @property
     def seconds(self) -> float:
         """Elapsed time since the command started, without the time spent compiling."""
-        return self._now() - self._begun
+        return working_time() - self._begun
 
-    def _now(self) -> float:
-        return time.perf_counter() - self.compile_seconds
+    @property
+    def compile_seconds(self) -> float:
+        """Time spent compiling kernels for this machine, or waiting for that, since the command started."""
+        return self._compiled_seconds if self._compiled_seconds is not None else compiling_time() - self._compiled_before
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Record a progress report."""
-        now = self._now()
+        now = working_time()
         if self._wants_bar and self._bar is None:
             # Not earlier: the bar starts a thread, and the library forks its workers before its first report.
             self._bar = _make_bar()
@@ -153,9 +155,15 @@ class Progress:
         self._last = now
         if self._bar is not None and state.task is not None:
             self._bar.update(state.task, completed=done, total=total, counted=state.describe_counted(self._counted))
-        elif now - self._last_line >= LINE_SECONDS:
-            self._last_line = now
+        elif self._is_time_for_line():
             self._write_line(state)
+
+    def _is_time_for_line(self) -> bool:
+        now = time.perf_counter()
+        if now - self._last_line < LINE_SECONDS:
+            return False
+        self._last_line = now
+        return True
 
     def details(self, **counted: int) -> None:
         """Record further counts of the current stage, such as `tokens`, whose rates are shown."""
@@ -178,8 +186,8 @@ class Progress:
             return
         left = "" if stage.seconds_left is None else f", {format_seconds(stage.seconds_left)} left"
         counted = stage.describe_counted(self._counted)
-        rate = format_rate(stage.done, stage.seconds, stage.unit)
-        self.write(f"{stage.name}: {stage.describe_amount()}, {rate}{', ' + counted if counted else ''}{left}")
+        rate = f", {format_rate(stage.done, stage.seconds, stage.unit)}" if stage.seconds else ""
+        self.write(f"{stage.name}: {stage.describe_amount()}{rate}{', ' + counted if counted else ''}{left}")
 
     def write(self, text: str) -> None:
         """Write a line to standard error, above the bar if there is one."""
@@ -229,20 +237,40 @@ class Progress:
         for note in notes:
             self.message(f"note: {note}")
 
-    def compiled(self, event: str, seconds: float) -> None:
+    def compiled(self, event: str, _seconds: float) -> None:
         """Record that compiling a kernel starts or ends."""
         if not self._open:
             return
         if event == "start" and not self._compile_reported:
             self._compile_reported = True
-            self.message("compiling for this machine; this may take a minute ...")
+            self.message("compiling for this machine, once; this may take a minute ...")
         elif event == "end":
             self.n_compiled += 1
-            self.compile_seconds += seconds
+
+    def compile_first(self) -> None:
+        """Compile what the first commands need, with a bar."""
+        from bpejit.warmup import compile_first
+
+        self.compiled("start", 0.0)
+        stage = Stage("compile", "kernels", working_time())
+        bar = _make_bar(auto_refresh=False) if self._wants_bar and self._bar is None else None  # without a thread: see above
+
+        def report(done: int, total: int) -> None:
+            stage.done, stage.total = done, total
+            if bar is not None and stage.task is not None:
+                bar.update(stage.task, completed=done, total=total, refresh=True)
+            elif self._is_time_for_line():
+                self._write_line(stage)
+
+        with bar or nullcontext():
+            if bar is not None:
+                stage.task = bar.add_task(stage.name, total=None, unit=stage.unit)
+            compile_first(report)
 
     def close(self) -> None:
         """Remove the bar, and ignore further reports."""
         self._open = False
+        self._compiled_seconds = self.compile_seconds
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -252,7 +280,7 @@ class Progress:
 def watch() -> Iterator[Progress]:
     """Show the progress of the block."""
     from bpejit.jit import cache
-    from bpejit.jit.dispatch import KERNELS, find_storing_problem, on_compile
+    from bpejit.jit.dispatch import KERNELS, find_storing_problem, is_first_run, on_compile
 
     warnings.simplefilter("ignore", cache.CacheWarning)  # the line after the block reports it
     progress = Progress()
@@ -261,10 +289,13 @@ def watch() -> Iterator[Progress]:
         handler.write = progress.write
     set_writer(progress.write)
     stop_listening = on_compile(progress.compiled)
+    if is_first_run():
+        prepare_with(progress.compile_first)
     try:
         yield progress
     finally:
         stop_listening()
+        prepare_with(None)
         progress.close()
         set_writer(None)
     if handler is not None:
@@ -284,7 +315,7 @@ def _explain(problem: str) -> str:
     return f"the result could not be stored, and later runs compile again: {problem}: {advice}"
 
 
-def _make_bar() -> Bar:
+def _make_bar(*, auto_refresh: bool = True) -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -300,7 +331,7 @@ def _make_bar() -> Bar:
             write = format_bytes if unit == "bytes" else "{:,.0f}".format
             amount = write(task.completed) + (f" of {write(task.total)}" if task.total is not None else "")
             seconds = task.finished_time or task.elapsed  # `elapsed` keeps increasing after the end
-            rate = format_rate(task.completed, seconds, unit) if seconds and task.completed else ""
+            rate = format_rate(task.completed, seconds, unit) if seconds and task.completed and unit != "kernels" else ""
             counted = task.fields.get("counted") or ""
             shown = f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}{'  ' + counted if counted else ''}"
             return Text(shown, no_wrap=True)
@@ -312,4 +343,5 @@ def _make_bar() -> Bar:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=Console(stderr=True),
         transient=True,
+        auto_refresh=auto_refresh,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.engines.serial import SerialEngine
 from bpejit.errors import OutputError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import read_checkpoint
 from bpejit.jobs.cluster_encoding import DRIVER, DRIVER_PATIENCE, PART_BYTES, PARTS_PER_SLOT, PATIENCE, ShiftedTaskReport
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, find_kept, held, part_folder, read_record, remove_folder
@@ -82,7 +82,7 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
     """
     if plan.remote is not None:
         return _generate_at_url(plan, plan.remote, cluster, report)
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or (lambda _: None)
     parts = begin_dataset(plan, choose_dataset_parts(plan, cluster.slots), say, patience=DRIVER_PATIENCE)
@@ -96,18 +96,18 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
         claim_job(plan, parts, max_memory=plan.max_memory)
         shared = SharedGeneration(plan, parts, _home([str(plan.names.out), *plan.inputs]), modified_times(plan.inputs))
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, [str(plan.folder / MANIFEST)]))
-        seconds.plan = time.perf_counter() - begun
+        seconds.plan = working_time() - begun
         kept = _generate_parts(shared, cluster, report)
-        seconds.encode = time.perf_counter() - begun - seconds.plan
+        seconds.encode = working_time() - begun - seconds.plan
     with naming_output(plan):
         engine = _ShardEngine(cluster, shared)
         totals = finish_dataset(plan.names, plan.job, parts, engine, report, max_memory=plan.max_memory)
-    seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
+    seconds.finish = working_time() - begun - seconds.plan - seconds.encode
     return DatasetResult(totals or Totals(), totals is not None, len(plan.units), kept, 0, seconds)
 
 
 def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluster, report: Progress) -> DatasetResult:
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or (lambda _: None)
     parts = begin_remote_dataset(plan, choose_dataset_parts(plan, cluster.slots), say)
@@ -116,16 +116,16 @@ def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluste
     shared = SharedGeneration(plan, parts, _home(plan.inputs), modified_times(plan.inputs))
     with released_claim(remote):
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, []))
-        seconds.plan = time.perf_counter() - begun
+        seconds.plan = working_time() - begun
         kept = _generate_parts(shared, cluster, report)
-        seconds.encode = time.perf_counter() - begun - seconds.plan
+        seconds.encode = working_time() - begun - seconds.plan
     totals = finish_remote_dataset(remote, _ShardEngine(cluster, shared), report, max_memory=plan.max_memory)
     if totals is None:
         raise OutputError(
             f"the unfinished job `{remote.folder}` was removed, or joined by another process; expected one at a time: run this "
             "again with `resume=True`"
         )
-    seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
+    seconds.finish = working_time() - begun - seconds.plan - seconds.encode
     return DatasetResult(totals, True, len(plan.units), kept, 0, seconds)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from bpejit.datagen.generation_job import GeneratedChunk, GenerateJob, Generatio
 from bpejit.datagen.sample_sources import SampleChunker, SampleUnit
 from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Progress
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields, identify_part, read_checkpoint
 from bpejit.jobs.encode_to_files import slice_units
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, write_record
@@ -135,7 +135,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
     found = begin_dataset(plan, 1, say)
@@ -154,7 +154,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
         if plan.options.resume:
             say(describe_resumed(plan, kept, checkpoint))
-        seconds.plan = time.perf_counter() - begun
+        seconds.plan = working_time() - begun
         spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
         compare_samples(plan, checkpoint, spread, report)
         if checkpoint is not None and checkpoint.get("complete"):
@@ -163,7 +163,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
             with naming_output(plan):
                 complete = run_generation_part(plan, folder, spread, checkpoint, report, seconds)
         totals = Totals.from_json(complete["totals"])
-        before = time.perf_counter()
+        before = working_time()
         missing = len(missing_parts(plan.folder, parts)) if parts > 1 else 0
         finished = None
         if not missing:
@@ -176,7 +176,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
             missing, finished = 0, find_complete_dataset(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
             say("all parts are complete, and another process joins them")
-        seconds.finish += time.perf_counter() - before
+        seconds.finish += working_time() - before
     result = totals if finished is None else finished
     return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
 

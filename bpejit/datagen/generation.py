@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,7 @@ from bpejit.datagen.vocabularies import find_vocabularies, vocabulary_names
 from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, make_engine
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
 from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
@@ -173,7 +173,7 @@ def generate_data(
     ------
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     command = getattr(progress, "command", "") or describe_call("bpejit.generate_data", generate_data, locals())
     workers, engine, _ = check_engine_options(workers, engine, 1, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
@@ -199,7 +199,7 @@ def generate_data(
         scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
         folder = Path(given) if remote is None else Path(temporary) / "data"
         samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
-        planned = time.perf_counter()
+        planned = working_time()
         if not dry_run:
             if not options.resume:  # otherwise a data set that exists may be the same one
                 check: Any = check_dataset_outputs if remote is None else partial(check_remote_dataset, remote)
@@ -211,7 +211,7 @@ def generate_data(
         vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
         if remote is not None and not dry_run:
             store_vocabularies(remote.base, wanted, folder)
-        stages = {"plan": planned - begun, "vocabulary": time.perf_counter() - planned}
+        stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
         plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory, remote=remote)
         paths = _report_paths([folder / name for name in wanted], remote)
         if dry_run:
@@ -224,7 +224,7 @@ def generate_data(
             run = run_generation if remote is None else run_remote_generation
             result = run(plan, workers=workers, engine=engine, report=report)
     result.seconds.plan += stages.pop("plan")
-    return _report(result, plan.names, remote, paths, time.perf_counter() - begun, stages)
+    return _report(result, plan.names, remote, paths, working_time() - begun, stages)
 
 
 def _plan_report(
@@ -307,13 +307,13 @@ def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationRe
     ------
     CorpusError, OutputError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     remote = RemoteOutput(out.rstrip("/"), False) if is_remote(out) else None
     if remote is None:
         names, totals = combine_dataset(Path(out), overwrite=overwrite, report=report)
     else:
         names, totals = combine_remote_dataset(remote, overwrite=overwrite, report=report)
-    seconds = time.perf_counter() - begun
+    seconds = working_time() - begun
     result = DatasetResult(totals, True, totals.units, totals.units, 0, Seconds(finish=seconds))
     return _report(result, names, remote, (), seconds)
 

@@ -18,7 +18,6 @@ import logging
 import os
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from bpejit.datagen.dataset_job import DatasetPlan, DatasetResult, run_generatio
 from bpejit.engines import AUTO, make_engine
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import OutputError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import checkpoint_fields
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, file_sha256, part_folder, write_record
 from bpejit.jobs.job_manifest import finished_manifest
@@ -85,7 +85,7 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
     remote, options = plan.remote, plan.options
@@ -94,7 +94,7 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
     if isinstance(found, DatasetResult):
         return found
     parts = found
-    seconds.plan = time.perf_counter() - begun
+    seconds.plan = working_time() - begun
     stored = {part for part, number in remote.parts() if number == parts}
     spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
     kept = 0
@@ -112,14 +112,14 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
             found_totals = generate_remote_part(some, spread, done, seconds)
             done.begin_next(found_totals)
         totals += found_totals
-    before = time.perf_counter()
+    before = working_time()
     missing = parts - len({index for index, number in remote.parts() if number == parts})
     finished = None
     if not missing:
         finished = finish_remote_dataset(remote, spread, report, max_memory=plan.max_memory)
         if finished is None:
             say("all parts are complete, and another process has joined them")
-    seconds.finish = time.perf_counter() - before
+    seconds.finish = working_time() - before
     result = totals if finished is None else finished
     return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
 
@@ -238,10 +238,10 @@ def generate_remote_part(plan: DatasetPlan, engine: Engine, report: Progress, se
         write_record(scratch / MANIFEST, claim_fields(plan, parts), synced=False)  # checkpoints belong to it
         with naming_output(local):
             fields = run_generation_part(local, folder, engine, None, report, seconds)
-            before = time.perf_counter()
+            before = working_time()
             _store_dataset_part(remote, local.names, folder, fields, plan.identity())
         remote.claim(claim_fields(plan, parts, max_memory=plan.max_memory))  # if another process has given up the job
-        seconds.finish += time.perf_counter() - before
+        seconds.finish += working_time() - before
     return Totals.from_json(fields["totals"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.document_tokens import DocumentTokens
 from bpejit.jobs.encode_to_files import JobPlan, estimate_job, plan_job, run_job
 from bpejit.jobs.finishing import combine_parts
@@ -112,7 +112,7 @@ def encode_files(
     report: Progress,
 ) -> EncodeReport:
     """Encode files into token files; the parameters are the same as for `Tokenizer.encode_files`."""
-    begun = time.perf_counter()
+    begun = working_time()
     columns = contents.options.keep_columns
     check_columns(format, columns)
     if columns and options.pack is not None:
@@ -129,7 +129,7 @@ def encode_files(
         done = _encode_to_stream(
             *(encoder, sources, out, options, dtype, format, workers, engine, chunk_bytes), contents=contents, report=report
         )
-        return replace(done, seconds=time.perf_counter() - begun)
+        return replace(done, seconds=working_time() - begun)
     read = InputFiles([source.path for source in sources])
     if not options.per_input and not is_remote(out):
         check_token_outputs(out, inputs=read, overwrite=True, format=format)
@@ -172,7 +172,7 @@ def encode_files(
         tokens=result.totals.tokens,
         bytes=result.totals.bytes,
         dtype=plan.dtype.name,
-        seconds=time.perf_counter() - begun,
+        seconds=working_time() - begun,
         byte_order_marks=tuple(contents.marked),
         paths=paths,
         manifest=None if finished is None else finished.manifest,
@@ -241,14 +241,14 @@ def join_token_files(out: str, *, overwrite: bool, report: Progress) -> EncodeRe
     ------
     OutputError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     if is_remote(out):
         from bpejit.jobs.remote_output import combine_remote, find_remote_output
 
         finished = combine_remote(find_remote_output(out), overwrite=overwrite, report=report)
     else:
         finished = combine_parts(Path(out), overwrite=overwrite, report=report)
-    seconds = time.perf_counter() - begun
+    seconds = working_time() - begun
     return EncodeReport(
         path=finished.paths[0] if len(finished.paths) == 1 else None,
         tokens=finished.totals.tokens,

@@ -25,6 +25,7 @@ from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.engines.base import Job
 from bpejit.engines.stopped import watch_for_stopped
 from bpejit.errors import BpejitError, EngineError, shorten
+from bpejit.jit import listening
 
 IN_FLIGHT = 2
 """Chunks assigned to a worker at a time: one being processed, one queued in its pipe.
@@ -96,6 +97,7 @@ class _Pool:
     """Worker processes and the pipes to them."""
 
     def __init__(self, job: Job, workers: int) -> None:
+        listening.prepare()  # not in each of the workers
         context = multiprocessing.get_context(start_method())
         forked = context.get_start_method() == "fork"
         self.pipes: list[Connection] = []

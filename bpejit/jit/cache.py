@@ -183,6 +183,15 @@ def is_empty() -> bool:
         return False
 
 
+def count_kernels() -> int:
+    """Return the number of kernels that are stored for this version and machine."""
+    try:
+        folder = _find_folder(name_of_kernels())
+        return 0 if folder is None else sum(name.endswith(".o") for name in os.listdir(folder))  # noqa: PTH208
+    except (OSError, FolderError):
+        return 0
+
+
 def find_problem() -> str | None:
     """Return the reason why nothing can be stored, or None."""
     if not _is_wanted():

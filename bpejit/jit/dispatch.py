@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bpejit.errors import OptionError, shorten
-from bpejit.jit import MISMATCH, cache, fingerprint, loader, methods, shipped
+from bpejit.jit import MISMATCH, cache, fingerprint, listening, loader, methods, shipped
 from bpejit.jit.listening import on_compile as on_compile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -223,6 +223,8 @@ class Kernel:
 
         Return None if the installed version of Numba does not support this; Numba then runs the function.
         """
+        if listening.awaits_preparation() and cache.load(self, signature) is None:
+            listening.prepare()  # without the lock, since it calls kernels in several threads
         with _lock:
             if signature in self._entries:
                 return self._entries[signature]
@@ -256,13 +258,14 @@ class Kernel:
         code = cache.load(self, signature)
         symbol = symbol_of(name, signature)
         if code is None:
-            from bpejit.jit import lowering
+            with listening.pausing():  # importing Numba is a part of compiling
+                from bpejit.jit import lowering
 
-            if not lowering.is_supported():
-                return None
-            from bpejit.jit import compiler
+                if not lowering.is_supported():
+                    return None
+                from bpejit.jit import compiler
 
-            code = compiler.compile_kernel(self, arguments, symbol)
+                code = compiler.compile_kernel(self, arguments, symbol)
             cache.save(self, signature, code)
         return loader.load(code.machine_code, symbol), code.returns
 

@@ -1,8 +1,13 @@
-"""Report the compilation of kernels to callbacks, to the log, and to the user if no callback does."""
+"""Report the compilation of kernels to callbacks, to the log, and to the user if no callback does.
+
+`working_time` is the clock for all times that bpejit reports: it stands still while this process compiles.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +24,64 @@ class _State:
         self.callbacks: list[tuple[Callable[[str, float], None], bool]] = []
         self.seconds = 0.0  # spent compiling
         self.reported = False
+        self.depth = 0  # of the blocks of `pausing`
+        self.clock: tuple[float | None, float] = (
+            None,
+            0.0,
+        )  # stopped since; seconds before
+        self.preparation: tuple[int, Callable[[], None]] | None = None  # a process, and what it runs before it compiles
 
 
 _state = _State()
+_lock = threading.Lock()
+
+
+def working_time() -> float:
+    """Return the seconds since some point in time, without those spent compiling."""
+    stopped, paused = _state.clock  # in one step: other threads replace it
+    return (time.perf_counter() if stopped is None else stopped) - paused
+
+
+def compiling_time() -> float:
+    """Return the seconds that `working_time` has stood still."""
+    stopped, paused = _state.clock
+    return paused if stopped is None else paused + time.perf_counter() - stopped
+
+
+@contextmanager
+def pausing() -> Iterator[None]:
+    """Stop the clock of `working_time` in a `with` block; blocks of several threads may overlap."""
+    with _lock:
+        _state.depth += 1
+        if _state.depth == 1:
+            _state.clock = time.perf_counter(), _state.clock[1]
+    try:
+        yield
+    finally:
+        with _lock:
+            _state.depth -= 1
+            since, paused = _state.clock
+            if _state.depth == 0 and since is not None:
+                _state.clock = None, paused + time.perf_counter() - since
+
+
+def prepare_with(preparation: Callable[[], None] | None) -> None:
+    """Set what this process runs once before it compiles its first kernel, such as compiling all that are needed, or None."""
+    _state.preparation = None if preparation is None else (os.getpid(), preparation)
+
+
+def awaits_preparation() -> bool:
+    """Return True if `prepare` has something to run."""
+    return _state.preparation is not None
+
+
+def prepare() -> None:
+    """Run the preparation, if there is one that has not run in this process."""
+    with _lock:
+        found, _state.preparation = _state.preparation, None
+    if found is not None and found[0] == os.getpid():
+        with pausing():
+            found[1]()
 
 
 def on_compile(callback: Callable[[str, float], None], *, reports: bool = True) -> Callable[[], None]:
@@ -58,7 +118,8 @@ def compiling(name: str) -> Iterator[None]:
     start = time.perf_counter()
     _notify("start", 0.0)
     try:
-        yield
+        with pausing():
+            yield
     finally:
         seconds = time.perf_counter() - start
         _logger().debug("compiled %s in %.2f s", name, seconds)

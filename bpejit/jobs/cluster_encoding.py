@@ -23,6 +23,7 @@ from bpejit.engines.base import Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
 from bpejit.errors import OutputError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.encode_to_files import JobPlan, begin_job, run_part, slice_units
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
 from bpejit.jobs.job_folder import (
@@ -148,7 +149,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     say = getattr(report, "message", None) or (lambda _: None)
     parts = begin_job(plan, choose_parts(plan, cluster.slots), say, patience=DRIVER_PATIENCE)
@@ -175,9 +176,9 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             plan.columns,
             plan.remote,
         )
-        seconds.plan = time.perf_counter() - begun
+        seconds.plan = working_time() - begun
         totals, kept, memory = _encode_parts(plan, parts, shared, cluster, report)
-        seconds.encode = time.perf_counter() - begun - seconds.plan
+        seconds.encode = working_time() - begun - seconds.plan
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
     _join(shared, totals.tokens, cluster, report)
@@ -190,7 +191,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             f"the outputs of `{plan.remote.url if plan.remote else plan.names.out}` were removed, or replaced by another "
             "process; expected those of this job: encode again"
         )
-    seconds.finish = time.perf_counter() - begun - seconds.plan - seconds.encode
+    seconds.finish = working_time() - begun - seconds.plan - seconds.encode
     return JobResult(totals, finished._replace(totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
 from bpejit.errors import OptionError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import identify_part, read_checkpoint
 from bpejit.jobs.column_spools import SCHEMA
 from bpejit.jobs.final_files import FinalFiles, adopts
@@ -263,12 +263,12 @@ def run_job(plan: JobPlan, encoder: Encoder, *, workers: int | None, engine: str
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     say = getattr(report, "message", None) or _logger.info
     done = begin_job(plan, _count_parts(plan), say)
     if isinstance(done, Finished):
         return JobResult(done.totals, done, len(plan.units), len(plan.units), 0)
-    planning = time.perf_counter() - begun
+    planning = working_time() - begun
     if plan.options.part is not None or done == 1:
         result = run_part(plan, encoder, workers=workers, engine=engine, report=report)
     else:
@@ -351,7 +351,7 @@ def run_part(
     ------
     CorpusError, OutputError, OptionError, EngineError
     """
-    begun = time.perf_counter()
+    begun = working_time()
     seconds = Seconds()
     options = plan.options
     say = getattr(report, "message", None) or _logger.info
@@ -386,7 +386,7 @@ def run_part(
             folder, plan.identity, plan.mine, options, sink_options, seconds, keeps_columns, plan.columns, files, modified
         )
         job = EncodeJob(encoder.model, plan.dtype.name, encoder)
-        seconds.plan = time.perf_counter() - begun
+        seconds.plan = working_time() - begun
         if checkpoint is not None and checkpoint.get("complete"):
             totals = Totals.from_json(checkpoint["totals"])
         else:
@@ -399,7 +399,7 @@ def run_part(
             )
             with naming_output(plan):
                 totals = run.run(job, spread, plan.chunker, checkpoint, report)
-        before = time.perf_counter()
+        before = working_time()
         missing = 0 if run.brief else len(missing_parts(plan.folder, parts)) if joins else parts
         finished = None
         if totals.skipped and not totals.documents and joins:
@@ -413,7 +413,7 @@ def run_part(
             missing, finished = 0, read_finished(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
             say("all parts are complete, and another process joins them")
-        seconds.finish += time.perf_counter() - before
+        seconds.finish += working_time() - before
     return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from bpejit.corpus.units import Unit
 from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields
 from bpejit.jobs.column_spools import SCHEMA, ColumnSpools
 from bpejit.jobs.document_choice import DocumentChoice
@@ -129,14 +129,14 @@ class PartRun:
                         choice.begin_unit(unit.number)
                     n_tokens = self._write(sink, columns, tokens, choice, encoded)
                     loop.add(encoded, tokens=n_tokens, documents=encoded.n_documents)
-            before = time.perf_counter()
+            before = working_time()
             self.brief = checkpoint is None and not checkpoints.begun and self.options.part is None
             sink.finish(brief=self.brief)
             if columns is not None:
                 columns.finish()
             if early is not None:
                 early.finish()
-            self.seconds.finish += time.perf_counter() - before
+            self.seconds.finish += working_time() - before
             checkpoints.wait()
             self._complete = {"text": self._describe_text(loop, chunker), "closed_sha256": sink.closed_sha256}
             if columns is not None:

@@ -18,7 +18,6 @@ import re
 import shutil
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from typing import Any
 
 from bpejit.corpus.blocks import no_texts
 from bpejit.errors import OutputError
+from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import checked_checkpoint, identify_part
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
 from bpejit.jobs.job_folder import (
@@ -462,11 +462,11 @@ def run_remote_part(
             result = run(local)
             finished = result.finished
             if finished is not None:
-                before = time.perf_counter()
+                before = working_time()
                 publish(remote, local.names, finished, overwrite=options.overwrite, report=report)
                 remote.remove_folder()
                 result.finished = _at_urls(remote, local.names, finished)
-                result.seconds.finish += time.perf_counter() - before
+                result.seconds.finish += working_time() - before
             return result
     part, parts = options.part
     if options.resume and (part, parts) in remote.parts():
@@ -478,19 +478,19 @@ def run_remote_part(
             local.folder.mkdir(parents=True)
             write_record(local.folder / MANIFEST, fields, synced=False)
             result = run(replace(local, options=replace(options, resume=False, overwrite=False)))
-            before = time.perf_counter()
+            before = working_time()
             store_part(remote, local.folder, part, parts)
             remote.claim(fields)  # in case that another process has given up the job
-            result.seconds.finish += time.perf_counter() - before
+            result.seconds.finish += working_time() - before
     result.missing = parts - len({index for index, number in remote.parts() if number == parts})
     if joins and not result.missing:
-        before = time.perf_counter()
+        before = working_time()
         result.finished = join_remote(remote, report)
         if result.finished is None:
             say("all parts are complete, and another process has joined them")
         else:
             result.totals = result.finished.totals
-        result.seconds.finish += time.perf_counter() - before
+        result.seconds.finish += working_time() - before
     return result
 
 

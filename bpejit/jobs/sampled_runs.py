@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from bpejit.jit.dispatch import on_compile
+from bpejit.jit.listening import working_time
 
 SAMPLES = 16
 """Least number of chunks, if there are as many, that are processed to estimate the time of a job."""
@@ -69,14 +68,9 @@ def run_sample(worker: Any, units: Sequence[Any], chunker: Any) -> SampledRun:
         return SampledRun(results, 0, 0.0)
     seconds = 0.0
     each = -(-SAMPLES // max(len(units), 1))  # one chunk would not fill the caches of an encoder
-    compiled: list[float] = []
-    stop: Callable[[], None] = on_compile(lambda _, spent: compiled.append(spent), reports=False)
-    try:
-        for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
-            for chunk in islice(chunker.chunks(unit.sources), each):
-                before = time.perf_counter()
-                results.append(worker.run(chunk))
-                seconds += time.perf_counter() - before
-    finally:
-        stop()
-    return SampledRun(results, sum(result.n_read for result in results), max(seconds - sum(compiled), 0.0))
+    for unit in units[:: max(len(units) // SAMPLES, 1)][:SAMPLES]:
+        for chunk in islice(chunker.chunks(unit.sources), each):
+            before = working_time()
+            results.append(worker.run(chunk))
+            seconds += working_time() - before
+    return SampledRun(results, sum(result.n_read for result in results), seconds)

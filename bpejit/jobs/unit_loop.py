@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, SkippedRecord
 from bpejit.engines.base import Engine, Job, Progress
+from bpejit.jit.listening import working_time
 
 
 @dataclass
@@ -150,13 +150,13 @@ class UnitLoop:
     def results(self, job: Job, engine: Engine, chunker: AnyChunker) -> Generator[tuple[Any, Any], None, None]:
         """Yield each result of a chunk with its unit, and None after the last chunk of a unit; measure the time."""
         self._report("encode", 0, self._size, "bytes")
-        before = time.perf_counter()
+        before = working_time()
         with closing(_map_units(self.rest, job, engine, chunker)) as results:
             for unit, result in results:
-                now = time.perf_counter()
+                now = working_time()
                 self._seconds.encode += now - before
                 yield unit, result
-                before = time.perf_counter()
+                before = working_time()
                 self._seconds.write += before - now
 
     def add(self, result: ChunkResult, *, tokens: int, documents: int) -> None:

@@ -8,7 +8,6 @@ threshold. Most pairs of a corpus are so rare that no phase considers them. The 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable, touch_pages
 from bpejit.errors import TrainingError
+from bpejit.jit.listening import working_time
 from bpejit.kernels.common.interning import make_prefixes
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
 from bpejit.kernels.training import buckets, merging, pairs, shared_merging
@@ -364,9 +364,9 @@ class MergeLearner:
         per_call = 16
         while True:
             target = min(int(self.status["n_tokens"]) + per_call, int(self.n_tokens))
-            start = time.perf_counter()
+            start = working_time()
             result: int = merging.merge_some(self.arrays(), np.uint64(target))
-            seconds = time.perf_counter() - start
+            seconds = working_time() - start
             if progress is not None:
                 progress(int(self.status["n_tokens"]) - 256)
             if result == NEED_SPACE:

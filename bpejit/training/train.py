@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, c
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
 from bpejit.formats.folder_writing import check_folder
+from bpejit.jit.listening import working_time
 from bpejit.model import Model
 from bpejit.splitting import Pattern
 from bpejit.tokenizer import Tokenizer
@@ -368,7 +368,7 @@ def train_model(
     if counts_file is not None and counts_file.resumes:
         counts = counts_file.load(count_settings, found, contents)
         return _learn(counts, settings, inspect_counts, threads=threads, report=report)
-    start = time.perf_counter()
+    start = working_time()
     with count_corpus(
         count_settings,
         found,
@@ -382,7 +382,7 @@ def train_model(
         report=report,
     ) as counts:
         if counts_file is not None:
-            counts = counts_file.save(counts, time.perf_counter() - start)
+            counts = counts_file.save(counts, working_time() - start)
         return _learn(counts, settings, inspect_counts, threads=threads, report=report)
 
 

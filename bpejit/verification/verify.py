@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,6 +24,7 @@ from bpejit.errors import BpejitError
 from bpejit.formats.export import save_model
 from bpejit.formats.recognize import recognize
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
+from bpejit.jit.listening import working_time
 from bpejit.model import special_bytes
 from bpejit.splitting import Splitter
 from bpejit.tokenizer import Tokenizer
@@ -145,7 +145,7 @@ def verify(
     CorpusError
         If a file cannot be read.
     """
-    begun = time.perf_counter()
+    begun = working_time()
     arguments.instance("tokenizer", tokenizer, Tokenizer, "load one with bpejit.load")
     arguments.choice("against", against, _references)
     arguments.string("separator", separator)
@@ -184,7 +184,7 @@ def verify(
     tool = f"{against} {version(against)}"
     if skipped and not n_documents:
         raise no_texts(skipped)
-    return VerifyReport(tool, n_documents, n_bytes, n_ids, repaired, time.perf_counter() - begun, difference, skipped)
+    return VerifyReport(tool, n_documents, n_bytes, n_ids, repaired, working_time() - begun, difference, skipped)
 
 
 def _documents(

@@ -114,6 +114,7 @@ def test_summary_of_first_run(unusable, root, monkeypatch, tmp_path):
 
     monkeypatch.setattr(module, "warmup", warmup)
     monkeypatch.setattr(module, "is_first_run", lambda: False)
+    monkeypatch.setattr(dispatch, "is_first_run", lambda: False)
     lines_shown = invoke("warmup").stderr.splitlines()
     assert len(lines_shown) == 2
     assert lines_shown[0].startswith("compiling for this machine")

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cli_helpers import ENVIRONMENT, invoke
+from cli_helpers import ENVIRONMENT
 
 import bpejit
+from bpejit.jit import dispatch
 from bpejit.jit.dispatch import BY_NUMBA
 
 CODE = """
@@ -145,14 +146,16 @@ def test_another_process_compiles_meanwhile(tmp_path):
 @pytest.mark.compiled
 @pytest.mark.skipif(BY_NUMBA, reason="Numba itself runs the kernels")
 def test_first_training_compiles_encoding_kernels(tmp_path, monkeypatch):
-    """A training compiles its kernels and the part `encoding`, which are all that encoding and decoding need."""
+    """The first command compiles the parts `training` and `encoding`, which are all that encoding and decoding need."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("some text, some more text\n" * 100, encoding="utf-8")
-    parts = []
+    told = []
     module = importlib.import_module("bpejit.warmup")  # `bpejit.warmup` is the function
-    monkeypatch.setattr(module, "compiling_meanwhile", lambda part: nullcontext(parts.append(part)))
-    assert invoke("train", "text.txt", "--vocab-size", "300", "--out", "tokenizer").exit_code == 0
-    assert parts == ["encoding"]
+    monkeypatch.setattr(module, "compiling_meanwhile", lambda part, waiting: nullcontext(told.append(part)))
+    module.compile_first(lambda done, total: told.append((done, total)))
+    assert told[1] == "encoding"
+    kernels = {kernel.__qualname__ for kernel in dispatch.KERNELS if kernel.signatures}
+    assert abs(len(kernels) - module.FIRST_KERNELS) < 12, "the length of the bar"
     done = subprocess.run(
         [sys.executable, "-c", LATER], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, timeout=300, check=True
     )

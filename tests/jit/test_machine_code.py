@@ -457,6 +457,36 @@ def test_long_compilation_is_not_reported_twice(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_clock_stands_still_while_kernels_are_compiled(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(listening, "_state", listening._State())
+    monkeypatch.setattr(listening.time, "perf_counter", lambda: now[0])
+    begun = listening.working_time()
+    now[0] += 1
+    with listening.pausing():
+        now[0] += 10
+        assert listening.working_time() - begun == 1, "also for a thread that looks meanwhile"
+        with listening.pausing():  # of another thread
+            now[0] += 20
+        now[0] += 40
+        assert listening.compiling_time() == 70
+    now[0] += 2
+    assert listening.working_time() - begun == 3
+    assert listening.compiling_time() == 70
+
+
+def test_preparation_runs_once_and_not_in_a_fork(monkeypatch):
+    calls = []
+    listening.prepare_with(lambda: calls.append(listening.awaits_preparation()))
+    listening.prepare()
+    listening.prepare()
+    assert calls == [False]
+    listening.prepare_with(lambda: calls.append(True))
+    monkeypatch.setattr(listening.os, "getpid", lambda: -1)
+    listening.prepare()
+    assert calls == [False]
+
+
 def test_loaded_kernel_needs_no_numba():
     code = "import sys, bpejit; bpejit.warmup(); print('numba' in sys.modules)"
     environment = {**os.environ, "BPEJIT_CACHE": "1"}
