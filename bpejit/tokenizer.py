@@ -932,7 +932,7 @@ def load(
         or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging Face Hub.
     pattern : str or tuple of str, optional
         The split pattern, a preset's name or a regular expression, if the files do not contain it. tiktoken's published files
-        are recognized by name and content.
+        are recognized by name and content, or by content alone, with a `BpejitWarning`.
     special_tokens : dict of str to int, optional
         Id of each special token, if the files do not contain them. For GPT-2's files a list is enough.
     unicode : str, optional

@@ -72,7 +72,8 @@ def export(
         checked.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
         report["notes"] = _notes(form, checked)
         if not (is_quiet() or wants_json()):
-            for line in (f"wrote `{out}` for {form}", *_usage(form, out), *(f"note: {note}" for note in report["notes"])):
+            notes = [f"note: {note}" for note in report["notes"]]
+            for line in (f"wrote {_written(form, out)} for {form}", *_usage(form, out), *notes):
                 write_message(line)
     different = False
     if check:
@@ -82,6 +83,15 @@ def export(
         write_json(**report)
     if different:
         raise click.exceptions.Exit(1)
+
+
+def _written(form: str, out: str) -> str:
+    """Return the name of the output, or of each file of a format that writes several beside each other."""
+    from bpejit.formats.registry import load_format
+
+    files = [file for file in load_format(form).outputs(out) if file.exists()]
+    *first, last = [f"`{file}`" for file in files] if len(files) > 1 and files[0].samefile(out) else [f"`{out}`"]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _usage(form: str, out: str) -> list[str]:

@@ -26,6 +26,7 @@ from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.formats.token_bytes import TOKEN_BYTES_FILE, token_bytes_npy
+from bpejit.formats.untrusted import END_OF_WORD, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
@@ -207,6 +208,9 @@ def read_gpt2_pair(
     merges = list(numbered)
     vocab = _read_vocab(vocab_path, listed, _needed_by_merges(merges))
     known = set(vocab.values())
+    made = set(map(b"".join, merges))
+    if any(len(token) == 1 + len(END_OF_WORD) and token.endswith(END_OF_WORD) for token in chain(*merges) if token not in made):
+        raise word_ends(vocab_path)
     for (left, right), number in numbered.items():
         for token in (left, right, left + right):
             if token not in known:
@@ -215,9 +219,11 @@ def read_gpt2_pair(
                     f"not in `{vocab_path}`; expected two files of one tokenizer: check that they belong together"
                 )
     try:
-        return model_from_vocab(vocab, merges, listed, pattern=pattern, unicode=unicode)
+        model = model_from_vocab(vocab, merges, listed, pattern=pattern, unicode=unicode)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
+    check_gaps(model, vocab_path, given=False)
+    return model
 
 
 def load_gpt2_pair(

@@ -88,9 +88,10 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
         for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     }
     added = top.take("added_tokens", list, default=[])
-    fields = Fields(top.take("model", dict), "model")
+    value = top.take("model", dict)
+    fields = Fields(value, "model")
     top.done()
-    ignore_merges = _read_options(fields)
+    ignore_merges = _read_options(fields, _kind_of(value))
     vocab = _read_vocab(fields.take("vocab", dict))
     strings = _byte_strings(vocab)
     merges = _read_merges(fields.take("merges", list), vocab, strings)
@@ -127,9 +128,16 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _read_options(fields: Fields) -> bool:
+def _kind_of(model: dict[str, Any]) -> str:
+    """Return the type of a model that does not name it, as in old files."""
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+
+
+def _read_options(fields: Fields, inferred: str) -> bool:
     """Check the settings of the model, and return `ignore_merges`."""
-    kind = fields.take("type", str, default="BPE")
+    kind = fields.take("type", str, default=inferred)
     if kind != "BPE":
         raise unsupported("model", kind, "BPE")
     dropout = fields.take("dropout", float, type(None), default=None)

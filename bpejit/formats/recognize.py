@@ -6,6 +6,7 @@ Nothing is guessed: what a format does not contain has to be passed, and the err
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from bpejit.formats.published import explain_name
 from bpejit.formats.registry import all_formats, load_format, name_by_suffix
 from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
 from bpejit.formats.sidecar import sidecar_path
+from bpejit.formats.untrusted import check_gaps, check_words
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
@@ -26,6 +28,9 @@ from bpejit.storage.files import StrPath, parse_json, read_error
 
 HEAD_BYTES = 1 << 10
 """The number of bytes at the start of a file that formats are recognized by."""
+
+_SENTENCEPIECE = re.compile(rb"\n[\x01-\xff]\x01?\n[\x01-\x7f][^\n]{1,127}\x15", re.DOTALL)
+"""The first piece of a model: a message in protobuf with a text and a score."""
 
 
 def load_model(
@@ -82,6 +87,9 @@ def load_model(
                 f"`{location}` contains its pattern and special tokens; expected no `{option}=`: omit it"
             )
     model = found.read(location, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    check_gaps(model, location, given=special_tokens is not None)
+    if not found.complete:
+        check_words(model, location)
     return model if regex_timeout == model.regex_timeout else replace(model, regex_timeout=regex_timeout)
 
 
@@ -146,9 +154,19 @@ def recognize(path: StrPath) -> tuple[str, Path]:
     for found in candidates:
         if found.recognizes(head, content):
             return found.name, location
+    kind = other_kind(location, head)
     raise TokenizerFormatError(
-        f"`{location}` is in no known format; expected {_expected(candidates)}: pass the path of one of these"
+        f"`{location}` is {kind or 'in no known format'}; expected {_expected(candidates)}: pass the path of one of these"
     )
+
+
+def other_kind(path: Path, head: bytes) -> str | None:
+    """Return what a file in no known format is, by its first bytes; None if that is unknown."""
+    if _SENTENCEPIECE.match(head):
+        return "a SentencePiece model, which bpejit does not read"
+    if path.name.startswith("vocab") and any(line.strip() in (b"[UNK]", b"[PAD]") for line in head.split(b"\n")):
+        return "a WordPiece vocabulary, as of BERT, which bpejit does not read"
+    return None
 
 
 def _expected(formats: list[TokenizerFormat]) -> str:
@@ -178,5 +196,10 @@ def _recognize_folder(folder: Path) -> tuple[str, Path]:
             f"`{folder}` contains several tokenizers ({names}); expected one: pass the path of the one to read"
         )
     if not found:
-        raise TokenizerFormatError(f"`{folder}` contains no tokenizer; expected {_expected([*all_formats()])}: check the path")
+        others = [file for pattern in ("*.model", "vocab.txt") for file in sorted(folder.glob(pattern)) if file.is_file()]
+        kinds = [f"`{file.name}` is {kind}" for file in others if (kind := other_kind(file, _read_head(file)))]
+        raise TokenizerFormatError(
+            f"`{folder}` contains no tokenizer{''.join(f', and {one}' for one in kinds)}; expected "
+            f"{_expected([*all_formats()])}: check the path"
+        )
     return found[0]

@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import ByteStrings, distinct, padded_text
-from bpejit.errors import PatternError, TokenizerFormatError, shorten
+from bpejit.errors import BpejitWarning, PatternError, TokenizerFormatError, shorten
 from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import read_tokenizer_file, without_gz
-from bpejit.formats.published import TOOLS_UNICODE, find_rank_file, names_of_content
+from bpejit.formats.published import RANK_FILES, TOOLS_UNICODE, Published, find_rank_file, names_of_content
 from bpejit.formats.sidecar import read_sidecar, recover_files, sidecar_json, sidecar_path
 from bpejit.formats.token_bytes import token_bytes_npy, token_bytes_path
 from bpejit.jit import dispatch
@@ -100,8 +101,7 @@ def read_tiktoken(
     ----------
     path : path
     pattern : str or tuple of str, optional
-        Name of a preset or a regular expression. Required unless the file is a published one, by name and content, or has a
-        sidecar.
+        Name of a preset or a regular expression. Required unless the file has the content of a published one, or a sidecar.
     special_tokens : dict of str to int, optional
         Text and id of each special token. Replaces the known special tokens.
     unicode : str, optional
@@ -119,7 +119,7 @@ def read_tiktoken(
     if pattern is None or special_tokens is None:
         known = read_sidecar(without_gz(path), data) or (find_rank_file(path, data) if pattern is None else None)
         if known is None and pattern is None:
-            raise TokenizerFormatError(f"`{path}` {_unknown(data)}")
+            known = _known_content(data, path)
         if known is not None:
             pattern = known.pattern if pattern is None else pattern
             special_tokens = known.special_tokens if special_tokens is None else special_tokens
@@ -138,17 +138,24 @@ def read_tiktoken(
         raise TokenizerFormatError(f"`{path}`: {error}") from error
 
 
-def _unknown(data: bytes) -> str:
+def _known_content(data: bytes, path: StrPath) -> Published:
+    """Return the published rank file with a content, and warn that it is used."""
     names = names_of_content(hashlib.sha256(data).hexdigest())
-    if names:
-        return (
-            f"has the content of the published {' and '.join(names)}, but another name; expected {names[0]}{SUFFIX}: "
-            "rename it, or pass `pattern=` and `special_tokens=`"
+    if not names:
+        raise TokenizerFormatError(
+            f"`{path}` does not contain a split pattern; expected a file that tiktoken publishes, or one that bpejit wrote, "
+            "with its sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are "
+            "any"
         )
-    return (
-        "does not contain a split pattern; expected a file that tiktoken publishes, by its name, or one that bpejit wrote, "
-        "with its sidecar: pass `pattern=` (a preset's name or a regular expression), and `special_tokens=` if there are any"
+    published = RANK_FILES[names[0]]
+    others = "".join(f", not of {name}, which has the same tokens" for name in names[1:])
+    warnings.warn(
+        f"`{path}` has the content of the published {names[0]}, and is read with its pattern {published.pattern} and its "
+        f"{len(published.special_tokens)} special tokens{others}; pass `pattern=` and `special_tokens=` for others",
+        BpejitWarning,
+        stacklevel=2,
     )
+    return published
 
 
 def parse_ranks(data: bytes, path: StrPath) -> Mapping[int, bytes]:
@@ -289,6 +296,8 @@ def _obstacle(model: Model) -> str | None:
 
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"
+    if b"" in model.ids:
+        return f"its token {model.ids[b'']} is empty, and a line of a rank file has a token"
     texts = sorted(model.special_tokens)
     for text in texts:
         if any("\ud800" <= character <= "\udfff" for character in text):

@@ -83,6 +83,8 @@ def parse_json(
         raise error(_broken_json(path, f"byte {cause.start} is not UTF-8")) from cause
     except RecursionError as cause:
         raise error(_broken_json(path, "brackets are nested too deep")) from cause
+    except BpejitError:  # of the hook
+        raise
     except ValueError as cause:  # a number of thousands of digits
         raise error(_broken_json(path, str(cause))) from cause
 

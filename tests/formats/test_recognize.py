@@ -103,7 +103,7 @@ def test_several_tokenizers_in_one_folder(tmp_path: Path) -> None:
         ("x.json", b'{"a": ', "is broken at line 1"),
         ("merges.txt", b"#version: 0.2\n", r"one of two files; expected the other, `vocab.json`"),
         ("vocab.json", b'{"a": 0}', r"vocab.json` does not contain a split pattern"),
-        ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15", "in no known format"),
+        ("tokenizer.model", b"\n\x0e\n\x05<unk>\x15", "is a SentencePiece model, which bpejit does not read"),
     ],
 )
 def test_files_that_are_not_tokenizers(tmp_path: Path, name: str, data: bytes, message: str) -> None:
@@ -207,7 +207,8 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for form, out in (("hf", "hf"), ("tiktoken", "mine.tiktoken"), ("gpt2", "pair")):
         done = invoke("export", "own", "--to", form, "--out", out)
         assert done.exit_code == 0
-        assert done.output.startswith(f"wrote `{out}` for {form}\nin Python")
+        others = ", `mine_encoding.py`, `mine.tiktoken.bpejit.json` and `mine.token_bytes.npy`" if form == "tiktoken" else ""
+        assert done.output.startswith(f"wrote `{out}`{others} for {form}\nin Python")
         assert bpejit.load(out).encode("abab <|endoftext|>b") == bpejit.load("own").encode("abab <|endoftext|>b")
     assert invoke("export", "own", "--to", "hf", "--out", "legacy", "--legacy-merges", "--quiet").output == ""
     assert json.loads(Path("legacy/tokenizer.json").read_bytes())["model"]["merges"] == ["a b"]

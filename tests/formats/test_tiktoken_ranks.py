@@ -12,7 +12,7 @@ from cli_helpers import snapshot
 from conftest import ROOT, data_text, read_shared, small
 
 import bpejit
-from bpejit.errors import BpejitError, OutputError, TokenizerFormatError
+from bpejit.errors import BpejitError, BpejitWarning, OutputError, TokenizerFormatError
 from bpejit.formats import published
 from bpejit.formats.gpt2 import load_gpt2_pair, save_gpt2_pair
 from bpejit.formats.tiktoken_ranks import _parse_all, _parse_each, parse_ranks, read_tiktoken, write_tiktoken
@@ -248,13 +248,21 @@ def test_published_files_are_read_without_checks_as_with_them(name: str, monkeyp
     assert list(found.items()) == list(checked.items())
 
 
-def test_known_content_with_other_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "pattern", "last", "other"),
+    [
+        ("cl100k_base", "cl100k", 100276, ""),
+        ("o200k_base", "o200k", 200018, ", not of o200k_harmony"),
+    ],
+)
+def test_known_content_with_other_name(tmp_path: Path, name: str, pattern: str, last: int, other: str) -> None:
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(read_shared("vocabs/o200k_base.tiktoken"))
-    with pytest.raises(
-        TokenizerFormatError, match=r"the content of the published o200k_base and o200k_harmony, but another name"
-    ):
-        read_tiktoken(path)
+    path.write_bytes(read_shared(f"vocabs/{name}.tiktoken"))
+    with pytest.warns(BpejitWarning, match=f"has the content of the published {name}, and is read with its pattern") as found:
+        model = read_tiktoken(path)
+    assert other in str(found[0].message)
+    assert (model.pattern, max(model.special_tokens.values())) == (pattern, last)
+    assert read_tiktoken(path, pattern="gpt2").special_tokens == {}
 
 
 @pytest.mark.compiled
