@@ -125,11 +125,24 @@ __all__ = [
 ]
 
 
+_HINTS = dict.fromkeys(
+    ("get_encoding", "encoding_for_model", "from_pretrained", "AutoTokenizer"),
+    ": bpejit.load(PATH) reads a tokenizer, such as cl100k_base.tiktoken or hf:openai-community/gpt2",
+)
+"""What to use instead of names of other libraries."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "subword":
         return importlib.import_module("bpejit.subword")
     if name not in _MODULES:
-        raise AttributeError(f"module 'bpejit' has no attribute {name!r}")
+        hint = _HINTS.get(name, "")
+        if not hint and not name.startswith("_"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, __all__, n=1)
+            hint = f": did you mean {near[0]}?" if near else ""
+        raise AttributeError(f"module 'bpejit' has no attribute {name!r}{hint}")
     value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

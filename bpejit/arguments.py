@@ -364,13 +364,25 @@ def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwarg
     except TypeError as cause:
         known = [name for name, parameter in signature.parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
         wrong = next((name for name in kwargs if name not in known), None)
+        by_position = [name for name, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        by_name = [name for name in known if name not in by_position]
+        if wrong is None and len(args) > len(by_position) and by_name:
+            given = shorten(args[len(by_position)])
+            raise ArgumentTypeError(
+                f"{function_name}() has {len(args)} unnamed arguments; expected {', '.join(by_position)}, and the others "
+                f"by name: write {by_name[0]}={given} if {given} is that one"
+            ) from None
         if wrong is None:
             raise ArgumentTypeError(f"{function_name}(): {cause}; expected {', '.join(known)}: correct the call") from None
+        from difflib import get_close_matches
+
         other = OTHER_NAMES.get(wrong)
-        action = f"use {other}=" if other in known else "correct its name, or leave it out"
-        raise ArgumentTypeError(
-            f"{function_name}() has no argument {shorten(wrong)}; expected {', '.join(known)}: {action}"
-        ) from None
+        near = [other] if other in known else get_close_matches(wrong, known, n=2)
+        near = near or [name for name in known if name.startswith(wrong)][:2]
+        expected, action = ", ".join(known), "correct its name, or leave it out"
+        if near:  # thirty names would hide them
+            expected, action = " or ".join(near), f"use {near[0]}="
+        raise ArgumentTypeError(f"{function_name}() has no argument {shorten(wrong)}; expected {expected}: {action}") from None
 
 
 def explain_wrong_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -42,6 +42,17 @@ if TYPE_CHECKING:
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
 
+_HINTS = {"n_vocab": "vocab_size", "tokenize": "encode", "encode_ordinary": "as_tiktoken()", "convert_tokens_to_ids": "as_hf()"}
+"""What to use instead of names of other libraries."""
+
+
+class _Elsewhere:
+    """An attribute that does not exist; the error names what does."""
+
+    def __get__(self, _instance: object, _owner: object) -> Any:
+        raise AttributeError("a Tokenizer has no attribute 'from_pretrained': bpejit.load(PATH) reads a tokenizer")
+
+
 class Tokenizer:
     """A byte-pair-encoding tokenizer: text to token ids and back.
 
@@ -286,6 +297,14 @@ class Tokenizer:
         """The pairs in the order in which they are merged. Read-only; empty for a ranked model."""
         merges = self._codec.model.merges
         return merges.pairs if isinstance(merges, PackedMerges) else merges
+
+    from_pretrained = _Elsewhere()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f": use {_HINTS[name]}" if name in _HINTS else ""
+            raise AttributeError(f"a Tokenizer has no attribute {name!r}{hint}")
 
     @property
     def vocab_size(self) -> int:

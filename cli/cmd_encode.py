@@ -97,9 +97,10 @@ def encode(
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
     if (out is None) == (out_dir is None):
+        found = "neither `--out` nor `--out-dir` is given" if out is None else "`--out` and `--out-dir` are both given"
         raise click.UsageError(
-            "`--out` and `--out-dir` are both given or both missing; expected one of them: `--out FILE` for one output, or "
-            "`--out-dir FOLDER` for one per input"
+            f"{found}; expected one of them: `--out FILE` for one output, such as `--out tokens.bin`, or `--out-dir FOLDER` "
+            "for one per input"
         )
     from bpejit.storage.remote import is_remote, local_path
 

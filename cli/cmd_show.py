@@ -62,6 +62,8 @@ def show(
         bpejit show tokenizer "unbelievable" --merges
     """
     data = _read_text(text, path)
+    if text not in (None, "-", "") and len(text) < 256 and not is_quiet() and Path(text).is_file():
+        write_message(f"note: `{text}` is also a file: `--file` shows its content")
     codec = read_codec(tokenizer_path, pattern, special_tokens, unicode)
     from bpejit.inspection.token_rows import token_rows
 

@@ -74,6 +74,20 @@ class Group(click.Group):
             self.commands[cmd_name] = getattr(importlib.import_module(f".{module}", __package__), name)
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the subcommand that the arguments name, or fail with those of similar names."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), cutoff=0.5)
+            action = (
+                f"did you mean {' or '.join(f'`{name}`' for name in near)}?"
+                if near
+                else f"`{ctx.command_path} --help` lists them"
+            )
+            raise click.UsageError(f"there is no command {args[0]!r}: {action}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 command = functools.partial(click.command, cls=Command)
 """Decorator for a command; use it in place of `click.command`."""

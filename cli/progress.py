@@ -186,7 +186,7 @@ class Progress:
             return
         left = "" if stage.seconds_left is None else f", {format_seconds(stage.seconds_left)} left"
         counted = stage.describe_counted(self._counted)
-        rate = f", {format_rate(stage.done, stage.seconds, stage.unit)}" if stage.seconds else ""
+        rate = f", {format_rate(stage.done, stage.seconds, stage.unit)}" if stage.unit != "kernels" else ""
         self.write(f"{stage.name}: {stage.describe_amount()}{rate}{', ' + counted if counted else ''}{left}")
 
     def write(self, text: str) -> None:

@@ -48,7 +48,7 @@ WRONG = [
     (lambda w: w.train(special_tokens={"a", "b"}), "a set; expected a list of str, whose order gives the ids"),
     (lambda w: w.train(special_tokens=["a", b"b"]), "special_tokens[1] is b'b', bytes; expected a str"),
     (lambda w: w.train(special_tokens={"a": 1}), "special_tokens is {'a': 1}, a dict; expected a list of str"),
-    (lambda w: w.train(num_processes=4), "train() has no argument 'num_processes'; expected inputs, vocab_size"),
+    (lambda w: w.train(num_processes=4), "train() has no argument 'num_processes'; expected workers: use workers="),
     (lambda w: w.train(colour="red"), "train() has no argument 'colour'"),
     (lambda w: w.train(pattern=None), "pattern is None; expected the name of a preset"),
     (lambda w: w.train(tie_break=1), "tie_break is 1, an int; expected one of 'greatest-bytes'"),

@@ -174,3 +174,21 @@ def test_wrong_argument_raises_only_bpejit_errors(name: str, calls, tmp_path: Pa
 @pytest.mark.parametrize("name", [name for name in bpejit.__all__ if not inspect.isclass(getattr(bpejit, name))])
 def test_every_public_function_is_covered(name: str) -> None:
     assert name in [*NAMES, "subword", "get_encoding_cache_budget", "set_encoding_cache_budget"]
+
+
+def test_names_of_other_libraries_get_a_hint(tmp_path):
+    tokenizer = bpejit.train_from_iterator(["ab"], vocab_size=258)
+    for found, name, hint in (
+        (bpejit, "tarin", "did you mean train"),
+        (bpejit, "get_encoding", "bpejit.load"),
+        (tokenizer, "n_vocab", "use vocab_size"),
+        (bpejit.Tokenizer, "from_pretrained", "bpejit.load"),
+    ):
+        assert not hasattr(found, name)
+        with pytest.raises(AttributeError, match=hint):
+            getattr(found, name)
+    with pytest.raises(bpejit.ArgumentTypeError, match="expected vocab_size: use vocab_size=") as caught:
+        bpejit.train(tmp_path, vocab=300)
+    assert len(str(caught.value)) < 100
+    with pytest.raises(bpejit.ArgumentTypeError, match="write vocab_size=1000 if 1000 is that one"):
+        bpejit.train(tmp_path, 1000)

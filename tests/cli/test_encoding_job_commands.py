@@ -98,7 +98,7 @@ def test_resume_of_a_complete_output(work: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "`--out` and `--out-dir` are both given or both missing"),
+        ([], "neither `--out` nor `--out-dir` is given; expected one of them"),
         (["--out", "a", "--out-dir", "b"], "`--out` and `--out-dir` are both given"),
         (["--out", "a", "--shard", "5/5"], "--shard is '5/5'"),
         (["--out", "a", "--val-fraction", "1.5"], "expected a number from 0 up to 1"),

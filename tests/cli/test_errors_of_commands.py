@@ -392,3 +392,21 @@ def test_long_values_in_saved_folder_are_shortened(made, tmp_path, field):
     result = invoke("info", folder)
     assert result.exit_code == 1
     assert len(result.stderr) < 700
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["tran"], "there is no command 'tran': did you mean `train`?"),
+        (["xyz"], "there is no command 'xyz': `bpejit --help` lists them"),
+        (["encode", "a", "--out", "b", "--out-dir", "c"], "`--out` and `--out-dir` are both given"),
+    ],
+)
+def test_similar_commands_are_named(arguments, shown):
+    result = invoke(*arguments)
+    assert (result.exit_code, shown in result.stderr) == (2, True), result.stderr
+
+
+def test_text_that_is_also_a_file(work):
+    assert "`corpus.txt` is also a file: `--file`" in invoke("show", "tokenizer", "corpus.txt").stderr
+    assert "also a file" not in invoke("show", "tokenizer", "some text").stderr
