@@ -17,7 +17,15 @@ from .count_options import (
     skipped_records,
 )
 from .counting_plans import dry_run_option, finish_plan
-from .options import cluster_engine_options, complete_path, input_options, out_option, overwrite_option, sampling_options
+from .options import (
+    cluster_engine_options,
+    complete_path,
+    input_options,
+    out_option,
+    overwrite_option,
+    piped_input,
+    sampling_options,
+)
 from .progress import format_seconds, watch
 from .reporting import report_options, wrote
 
@@ -66,6 +74,7 @@ def count(
         bpejit count corpus.txt --pattern cl100k --max-memory 2G --out all.counts
         bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
     """
+    inputs = inputs or (() if sources else piped_input())
     if not inputs and not sources:
         raise click.UsageError("Missing argument 'INPUT...': give files, or `--source`")
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)

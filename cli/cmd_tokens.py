@@ -96,7 +96,8 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 @tokens_argument
 @click.option("-n", "--count", type=Count(1), default=FIRST_IDS, show_default=True, metavar="N", help="Number of ids to show.")
 @click.option(
-    "--documents",
+    "--first-documents",
+    "documents",
     type=Count(1),
     metavar="N",
     help="Show the first N documents instead: as text with --tokenizer, and otherwise as ids.",
@@ -121,13 +122,13 @@ def head(
     """Show the first ids of a token file, one per line, with their text if a tokenizer is given.
 
     TOKENS is a token file, or - for ids from standard input, which need --dtype.
-    With --documents, it shows the first documents. A file without their borders is divided after the end-of-text token.
+    With --first-documents, it shows the first documents. A file without their borders is divided after the end-of-text token.
 
     \b
     Example:
         bpejit tokens head tokens.bin --count 20
         bpejit tokens head tokens.bin --tokenizer tokenizer
-        bpejit tokens head tokens.bin --documents 2 --tokenizer tokenizer
+        bpejit tokens head tokens.bin --first-documents 2 --tokenizer tokenizer
     """
     from bpejit.tokenfiles.opening import open_tokens, read_tokens
 

@@ -22,6 +22,7 @@ from .options import (
     input_options,
     out_option,
     overwrite_option,
+    piped_input,
     sampling_options,
 )
 from .output_lines import write_message
@@ -145,6 +146,8 @@ def train(
         bpejit train corpus.txt --vocab-size 32k
         bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
     """
+    if not (inputs or sources or counts_paths):
+        inputs = piped_input()
     _check_inputs(inputs or tuple(sources or ()), counts_paths)
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     from bpejit.corpus.contents import Contents
@@ -327,7 +330,10 @@ _OF_COUNTS = (
 def _check_inputs(inputs: tuple[str, ...], counts_paths: tuple[str, ...]) -> None:
     """Raise a usage error unless there are either inputs or counts, and no options that contradict counts."""
     if not counts_paths and not inputs:
-        raise click.UsageError("Missing argument 'INPUT...': give files, or counts with `--counts`")
+        raise click.UsageError(
+            "Missing argument 'INPUT...': name a file, as in `bpejit train corpus.txt --vocab-size 32k`, pipe text "
+            "into the command, or give counts with `--counts`"
+        )
     if not counts_paths:
         return
     if inputs:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,9 +47,31 @@ def complete_pattern(_ctx: click.Context, _param: click.Parameter, incomplete: s
     return [CompletionItem(name) for name in PATTERNS if name.startswith(incomplete)]
 
 
+def piped_input() -> tuple[str, ...]:
+    """Return `-` if standard input is a pipe or a file, and nothing if it is a terminal or a device such as /dev/null."""
+    import stat
+
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # it is closed, or no file
+        return ()
+    return ("-",) if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else ()
+
+
+def _given_or_piped(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    found = values or (() if ctx.resilient_parsing else piped_input())
+    if not found and not ctx.resilient_parsing:
+        raise click.UsageError(
+            "Missing argument 'INPUT...': name a file, such as corpus.txt, or pipe text into the command", ctx
+        )
+    return found
+
+
 def input_argument(function: Function) -> Function:
     """Add INPUT: one or more files, folders, globs, URLs or `-`. The library expands globs that the shell did not expand."""
-    return click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=complete_path)(function)
+    return click.argument("inputs", metavar="INPUT...", nargs=-1, callback=_given_or_piped, shell_complete=complete_path)(
+        function
+    )
 
 
 def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Callable[[Function], Function]:

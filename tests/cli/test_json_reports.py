@@ -45,7 +45,7 @@ RUNS = {
     "tokens info": ["tokens", "info", "tokens.bin"],
     "tokens verify": ["tokens", "verify", "tokens.bin"],
     "tokens head": ["tokens", "head", "tokens.bin"],
-    "tokens head --documents": ["tokens", "head", "tokens.bin", "--documents", "1", "--tokenizer", "tokenizer"],
+    "tokens head --first-documents": ["tokens", "head", "tokens.bin", "--first-documents", "1", "--tokenizer", "tokenizer"],
     "tokens convert": ["tokens", "convert", "tokens.bin", "--out", "new.npy", "--format", "npy"],
     "show": ["show", "tokenizer", "some text"],
     "stats": ["stats", "tokenizer", "corpus.txt"],
@@ -108,7 +108,7 @@ def documented(name):
 
 def command_of(name):
     """Return the command of a key of `RUNS`."""
-    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --documents").removesuffix(" --dry-run")
+    return name.partition(" of ")[0].removesuffix(" --stats").removesuffix(" --first-documents").removesuffix(" --dry-run")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -101,3 +102,14 @@ def test_full_stdout(arguments, work):
     assert done.returncode == 1
     assert done.stderr.startswith(b"bpejit: error: cannot write to standard output: No space left on device; expected space")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_piped_text_is_read_without_input(tmp_path):
+    text = b"some text, some more text\n" * 40
+    assert run("train", "--vocab-size", "270", input=text, cwd=tmp_path).returncode == 0
+    done = run("encode", "--out", "tokens.bin", input=text, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert run("decode", "tokens.bin", cwd=tmp_path).stdout == text
+    for arguments in (["train", "--vocab-size", "270"], ["encode", "--out", "other.bin"]):
+        done = run(*arguments, stdin=subprocess.DEVNULL, cwd=tmp_path)
+        assert (done.returncode, b"Missing argument" in done.stderr) == (2, True)

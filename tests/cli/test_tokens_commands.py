@@ -186,19 +186,21 @@ def test_convert_ids_of_unknown_origin(work):
 
 def test_head_shows_documents(work, documents):
     """A file without borders is divided after the end-of-text token."""
-    shown = invoke("tokens", "head", "plain.bin", "--documents", "2", "--tokenizer", "special").stdout.splitlines()
+    shown = invoke("tokens", "head", "plain.bin", "--first-documents", "2", "--tokenizer", "special").stdout.splitlines()
     assert shown[1::2] == ["'one two\\n<|endoftext|>'", "'<|endoftext|>'"]
     assert shown[2] == "document 1: 1 tokens"
-    found = json.loads(invoke("tokens", "head", "plain.bin", "--documents", "9", "--tokenizer", "special", "--json").stdout)
+    found = json.loads(
+        invoke("tokens", "head", "plain.bin", "--first-documents", "9", "--tokenizer", "special", "--json").stdout
+    )
     assert found["texts"] == ["one two\n<|endoftext|>", "<|endoftext|>", "three\n"]
     assert found["documents"] is None
     assert [number for ids in found["ids"] for number in ids] == np.fromfile("plain.bin", "<u2").tolist()
     assert invoke("tokens", "convert", "plain.bin", "--out", "t.npy", "--format", "npy").exit_code == 0
-    refused = invoke("tokens", "head", "t.npy", "--documents", "2")
+    refused = invoke("tokens", "head", "t.npy", "--first-documents", "2")
     assert (refused.exit_code, "does not contain the borders" in refused.stderr) == (1, True)
     options = ["--format", "npy", "--tokenizer", "special", "--overwrite"]
     assert "3 documents" in invoke("tokens", "convert", "plain.bin", "--out", "t.npy", *options).stdout
-    lines = invoke("tokens", "head", "t.npy", "--documents", "9").stdout.splitlines()
+    lines = invoke("tokens", "head", "t.npy", "--first-documents", "9").stdout.splitlines()
     assert [[int(word) for word in line.split()] for line in lines] == found["ids"]
 
 
