@@ -29,7 +29,7 @@ from .options import (
     token_format_option,
     tokenizer_option,
 )
-from .progress import Progress, format_bytes, format_rate, format_seconds, watch
+from .progress import Progress, format_bytes, format_estimate, format_rate, format_seconds, watch
 from .reporting import check_json_output, report_options, wrote
 
 if TYPE_CHECKING:
@@ -190,7 +190,9 @@ def _skipped_notes(report: EncodeReport) -> list[str]:
 
 def _describe_plan(report: EncodeReport, out: str) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
-    expected = f"; expected: {report.tokens:,} tokens in {format_seconds(report.seconds)}" if report.tokens else ""
+    expected = (
+        f"; expected: {format_estimate(report.tokens)} tokens in {format_seconds(report.seconds)}" if report.tokens else ""
+    )
     units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
     if report.cluster:
         parts = f"{report.parts:,} part{'' if report.parts == 1 else 's'}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .progress import Progress, format_bytes, format_seconds
+from .progress import Progress, format_bytes, format_estimate, format_seconds
 
 if TYPE_CHECKING:
     from bpejit.training.count_plan import CountPlan
@@ -36,7 +36,7 @@ def finish_plan(
         where = f"in {plan.parts:,} part{'' if plan.parts == 1 else 's'}, on {plan.cluster}"
     expected = ""
     if plan.pretokens:
-        expected = f"; expected: {plan.pretokens:,} pre-tokens in {format_seconds(plan.seconds)}, {after}"
+        expected = f"; expected: {format_estimate(plan.pretokens)} pre-tokens in {format_seconds(plan.seconds)}, {after}"
     memory = "grows with the number of distinct pre-tokens, unless `--max-memory` bounds it"
     if plan.max_memory is not None:
         memory = f"at most {format_bytes(plan.max_memory)}"

@@ -39,6 +39,11 @@ def format_bytes(count: float) -> str:
     return f"{count / 1000:.1f} TB"
 
 
+def format_estimate(count: float) -> str:
+    """Return an estimated number with three digits that count: `148,000,000`."""
+    return f"{int(float(f'{count:.3g}')):,}"
+
+
 def format_seconds(seconds: float) -> str:
     """Return a time as text: `0.03 s`, `12.3 s`, `3 min 20 s`."""
     if seconds < 10:
