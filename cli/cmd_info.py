@@ -31,6 +31,9 @@ SHOWN_SPECIAL_TOKENS = 20
 LONGEST_TOKEN = 60
 """Number of characters of a token in a line."""
 
+LONGEST_RUN = 8
+"""Number of equal characters, such as spaces, that are shown one by one."""
+
 HEAD_BYTES = 4096
 """Number of bytes that are checked for text in a file of unknown format."""
 
@@ -184,6 +187,8 @@ def _show_note(value: Any) -> str:
 
 def _show(token: bytes) -> str:
     """Return a token in quotes, as text if it is valid UTF-8 and otherwise as bytes, shortened if it is long."""
+    if len(token) > LONGEST_RUN and len(set(token)) == 1:
+        return f"{_show(token[:1])} x {len(token):,}"
     try:
         return shorten(token.decode("utf-8"), LONGEST_TOKEN)
     except UnicodeDecodeError:

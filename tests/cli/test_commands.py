@@ -325,3 +325,8 @@ def test_progress_bar_on_terminal(trained, tmp_path, no_color):
     assert "\x1b[2K" in text  # erases a line of the bar
     assert re.search(r"trained [\d,]+ tokens on .*", text)
     assert ("\x1b[38" in text or "\x1b[3" in text) is not no_color
+
+
+def test_info_shows_runs_as_a_number(tmp_path):
+    bpejit.train_from_iterator([" " * 64] * 9, vocab_size=262, pattern=r"\s+", special_tokens=[]).save(tmp_path / "tk")
+    assert "' ' x 64 (64 bytes)" in invoke("info", tmp_path / "tk").stdout
