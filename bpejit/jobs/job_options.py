@@ -215,8 +215,7 @@ def describe_call(name: str, function: Callable[..., Any], given: Mapping[str, A
         value = given[key]
         if key in _NOT_SHOWN or (value is parameter.default or (isinstance(value, (str, int)) and value == parameter.default)):
             continue
-        text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
-        text = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+        text = shorten(os.fspath(value) if isinstance(value, os.PathLike) else value, _SHOWN_CHARACTERS)
         shown.append(text if parameter.default is parameter.empty else f"{key}={text}")
     return f"{name}({', '.join([*shown, 'resume=True'])})"
 
