@@ -9,9 +9,9 @@ import click
 from .command_types import command
 from .count_type import Count
 from .encoding_job_options import telling_what_is_kept
-from .job_reports import dataset_fields, dataset_notes, describe_dataset
+from .job_reports import dataset_fields, dataset_notes, describe_dataset, describe_new
 from .options import LazyChoice, cluster_engine_options, complete_path
-from .progress import Progress, format_bytes, format_rate, format_seconds, watch
+from .progress import Progress, format_bytes, format_seconds, watch
 from .reporting import report_options
 
 if TYPE_CHECKING:
@@ -143,23 +143,19 @@ def datagen(
         progress.finish(_describe_dataset_plan(report, out, max_memory), **fields)
         return
     progress.finish(
-        _dataset_summary(report, progress, out, shard), details=describe_dataset(report), notes=dataset_notes(report), **fields
+        _dataset_summary(report, progress, out), details=describe_dataset(report), notes=dataset_notes(report), **fields
     )
 
 
-def _dataset_summary(report: GenerationReport, progress: Progress, out: str, shard: str | None) -> str:
+def _dataset_summary(report: GenerationReport, progress: Progress, out: str) -> str:
     if not progress.stages:  # nothing was left to do
         files = f"{len(report.paths):,} files, described by `{report.manifest}`"
         return f"{report.examples:,} examples with {report.ids:,} ids in {files}"
-    stage = progress.stages.get("encode")
-    done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
-    what = f"part {shard}, " if shard else ""
-    seconds = report.seconds - report.stages.get("vocabulary", 0.0)
-    text = (
-        f"generated {what}{report.examples:,} examples with {report.ids:,} ids from {format_bytes(report.bytes)} in "
-        f"{format_seconds(seconds)} ({format_rate(done, seconds, 'bytes')}); "
-    )
+    what = f"part {report.part}, " if report.part and report.missing_parts else ""
+    text = f"generated {what}{report.examples:,} examples with {report.ids:,} ids from {format_bytes(report.bytes)}"
+    text += f"{describe_new(report, report.stages.get('vocabulary', 0.0))}; "
     if report.missing_parts:
+        text = text if report.units else f"part {report.part} has no units; "
         return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
     if not report.paths:
         return f"{text}all parts are complete, and another process joins them"

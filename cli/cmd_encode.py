@@ -11,7 +11,7 @@ from bpejit.tokenfiles import DEFAULT_FORMAT
 
 from .command_types import command
 from .encoding_job_options import job_options, telling_what_is_kept
-from .job_reports import describe_job, job_fields
+from .job_reports import describe_job, describe_new, job_fields
 from .options import (
     LazyChoice,
     bom_notes,
@@ -29,7 +29,7 @@ from .options import (
     token_format_option,
     tokenizer_option,
 )
-from .progress import Progress, format_bytes, format_estimate, format_rate, format_seconds, watch
+from .progress import format_bytes, format_estimate, format_seconds, watch
 from .reporting import check_json_output, report_options, wrote
 
 if TYPE_CHECKING:
@@ -154,26 +154,27 @@ def encode(
         progress.finish(_describe_plan(report, target), **fields)
         return
     progress.finish(
-        _summary(report, progress, target, job),
+        _summary(report, target),
         details=describe_job(report),
         notes=[*bom_notes(report.byte_order_marks, stripped=strip_bom), *_skipped_notes(report)],
         **fields,
     )
 
 
-def _summary(report: EncodeReport, progress: Progress, out: str, job: dict[str, Any]) -> str:
+def _summary(report: EncodeReport, out: str) -> str:
     tokens = report.tokens + report.left_out
     ratio = f" ({report.bytes / tokens:.2f} bytes per token)" if tokens else ""
-    stage = progress.stages.get("encode")
-    done = report.bytes if not report.kept_units or stage is None else stage.done  # what this run has encoded
-    what = f"part {job['shard']}, " if job["shard"] else ""
     where = f" on {report.cluster}" if report.cluster else ""
-    text = (
-        f"encoded {what}{format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio}{where} in "
-        f"{format_seconds(report.seconds)} ({format_rate(done, report.seconds, 'bytes')}); "
-    )
+    whole = f"{format_bytes(report.bytes)} into {report.tokens:,} tokens{ratio}"
+    part = f"part {report.part}, " if report.missing_parts else ""
+    text = f"encoded {part}{whole}{where}{describe_new(report)}; "
     if report.missing_parts:
+        text = text if report.units else f"part {report.part} has no units; "
         return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
+    if report.part:
+        new, seconds = format_bytes(report.new_bytes), format_seconds(report.seconds)
+        done = f"encoded part {report.part}, {new} in this run, and" if report.units else f"part {report.part} has no units;"
+        text = f"{done} joined all parts, {whole}, in {seconds}; "
     if len(report.paths) > 1:
         return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
     # The main path of a format may be the common beginning of the names of its files.

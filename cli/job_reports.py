@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .progress import format_bytes, format_seconds
+from .progress import format_bytes, format_rate, format_seconds
 
 if TYPE_CHECKING:
     from bpejit.datagen.generation import GenerationReport
@@ -45,6 +45,8 @@ def _run_fields(report: EncodeReport | GenerationReport) -> dict[str, Any]:
         "units": report.units,
         "kept_units": report.kept_units,
         "missing_parts": report.missing_parts,
+        "new_bytes": report.new_bytes,
+        "part": report.part or None,
         "peak_memory": report.peak_memory,
         "worker_memory": report.worker_memory,
     }
@@ -58,6 +60,17 @@ def describe_job(report: EncodeReport) -> str:
     if report.skipped:
         parts.append(f"{_counted(report.skipped.count, 'record')} skipped")
     return "; ".join([*parts, *_describe_run(report)])
+
+
+def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) -> str:
+    """Return how long a run took, without `apart` seconds, and its rate; the rate is of what this run has encoded."""
+    seconds = report.seconds - apart
+    if not report.new_bytes and report.bytes:
+        return ", all of it in an earlier run"
+    rate = f"{format_seconds(seconds)} ({format_rate(report.new_bytes, seconds, 'bytes')})"
+    if report.new_bytes < report.bytes:
+        return f", {format_bytes(report.new_bytes)} of it in this run, in {rate}"
+    return f" in {rate}"
 
 
 def describe_dataset(report: GenerationReport) -> str:

@@ -5,7 +5,7 @@ The units depend on the sources, the size of a unit and the tokenizer only, neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from bpejit.corpus.json_lines import line_ranges
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source
 
+_UNITS_OF_GROUP = 64
+"""Most units of a group of small compressed files, the text of which may be much larger."""
+
 
 class Unit(NamedTuple):
     """A range of one source, or several small sources.
@@ -22,7 +25,7 @@ class Unit(NamedTuple):
     Parameters
     ----------
     number : int
-        The index of the unit.
+        What is drawn for documents depends on it: the index of the unit, without those that share the number of the one before.
     first_source : int
         The index of its first source.
     sources : tuple of Source
@@ -30,7 +33,8 @@ class Unit(NamedTuple):
     size : int, optional
         Bytes of input; None for a pipe.
     starts_document : bool
-        False if the unit begins in the middle of a document, because the one before it has no border within its size.
+        False if the unit begins in the middle of a document, because the one before it has no border within its size, or if it
+        shares the number of the one before it. A part of a job does not begin there.
     """
 
     number: int
@@ -55,7 +59,7 @@ def plan_units(
     separator : bytes, optional
         The special token that ends documents; None if only the end of a source does.
     grouped : bool
-        Whether small sources may share a unit.
+        Whether small sources may share a number, and a unit unless they are compressed.
 
     Raises
     ------
@@ -64,13 +68,22 @@ def plan_units(
     """
     units: list[Unit] = []
     group: list[Source] = []
-    size = 0
+    size = number = 0
     first = 0
 
+    def add(first: int, sources: tuple[Source, ...], size: int | None, starts_document: bool = True) -> None:
+        nonlocal number
+        units.append(Unit(number, first, sources, size, starts_document))
+        number += 1
+
     def end_group() -> None:
-        nonlocal size
-        if group:
-            units.append(Unit(len(units), first, tuple(group), size))
+        nonlocal size, number
+        begin = 0
+        for stop in _borders(group, unit_bytes // _UNITS_OF_GROUP):
+            some = tuple(group[begin:stop])
+            number -= begin > 0
+            add(first + begin, some, sum(source.length or 0 for source in some), begin == 0)
+            begin = stop
         group.clear()
         size = 0
 
@@ -86,26 +99,37 @@ def plan_units(
             continue
         end_group()
         if length is None:
-            units.append(Unit(len(units), index, (source,), None))
+            add(index, (source,), None)
             continue
         if source.is_stream:
-            units.append(Unit(len(units), index, (source,), length))
+            add(index, (source,), length)
             continue
         if source.input_format != TEXT or source.options.documents == "line":
             ranges = line_ranges if source.input_format == TEXT else load_format(source.input_format).ranges
             for begin, stop, n_bytes in list(ranges(source, unit_bytes)) or [(source.start, source.start, 0)]:
                 part = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
-                units.append(Unit(len(units), index, (part,), n_bytes))
+                add(index, (part,), n_bytes)
             continue
         if source.options.documents == "file":
             separator = None
         starts_document = True
         for begin, stop, ends_document in _ranges(source, unit_bytes, chunker, separator):
             part = replace(source, start=begin, stop=stop)
-            units.append(Unit(len(units), index, (part,), stop - begin, starts_document))
+            add(index, (part,), stop - begin, starts_document)
             starts_document = ends_document
     end_group()
     return units
+
+
+def _borders(group: Sequence[Source], least: int) -> Iterator[int]:
+    """Yield where the units of a group of small sources end: after compressed files of `least` bytes, and at its end."""
+    size = 0
+    for stop, source in enumerate(group, start=1):
+        size += source.length or 0
+        is_compressed = source.compression is not None or source.input_format not in (TEXT, "jsonl")
+        if stop == len(group) or (is_compressed and size >= least):
+            yield stop
+            size = 0
 
 
 def _ranges(source: Source, unit_bytes: int, chunker: Chunker, separator: bytes | None) -> Iterable[tuple[int, int, bool]]:

@@ -91,19 +91,20 @@ def generate_on_cluster(plan: DatasetPlan, cluster: RayCluster, *, report: Progr
     with (
         _without_empty_job(plan),
         held(plan.folder / DRIVER, "directs this job", patience=DRIVER_PATIENCE),
-        naming_output(plan),
+        naming_output(plan.names.out),
     ):
         claim_job(plan, parts, max_memory=plan.max_memory)
         shared = SharedGeneration(plan, parts, _home([str(plan.names.out), *plan.inputs]), modified_times(plan.inputs))
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, [str(plan.folder / MANIFEST)]))
         seconds.plan = working_time() - begun
-        kept = _generate_parts(shared, cluster, report)
+        kept, kept_bytes = _generate_parts(shared, cluster, report)
         seconds.encode = working_time() - begun - seconds.plan
-    with naming_output(plan):
+    with naming_output(plan.names.out):
         engine = _ShardEngine(cluster, shared)
         totals = finish_dataset(plan.names, plan.job, parts, engine, report, max_memory=plan.max_memory)
     seconds.finish = working_time() - begun - seconds.plan - seconds.encode
-    return DatasetResult(totals or Totals(), totals is not None, len(plan.units), kept, 0, seconds)
+    found = totals or Totals()
+    return DatasetResult(found, totals is not None, len(plan.units), kept, 0, seconds, max(found.bytes - kept_bytes, 0))
 
 
 def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluster, report: Progress) -> DatasetResult:
@@ -117,7 +118,7 @@ def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluste
     with released_claim(remote):
         cluster.prepare_nodes(STAGE, KERNELS, _seen(shared, []))
         seconds.plan = working_time() - begun
-        kept = _generate_parts(shared, cluster, report)
+        kept, kept_bytes = _generate_parts(shared, cluster, report)
         seconds.encode = working_time() - begun - seconds.plan
     totals = finish_remote_dataset(remote, _ShardEngine(cluster, shared), report, max_memory=plan.max_memory)
     if totals is None:
@@ -126,7 +127,7 @@ def _generate_at_url(plan: DatasetPlan, remote: RemoteOutput, cluster: RayCluste
             "again with `resume=True`"
         )
     seconds.finish = working_time() - begun - seconds.plan - seconds.encode
-    return DatasetResult(totals, True, len(plan.units), kept, 0, seconds)
+    return DatasetResult(totals, True, len(plan.units), kept, 0, seconds, totals.bytes - kept_bytes)
 
 
 def _home(paths: list[str]) -> str:
@@ -153,8 +154,8 @@ def _without_empty_job(plan: DatasetPlan) -> Iterator[None]:
         raise
 
 
-def _generate_parts(shared: SharedGeneration, cluster: RayCluster, report: Progress) -> int:
-    """Run the parts that are not complete; return the number of units of earlier runs."""
+def _generate_parts(shared: SharedGeneration, cluster: RayCluster, report: Progress) -> tuple[int, int]:
+    """Run the parts that are not complete; return the number of units of earlier runs, and their bytes of text."""
     plan = shared.plan
     stored = {part for part, parts in plan.remote.parts() if parts == shared.parts} if plan.remote else set()
     found = [_part_totals(shared, part, stored) for part in range(shared.parts)]
@@ -178,7 +179,7 @@ def _generate_parts(shared: SharedGeneration, cluster: RayCluster, report: Progr
         ended.add(index)
         done[missing[index]] = read
         report("encode", sum(done.values()) - kept, total, "bytes")
-    return sum(totals.units for totals in found)
+    return sum(totals.units for totals in found), sum(totals.bytes for totals in found)
 
 
 def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) -> int:
@@ -196,7 +197,7 @@ def generate_part(shared: SharedGeneration, part: int, *, report: TaskReport) ->
     with (
         held(folder, f"works on part {part} of this data set", patience=PATIENCE),
         without_empty_folder(plan, folder),
-        naming_output(plan),
+        naming_output(plan.names.out),
     ):
         checkpoint = read_checkpoint(folder, plan.identity())
         before = _part_totals(shared, part, set())

@@ -31,6 +31,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_manifest import find_difference, finished_manifest, manifest_path
 from bpejit.jobs.joining import check_all_parts, check_version, joined_by_another, joining_parts, no_parts
 from bpejit.jobs.output_files import FINAL, exchange, remove_links
+from bpejit.jobs.unfinished import naming_output
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.exchange import recover
 from bpejit.storage.files import replacing
@@ -345,7 +346,8 @@ def combine_dataset(out: Path, *, overwrite: bool, report: Progress) -> tuple[Da
         begun["overwrite"] = True
         write_record(folder / MANIFEST, begun)
     engine = make_engine(AUTO, None, input_bytes=n_bytes, returns_arrays=True)
-    totals = finish_dataset(names, job, parts, engine, report, max_memory=max_memory)
+    with naming_output(out):
+        totals = finish_dataset(names, job, parts, engine, report, max_memory=max_memory)
     if totals is None:
         raise joined_by_another(out)
     return names, totals

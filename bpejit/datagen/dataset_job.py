@@ -110,6 +110,8 @@ class DatasetResult:
     missing : int
         Parts that are not complete yet.
     seconds : Seconds
+    new_bytes : int
+        Bytes of text that this run has encoded.
     """
 
     totals: Totals
@@ -118,6 +120,7 @@ class DatasetResult:
     kept: int
     missing: int
     seconds: Seconds = field(default_factory=Seconds)
+    new_bytes: int = 0
 
 
 def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
@@ -160,14 +163,15 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
         if checkpoint is not None and checkpoint.get("complete"):
             complete: dict[str, Any] = checkpoint
         else:
-            with naming_output(plan):
+            with naming_output(plan.names.out):
                 complete = run_generation_part(plan, folder, spread, checkpoint, report, seconds)
         totals = Totals.from_json(complete["totals"])
+        new_bytes = totals.bytes - (0 if checkpoint is None else checkpoint["totals"]["bytes"])
         before = working_time()
         missing = len(missing_parts(plan.folder, parts)) if parts > 1 else 0
         finished = None
         if not missing:
-            with naming_output(plan):
+            with naming_output(plan.names.out):
                 checkpoints = [complete] if checkpoint is None and parts == 1 else None
                 finished = finish_dataset(
                     plan.names, plan.job, parts, spread, report, max_memory=plan.max_memory, checkpoints=checkpoints
@@ -178,7 +182,7 @@ def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, repor
             say("all parts are complete, and another process joins them")
         seconds.finish += working_time() - before
     result = totals if finished is None else finished
-    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
+    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds, new_bytes)
 
 
 def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress) -> None:
@@ -222,12 +226,13 @@ def begin_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None], *, 
 
 def _run_dataset_parts(plan: DatasetPlan, parts: int, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
-    kept = 0
+    kept = new_bytes = 0
     for part in range(parts):
         some = replace(plan, options=replace(plan.options, part=(part, parts), resume=True))
         result = run_generation(some, workers=workers, engine=engine, report=report)
         kept += result.kept
-    return replace(result, units=len(plan.units), kept=kept)
+        new_bytes += result.new_bytes
+    return replace(result, units=len(plan.units), kept=kept, new_bytes=new_bytes)
 
 
 def run_generation_part(

@@ -88,6 +88,10 @@ class GenerationReport:
         With `engine="ray"`, the address and size of the cluster.
     parts : int
         After a dry run with `engine="ray"`, the number of tasks that generate examples, before those that shuffle shards.
+    new_bytes : int
+        Bytes of text that this run has encoded.
+    part : str
+        The part of the job that this run worked on, such as 0/2; empty for the whole job.
     """
 
     paths: tuple[Path | str, ...]
@@ -107,6 +111,8 @@ class GenerationReport:
     new_vocabularies: tuple[Path | str, ...] = ()
     cluster: str = ""
     parts: int = 0
+    new_bytes: int = 0
+    part: str = ""
 
 
 @arguments.explain_wrong_arguments
@@ -224,7 +230,7 @@ def generate_data(
             run = run_generation if remote is None else run_remote_generation
             result = run(plan, workers=workers, engine=engine, report=report)
     result.seconds.plan += stages.pop("plan")
-    return _report(result, plan.names, remote, paths, working_time() - begun, stages)
+    return _report(result, plan.names, remote, paths, working_time() - begun, stages, options.part)
 
 
 def _plan_report(
@@ -273,6 +279,7 @@ def _report(
     vocabularies: tuple[Path | str, ...],
     seconds: float,
     stages: Mapping[str, float] = MappingProxyType({}),
+    part: tuple[int, int] | None = None,
 ) -> GenerationReport:
     memory, worker_memory = peak_memory()
     return GenerationReport(
@@ -290,6 +297,8 @@ def _report(
         stages={**stages, **vars(result.seconds)},
         peak_memory=memory,
         worker_memory=worker_memory,
+        new_bytes=result.new_bytes,
+        part="/".join(map(str, part or ())),
     )
 
 

@@ -90,14 +90,14 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
     say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
     remote, options = plan.remote, plan.options
     assert remote is not None
-    found = begin_remote_dataset(plan, default_parts(len(plan.units)), say)
+    found = begin_remote_dataset(plan, default_parts(plan.units), say)
     if isinstance(found, DatasetResult):
         return found
     parts = found
     seconds.plan = working_time() - begun
     stored = {part for part, number in remote.parts() if number == parts}
     spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
-    kept = 0
+    kept = new_bytes = 0
     totals = Totals()
     done = _Offset(report, plan.size)
     for part in range(parts) if options.part is None else [options.part[0]]:
@@ -111,6 +111,7 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
         else:
             found_totals = generate_remote_part(some, spread, done, seconds)
             done.begin_next(found_totals)
+            new_bytes += found_totals.bytes
         totals += found_totals
     before = working_time()
     missing = parts - len({index for index, number in remote.parts() if number == parts})
@@ -121,7 +122,7 @@ def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str
             say("all parts are complete, and another process has joined them")
     seconds.finish = working_time() - before
     result = totals if finished is None else finished
-    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds)
+    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds, new_bytes)
 
 
 class _Offset:
@@ -236,7 +237,7 @@ def generate_remote_part(plan: DatasetPlan, engine: Engine, report: Progress, se
         folder = part_folder(scratch, part, parts)
         folder.mkdir()
         write_record(scratch / MANIFEST, claim_fields(plan, parts), synced=False)  # checkpoints belong to it
-        with naming_output(local):
+        with naming_output(local.names.out):
             fields = run_generation_part(local, folder, engine, None, report, seconds)
             before = working_time()
             _store_dataset_part(remote, local.names, folder, fields, plan.identity())

@@ -72,6 +72,10 @@ class EncodeReport:
         Parts of the job.
     cluster : str
         The Ray cluster that the job ran on, in words.
+    new_bytes : int
+        Bytes of text that this run has encoded: fewer than `bytes` if an earlier run had finished units, or other runs parts.
+    part : str
+        The part of the job that this run worked on, such as 0/2; empty for the whole job.
     """
 
     path: Path | str | None
@@ -93,6 +97,8 @@ class EncodeReport:
     worker_memory: int = 0
     parts: int = 1
     cluster: str = ""
+    new_bytes: int = 0
+    part: str = ""
 
 
 def encode_files(
@@ -187,6 +193,8 @@ def encode_files(
         worker_memory=result.worker_memory if engine == RAY else worker_memory,
         parts=result.parts,
         cluster=cluster_name,
+        new_bytes=result.new_bytes,
+        part="/".join(map(str, options.part or ())),
     )
 
 
@@ -378,4 +386,5 @@ def _encode_to_stream(
         skipped=skipped,
         peak_memory=peak_memory()[0],
         worker_memory=peak_memory()[1],
+        new_bytes=written,
     )

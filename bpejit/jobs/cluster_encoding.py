@@ -177,7 +177,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             plan.remote,
         )
         seconds.plan = working_time() - begun
-        totals, kept, memory = _encode_parts(plan, parts, shared, cluster, report)
+        totals, kept, new_bytes, memory = _encode_parts(plan, parts, shared, cluster, report)
         seconds.encode = working_time() - begun - seconds.plan
         if totals.skipped and not totals.documents:
             raise no_texts(totals.skipped)
@@ -192,15 +192,27 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             "process; expected those of this job: encode again"
         )
     seconds.finish = working_time() - begun - seconds.plan - seconds.encode
-    return JobResult(totals, finished._replace(totals=totals), len(plan.units), kept, 0, seconds, memory, parts)
+    return JobResult(totals, finished._replace(totals=totals), len(plan.units), kept, 0, seconds, memory, parts, new_bytes)
 
 
 def _encode_parts(
     plan: JobPlan, parts: int, shared: SharedJob, cluster: RayCluster, report: Progress
-) -> tuple[Totals, int, int]:
-    """Run the parts that are not complete; return the totals, the units of earlier runs, and the peak memory of a worker."""
+) -> tuple[Totals, int, int, int]:
+    """Run the parts that are not complete.
+
+    Returns
+    -------
+    totals : Totals
+    kept : int
+        Units of earlier runs.
+    new_bytes : int
+        Bytes of text that this run has encoded.
+    memory : int
+        The peak memory of a worker.
+    """
     found, missing = _find_parts(plan, parts)
     kept, kept_bytes = sum(totals.units for totals in found), sum(totals.read for totals in found)
+    kept_text = sum(totals.bytes for totals in found)
     names = given_names(plan.sources)
     tasks = []
     for part in missing:
@@ -239,7 +251,8 @@ def _encode_parts(
         counted[part] = {"tokens": totals.tokens, "documents": totals.documents}
         memory = max(memory, peak)
         show()
-    return sum((complete[part] for part in range(parts)), Totals()), kept, memory
+    totals = sum((complete[part] for part in range(parts)), Totals())
+    return totals, kept, totals.bytes - kept_text, memory
 
 
 def encode_part(

@@ -286,7 +286,7 @@ def _count_parts(plan: JobPlan) -> int:
         return 1
     from bpejit.jobs.remote_output import default_parts
 
-    return default_parts(len(plan.units))
+    return default_parts(plan.units)
 
 
 def begin_job(plan: JobPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Finished | int:
@@ -397,8 +397,9 @@ def run_part(
                 releases_gil=encoder.splitter.automaton is not None,
                 returns_arrays=True,
             )
-            with naming_output(plan):
+            with naming_output(plan.names.out):
                 totals = run.run(job, spread, plan.chunker, checkpoint, report)
+        new_bytes = totals.bytes - (0 if checkpoint is None else checkpoint["totals"]["bytes"])
         before = working_time()
         missing = 0 if run.brief else len(missing_parts(plan.folder, parts)) if joins else parts
         finished = None
@@ -407,14 +408,15 @@ def run_part(
         if not missing:
             brief: dict[str, Any] = {"begun": claimed, "totals": totals, "read": plan.read} if run.brief else {}
             fresh = checkpoint is None and parts == 1
-            with naming_output(plan), run.keeping_brief(totals):
+            with naming_output(plan.names.out), run.keeping_brief(totals):
                 finished = finish_job(plan.folder, plan.names, report=report, fresh=fresh, **brief)
         if finished is None and parts > 1 and joins and not (plan.folder / MANIFEST).exists():
             missing, finished = 0, read_finished(plan.names, plan.job)  # another process has just joined the parts
         if finished is None and not missing:
             say("all parts are complete, and another process joins them")
         seconds.finish += working_time() - before
-    return JobResult(totals if finished is None else finished.totals, finished, len(plan.mine), kept, missing, seconds)
+    whole = totals if finished is None else finished.totals
+    return JobResult(whole, finished, len(plan.mine), kept, missing, seconds, new_bytes=new_bytes)
 
 
 def plan_part(plan: JobPlan, part: int, parts: int) -> JobPlan:
@@ -450,7 +452,7 @@ class _ShiftedReport:
 def _run_parts(plan: JobPlan, parts: int, encoder: Encoder, *, workers: int | None, engine: str, report: Progress) -> JobResult:
     """Run the parts of an unfinished job in this process, one after the other, and join them."""
     seconds = Seconds()
-    kept = 0
+    kept = new_bytes = 0
     shifted = _ShiftedReport(report, plan.size)
     for part in range(parts):
         # All parts of a remote output may be there already, so only the last one joins.
@@ -458,9 +460,12 @@ def _run_parts(plan: JobPlan, parts: int, encoder: Encoder, *, workers: int | No
         result = run_part(plan_part(plan, part, parts), encoder, workers=workers, engine=engine, report=shifted, joins=joins)
         shifted.end_part()
         kept += result.kept
+        new_bytes += result.new_bytes
         for name, value in vars(result.seconds).items():
             setattr(seconds, name, getattr(seconds, name) + value)
-    return JobResult(result.totals, result.finished, len(plan.units), kept, result.missing, seconds)
+    return JobResult(
+        result.totals, result.finished, len(plan.units), kept, result.missing, seconds, parts=parts, new_bytes=new_bytes
+    )
 
 
 def _find_complete(plan: JobPlan) -> Finished | None:

@@ -15,7 +15,7 @@ from bpejit.arrays import Array
 from bpejit.arrow_columns import ColumnRows
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
-from bpejit.jobs.job_folder import file_sha256, read_record, write_record
+from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
 from bpejit.jobs.spools import BLOCK_TOKENS, END_DTYPE, SpoolRecord, check_spool, ends_path, ids_path, read_spool
 from bpejit.storage.temporary import remove, sync_file
@@ -165,6 +165,8 @@ class FinalFiles:
         if adopts(self.names.format):
             self._adopt(spools, record)
             return
+        if not ids_path(spools, record.number).exists():
+            raise damaged(self.staged(record), folder=self.folder)  # its spool was removed when it was complete
         with self.writer(record, rows) as writer:
             n_bytes = record.bytes
             for ids, ends in read_spool(spools, record, self.dtype, has_ends=self.has_ends):

@@ -37,6 +37,7 @@ from bpejit.jobs.output_files import (
 )
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import SpoolRecord, ids_path, read_spool
+from bpejit.jobs.unfinished import naming_output
 from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import InputFiles
@@ -84,6 +85,8 @@ class JobResult:
         Peak resident memory of the largest worker on a cluster, in bytes.
     parts : int
         The number of parts of the job.
+    new_bytes : int
+        Bytes of text that this run has encoded.
     """
 
     totals: Totals
@@ -94,6 +97,7 @@ class JobResult:
     seconds: Seconds = field(default_factory=Seconds)
     worker_memory: int = 0
     parts: int = 1
+    new_bytes: int = 0
 
 
 def wants_ends(form: TokenFileFormat, document_index: bool, parts: int) -> bool:
@@ -350,7 +354,8 @@ def combine_parts(out: Path, *, overwrite: bool, report: Progress) -> Finished:
     if overwrite:
         begun["overwrite"] = True  # type: ignore[index]
         write_record(folder / MANIFEST, begun)  # type: ignore[arg-type]
-    finished = finish_job(folder, names, report=report)
+    with naming_output(out):
+        finished = finish_job(folder, names, report=report)
     if finished is None:
         raise joined_by_another(out)
     return finished

@@ -18,7 +18,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -44,7 +44,7 @@ from bpejit.jobs.job_folder import (
 from bpejit.jobs.job_manifest import find_begun_difference, manifest_path
 from bpejit.jobs.joining import DATA_SET, check_version
 from bpejit.jobs.output_files import OutputNames, check_job_outputs
-from bpejit.jobs.unfinished import begun_fields, continuing
+from bpejit.jobs.unfinished import begun_fields, continuing, naming_output
 from bpejit.jobs.unit_loop import Totals
 from bpejit.storage.remote import check_container, remote_errors, remote_file_system
 from bpejit.storage.scratch import scratch_folder
@@ -430,9 +430,10 @@ def _check_begun(plan: Any, begun: Mapping[str, Any], parts: int, say: Callable[
     return parts
 
 
-def default_parts(units: int) -> int:
-    """Return the number of parts of a job with so many units, if it is not divided among machines."""
-    return max(1, min(units // PART_UNITS, MOST_PARTS))
+def default_parts(units: Sequence[Any]) -> int:
+    """Return the number of parts of a job with some units, if it is not divided among machines."""
+    groups = units[-1].number + 1 if units else 0  # the units of a group of small files have one number
+    return max(1, min(groups // PART_UNITS, MOST_PARTS))
 
 
 def run_remote_part(
@@ -607,7 +608,8 @@ def join_remote(remote: RemoteOutput, report: Any, *, overwrite: bool = False) -
                 return None
             raise
         try:
-            finished = finish_job(folder, local, report=report)
+            with naming_output(local.out):
+                finished = finish_job(folder, local, report=report)
         except OutputError as error:
             message = re.sub(rf"{re.escape(str(folder))}/(part-\d+-of-\d+)", rf"{remote.folder}/\1.tar", str(error))
             raise OutputError(message) from None

@@ -159,7 +159,11 @@ class Spool:
         hasher.restart()
         self._ends_hash = hashlib.sha256()
         if record.ids_sha256 is not None:
-            self._hash_again(record)
+            try:
+                self._hash_again(record)
+            except BaseException:
+                self.close()
+                raise
 
     def _hash_again(self, record: SpoolRecord) -> None:
         """Hash what the files contain, and compare it with a checkpoint."""

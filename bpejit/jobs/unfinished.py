@@ -90,14 +90,14 @@ def without_empty_folder(plan: AnyPlan, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def naming_output(plan: AnyPlan) -> Iterator[None]:
+def naming_output(out: Path) -> Iterator[None]:
     """Turn errors of the system about spools into errors that name the output."""
     try:
         yield
     except (BpejitError, BrokenPipeError):
         raise
     except OSError as cause:
-        raise write_error(str(cause.filename or plan.names.out), cause) from cause
+        raise write_error(str(cause.filename or out), cause) from cause
 
 
 def prepare_folder(plan: AnyPlan, say: Callable[[str], None], *, parts: int | None = None, patience: float = 0.0) -> int:

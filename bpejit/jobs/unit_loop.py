@@ -143,7 +143,7 @@ class UnitLoop:
         self.rest = units[self.totals.units :]
         self._seconds = seconds
         self._report = report
-        self._checkpoint_bytes = unit_bytes // 2
+        self._checkpoint_bytes = unit_bytes // 4
         self._unsaved = self._n_read = 0
         self._size = size_of_units(self.rest)
 

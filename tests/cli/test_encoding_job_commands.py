@@ -166,3 +166,31 @@ def test_interrupted_command_tells_how_to_continue(work: Path) -> None:
     assert result.exit_code == 0
     assert re.search(r"resuming the job after \d of 3 units", result.stderr)
     bpejit.open_tokens("t.bin").verify()
+
+
+def test_summaries_of_parts_and_of_resumed_jobs(work: Path) -> None:
+    (work / "small.txt").write_bytes(TEXT[:2000])
+    summaries = {}
+    for part in range(2):
+        result = invoke("encode", "small.txt", "--out", "t.bin", "--shard", f"{part}/2", "--resume")
+        assert result.exit_code == 0, result.stderr
+        summaries[part] = result.stderr
+    assert re.search(r"encoded part 0/2, 2\.0 kB into .* in .*/s\); 1 of the parts of `t\.bin` is missing", summaries[0])
+    assert "part 1 of 2 has no units: the input has 1, which belong to other parts" in summaries[1]
+    assert re.search(r"part 1/2 has no units; joined all parts, 2\.0 kB into [\d,]+ tokens", summaries[1])
+    whole = invoke("encode", "small.txt", "--out", "u.bin")
+    assert re.search(r"encoded 2\.0 kB into .* tokens \(.*\) in .*/s\); wrote", whole.stderr)
+    again = invoke("encode", "small.txt", "--out", "u.bin", "--resume")
+    assert re.search(r"encoded 2\.0 kB into .* tokens \(.*\), all of it in an earlier run; wrote", again.stderr)
+
+
+def test_hint_names_the_command_of_the_unfinished_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = ["encode", "corpus", "--out", "t.bin", "--shard", "0/2", "--append-token", END]
+    monkeypatch.setattr(sys, "argv", ["bpejit", *began])
+    assert invoke(*began).exit_code == 0
+    other = ["encode", "corpus", "--out", "t.bin", "--shard", "0/2", "--resume"]
+    monkeypatch.setattr(sys, "argv", ["bpejit", *other])
+    errors = invoke(*other).stderr
+    assert f"but it has `--append-token '{END}'`, and this one has not; expected the same job in all parts: " in errors
+    assert f"continue it with `bpejit {' '.join(began[:-1])} '{END}' --resume`" in errors
+    assert errors.count("continue") == 1

@@ -128,7 +128,7 @@ def leave_unfinished(name: str, state: str, case: random.Random) -> int:
         some: dict[str, Any] = {"shard": (part, parts)} if parts > 1 else {}
         if state == "complete" and parts > 1 and part == parts - 1:
             break  # the others are complete
-        calls = case.randrange(2, 14) if stage == "encode" else case.randrange(3)
+        calls = case.randrange(2, 6 if name == "data set" else 14) if stage == "encode" else case.randrange(3)
         progress = Interrupt(stage, calls) if state != "complete" or parts == 1 else None
         with suppress(KeyboardInterrupt), interrupting_exchange(state == "finishing"):
             run(name, progress=progress, **some)

@@ -112,6 +112,18 @@ def test_changed_inputs_are_refused__and_counted_again_without_resume(work: Path
     assert not Path("tok.partial.counts").exists()
 
 
+def test_modified_inputs_are_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only head and tail of an input are hashed, so its middle may have changed."""
+    interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS)
+    os.utime("a.txt", ns=(0, 1))
+    result = invoke("train", "a.txt", "b.txt", *ARGUMENTS, "--resume")
+    assert result.exit_code == 1
+    assert (
+        "the input `a.txt` was modified since; expected an input that was not: run the command without `--resume`"
+        in result.stderr
+    )
+
+
 def test_damaged_counts_are_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(monkeypatch, "a.txt", "b.txt", *ARGUMENTS)
     content = bytearray(Path("tok.partial.counts").read_bytes())
