@@ -193,6 +193,27 @@ def test_remote_parts(storage: Storage, work: Path) -> None:
     assert (again.examples, again.paths) == (found.examples, found.paths)
 
 
+def test_exchanged_and_damaged_remote_parts(storage: Storage, work: Path) -> None:
+    problem = problem_of()
+    for part in (0, 1):
+        bpejit.generate_data(problem, storage.url, **UNIT, shard=(part, 3))
+    names = [f".pairs.bpejit-job/part-{part}-of-3.tar" for part in (0, 1)]
+    data = [storage.files()[name] for name in names]
+    storage.put(names[1], data[0])
+    with pytest.raises(OutputError, match=r"part-1-of-3.tar` belongs to part 0 of 3"):
+        bpejit.generate_data(problem, storage.url, **UNIT, shard=(2, 3))
+    flipped = bytearray(data[1])
+    flipped[data[1].index(b"shard-00000") + 1000] ^= 1
+    storage.put(names[1], bytes(flipped))
+    with pytest.raises(OutputError, match=r"part-1-of-3.tar` is broken; expected a finished part"):
+        bpejit.combine(f"{storage.url}/pairs")
+    storage.put(names[1], data[1])
+    bpejit.combine(f"{storage.url}/pairs")
+    bpejit.generate_data(problem, "local", **UNIT)
+    assert storage.files() == snapshot(Path("local"))
+    assert is_clean(work)
+
+
 def test_broken_remote_part(storage: Storage, work: Path) -> None:
     problem = problem_of()
     for part in (0, 1):

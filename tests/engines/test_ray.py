@@ -128,6 +128,30 @@ def test_data_sets_survive_a_kill(cluster: LocalCluster, work: Path) -> None:
     assert snapshot(work / "data") == expected
 
 
+@pytest.mark.parametrize("stage", ["encode", "count", "datagen"])
+def test_nodes_with_another_copy_of_an_input_are_refused(
+    cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """The driver tells other modification times than the nodes find, as for an old copy."""
+    module = {
+        "encode": "bpejit.jobs.cluster_encoding",
+        "count": "bpejit.training.cluster_counting",
+        "datagen": "bpejit.datagen.cluster_generation",
+    }[stage]
+    monkeypatch.setattr(f"{module}.modified_times", lambda paths: dict.fromkeys(paths, 10**18))
+    assert cluster.address
+    with pytest.raises(bpejit.CorpusError, match=r"is another file on the node .*of the driver at 1000000000\.0.* seconds"):
+        if stage == "encode":
+            tokenizer.encode_files("in", "tokens.bin", engine="ray", **UNIT)
+        elif stage == "count":
+            bpejit.count("in", out="ray.counts", engine="ray")
+        else:
+            (work / "in" / "source.txt").write_bytes(b"a line\n" * 100)
+            split = {"split": "train", "inputs": "in/source.txt", "targets": "in/source.txt"}
+            write_problem(work / "problem.toml", [split], name="pairs", approx_vocab_size=300)
+            bpejit.generate_data("problem.toml", "data", engine="ray")
+
+
 def command(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "bpejit", *arguments],

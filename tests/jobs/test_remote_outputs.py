@@ -231,6 +231,30 @@ def test_unfinished_jobs(
     assert stored(bucket) == files(work / "local")
 
 
+def test_exchanged_and_damaged_parts_are_refused(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path) -> None:
+    out = f"{bucket.url}/x.bin"
+    for part in range(2):
+        tokenizer.encode_files("in", out, shard=(part, 3), **UNIT)
+    names = [f".x.bin.bpejit-job/part-{part}-of-3.tar" for part in range(2)]
+    data = [bucket.get(name) for name in names]
+    bucket.put(names[1], data[0])
+    with pytest.raises(OutputError, match=r"part-1-of-3\.tar` belongs to part 0 of 3 .*, and not to part 1 of 3"):
+        tokenizer.encode_files("in", out, shard=(1, 3), resume=True, **UNIT)
+    with pytest.raises(OutputError, match=r"is damaged|belongs to part 0 of 3"):
+        tokenizer.encode_files("in", out, shard=(2, 3), **UNIT)
+    bucket.put(names[1], data[1])
+    flipped = bytearray(data[0])
+    flipped[len(flipped) // 2] ^= 1
+    bucket.put(names[0], bytes(flipped))
+    with pytest.raises(OutputError, match=rf"`{bucket.url}/{names[0]}.* is damaged: .*: remove `{bucket.url}/{names[0]}`"):
+        bpejit.combine(out)
+    bucket.put(names[0], data[0])
+    bpejit.combine(out)
+    (work / "local").mkdir()
+    tokenizer.encode_files("in", work / "local" / "x.bin", **UNIT)
+    assert stored(bucket) == files(work / "local")
+
+
 def test_two_runs_at_the_same_time(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Path) -> None:
     out = f"{bucket.url}/x.bin"
     errors: list[BaseException] = []
