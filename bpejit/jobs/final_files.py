@@ -180,8 +180,9 @@ class FinalFiles:
         """Write what belongs to a token file beside the ids, and rename the file with the ids."""
         form, staged = self.names.format, self.staged(record)
         source, target = ids_path(spools, record.number), Path(form.files(staged)[0])
+        source = source if source.exists() else target  # an earlier run has renamed it
         if not self.fresh:
-            check_spool(spools, record, source if source.exists() else target, has_ends=self.has_ends)
+            check_spool(spools, record, source, has_ends=self.has_ends)
         self.place(record).mkdir(parents=True, exist_ok=True)
         stores_documents = self.document_index or form.stores_documents
         described = Description(
@@ -196,12 +197,11 @@ class FinalFiles:
         )
         header = form.header(described)
         form.write_others(staged, described, _read_ends(ends_path(spools, record.number)) if stores_documents else iter(()))
-        with suppress(FileNotFoundError):  # an earlier run has renamed it
-            if header:
-                with source.open("r+b", buffering=0) as file:
-                    file.write(header)
-                    sync_file(file.fileno())
-            source.replace(target)
+        if header:
+            with source.open("r+b", buffering=0) as file:
+                file.write(header)
+                sync_file(file.fileno())
+        source.replace(target)
 
 
 def _read_ends(path: Path) -> Iterator[Array]:

@@ -150,6 +150,14 @@ def test_damaged_joined_files(shared: Shared, work: Path, name: str, pattern: st
     expect_output(shared, name)
 
 
+def test_header_of_a_renamed_spool_is_written_again(shared: Shared, work: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), job_files.interrupting_exchange(True):
+        job_files.run("npy")
+    flip(Path("out/.t.npy.bpejit-job/final/000000/t.npy"), 80)
+    job_files.run("npy", resume=True)
+    expect_output(shared, "npy")
+
+
 def without_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the hashes of head and tail, which are all of the small inputs here."""
     monkeypatch.setattr("bpejit.jobs.encode_to_files.identify_inputs", lambda sources: [{"path": one.path} for one in sources])
