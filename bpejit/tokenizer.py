@@ -24,7 +24,7 @@ from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
-from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT, load_format
+from bpejit.tokenfiles import AUTO, load_format
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -568,7 +568,7 @@ class Tokenizer:
         *,
         out_dir: str | os.PathLike[str] | None = None,
         dtype: str = "auto",
-        format: str = DEFAULT_FORMAT,  # noqa: A002 - the usual word
+        format: str = AUTO,  # noqa: A002 - the usual word
         append_token: str | None = None,
         prepend_token: str | None = None,
         document_index: bool = False,
@@ -613,7 +613,8 @@ class Tokenizer:
         dtype : str
             A data type of the format, or `auto` for the smallest that can hold every id.
         format : str
-            Name of a registered format of token files (see `bpejit.tokenfiles`).
+            Name of a registered format of token files (see `bpejit.tokenfiles`), or `auto` for the one with the suffix of
+            `out`, and `bin` for other suffixes and folders.
         append_token, prepend_token : str, optional
             A special token to add at the end, or at the start, of each document that does not already end, or begin, with it.
         document_index : bool
@@ -671,6 +672,7 @@ class Tokenizer:
         from bpejit.engines.base import no_progress
         from bpejit.jobs.job_options import check_job_options, describe_call
         from bpejit.tokenfiles.opening import check_packing
+        from bpejit.tokenfiles.output_format import output_format
 
         command = getattr(progress, "command", "") or describe_call("tokenizer.encode_files", Tokenizer.encode_files, locals())
         workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
@@ -692,13 +694,14 @@ class Tokenizer:
             unit_bytes=unit_bytes,
             command=command,
         )
-        check_packing(format, options.pack)
         if (out is None) == (out_dir is None):
             given = "both" if out is not None else "neither"
             raise OptionError(
                 f"{given} of out and out_dir are given; expected one of them: give `out=` for one output, or `out_dir=` for "
                 "one per input"
             )
+        format = output_format(out, format)  # noqa: A001
+        check_packing(format, options.pack)
         name, target = ("out", out) if out_dir is None else ("out_dir", out_dir)
         return encode_files(
             self._codec.encoder,

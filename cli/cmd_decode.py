@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-from bpejit.tokenfiles import AUTO
-
 from .command_types import command
 from .options import (
     complete_path,
@@ -28,7 +26,7 @@ from .reporting import check_json_output, report_options, wrote
 @out_option("File to write the text to.  [default: standard output]")
 @overwrite_option
 @dtype_option
-@token_format_option(AUTO)
+@token_format_option()
 @text_option("Read ids")
 @report_options
 def decode(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from bpejit.tokenfiles import DEFAULT_FORMAT
 
 from .command_types import command
 from .encoding_job_options import job_options, telling_what_is_kept
 from .job_reports import describe_job, describe_new, job_fields
 from .options import (
+    WRITTEN,
     LazyChoice,
     bom_notes,
     cluster_engine_options,
@@ -30,7 +28,8 @@ from .options import (
     tokenizer_option,
 )
 from .progress import format_bytes, format_estimate, format_seconds, watch
-from .reporting import check_json_output, report_options, wrote
+from .reporting import check_json_output, report_options
+from .token_files import wrote_token_file
 
 if TYPE_CHECKING:
     from bpejit.encoding.file_encoding import EncodeReport
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     metavar="DTYPE",  # its choices would import NumPy
     help="Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.",
 )
-@token_format_option(DEFAULT_FORMAT)
+@token_format_option(WRITTEN)
 @text_option("Write ids")
 @job_options
 @input_options
@@ -92,7 +91,7 @@ def encode(
     Example:
         bpejit encode corpus.txt --out tokens.bin
         bpejit encode corpus.txt --out train.bin --shard-tokens 100M --val-fraction 0.005
-        bpejit encode corpus.txt --out tokens.npy --format npy
+        bpejit encode corpus.txt --out tokens.npy
         bpejit encode corpus.txt --out - --text | head
         gunzip -c corpus.txt.gz | bpejit encode - --out more.bin --tokenizer my-tokenizer
     """
@@ -112,6 +111,9 @@ def encode(
     from bpejit.formats.recognize import tokenizer_files
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import check_token_outputs
+    from bpejit.tokenfiles.output_format import output_format
+
+    token_format = output_format(out, token_format)
 
     with watch() as progress:
         read = list_inputs(inputs)
@@ -151,17 +153,17 @@ def encode(
         "seconds": report.seconds,
     }
     if job["dry_run"]:
-        progress.finish(_describe_plan(report, target), **fields)
+        progress.finish(_describe_plan(report, target, token_format), **fields)
         return
     progress.finish(
-        _summary(report, target),
+        _summary(report, target, token_format),
         details=describe_job(report),
         notes=[*bom_notes(report.byte_order_marks, stripped=strip_bom), *_skipped_notes(report)],
         **fields,
     )
 
 
-def _summary(report: EncodeReport, out: str) -> str:
+def _summary(report: EncodeReport, out: str, token_format: str) -> str:
     tokens = report.tokens + report.left_out
     ratio = f" ({report.bytes / tokens:.2f} bytes per token)" if tokens else ""
     where = f" on {report.cluster}" if report.cluster else ""
@@ -176,11 +178,8 @@ def _summary(report: EncodeReport, out: str) -> str:
         done = f"encoded part {report.part}, {new} in this run, and" if report.units else f"part {report.part} has no units;"
         text = f"{done} joined all parts, {whole}, in {seconds}; "
     if len(report.paths) > 1:
-        return f"{text}wrote {len(report.paths):,} files ({report.dtype}), described by `{report.manifest}`"
-    # The main path of a format may be the common beginning of the names of its files.
-    path = report.path
-    size = f"{format_bytes(path.stat().st_size)}, " if isinstance(path, Path) and path.exists() else ""
-    return f"{text}{wrote(str(report.path or out))} ({size}{report.dtype})"
+        return f"{text}wrote {len(report.paths):,} files ({token_format}, {report.dtype}), described by `{report.manifest}`"
+    return f"{text}{wrote_token_file(report.path or out, token_format, report.dtype)}"
 
 
 def _skipped_notes(report: EncodeReport) -> list[str]:
@@ -189,7 +188,7 @@ def _skipped_notes(report: EncodeReport) -> list[str]:
     return [skipped_note(report.skipped.count, report.skipped.first)] if report.skipped else []
 
 
-def _describe_plan(report: EncodeReport, out: str) -> str:
+def _describe_plan(report: EncodeReport, out: str, token_format: str) -> str:
     kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
     expected = (
         f"; expected: {format_estimate(report.tokens)} tokens in {format_seconds(report.seconds)}" if report.tokens else ""
@@ -199,4 +198,4 @@ def _describe_plan(report: EncodeReport, out: str) -> str:
         parts = f"{report.parts:,} part{'' if report.parts == 1 else 's'}"
         units += f", {parts}, on {report.cluster}"
         expected += f"; memory of a task: {format_bytes(report.worker_memory)}"
-    return f"would encode {format_bytes(report.bytes)} in {units}{kept} to `{out}` ({report.dtype}){expected}"
+    return f"would encode {format_bytes(report.bytes)} in {units}{kept} to `{out}` ({token_format}, {report.dtype}){expected}"

@@ -42,7 +42,7 @@ HEAD_BYTES = 4096
 @click.argument("path", metavar="TOKENIZER|TOKENS", shell_complete=complete_path)
 @click.option("--verify", is_flag=True, help="Compare all ids of a token file with the hash in its description.")
 @dtype_option
-@token_format_option(AUTO)
+@token_format_option()
 @pattern_options
 @report_options
 def info(

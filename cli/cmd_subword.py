@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.tokenfiles import AUTO, DEFAULT_FORMAT
-
 from .command_types import command
 from .count_type import Count
 from .options import (
+    WRITTEN,
     bom_notes,
     complete_path,
     dtype_option,
@@ -23,6 +22,7 @@ from .options import (
 )
 from .progress import format_bytes, format_rate, format_seconds, watch
 from .reporting import check_json_output, debug_option, report_options, wrote
+from .token_files import wrote_token_file
 
 if TYPE_CHECKING:
     from bpejit.corpus.contents import Contents
@@ -150,7 +150,7 @@ def train(
 @click.option(
     "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, after each line, so that decode restores the lines."
 )
-@token_format_option(DEFAULT_FORMAT)
+@token_format_option(WRITTEN)
 @input_options_without("documents", "allow_special")
 @strip_bom_option
 @report_options
@@ -180,7 +180,9 @@ def encode(
     from bpejit.corpus.sources import find_sources
     from bpejit.t2t.subword_files import encode_file, load_vocabulary
     from bpejit.tokenfiles.opening import check_token_outputs
+    from bpejit.tokenfiles.output_format import output_format
 
+    token_format = output_format(out, token_format)
     contents = Contents(strip_bom=strip_bom, **reading)
     with watch() as progress:
         read = [source.path for source in find_sources(inputs, Contents(**reading))]
@@ -200,7 +202,8 @@ def encode(
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
     progress.finish(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
-        f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); {wrote(out)} ({report.dtype})",
+        f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); "
+        f"{wrote_token_file(out, token_format, report.dtype)}",
         notes=[*bom_notes(contents.marked, stripped=strip_bom), *_skipped_notes(contents)],
         out=out,
         lines=report.lines,
@@ -219,7 +222,7 @@ def encode(
 @out_option("File to write the text to.  [default: standard output]")
 @overwrite_option
 @dtype_option
-@token_format_option(AUTO)
+@token_format_option()
 @report_options
 def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
     """Decode a file of ids into text, with a line for each <EOS>.

@@ -12,6 +12,7 @@ from bpejit.tokenfiles import AUTO
 from .command_types import command
 from .count_type import Count
 from .options import (
+    SUFFIX,
     LazyChoice,
     complete_path,
     dtype_choices,
@@ -35,7 +36,7 @@ from .reporting import (
     write_json,
     write_table,
 )
-from .token_files import FIRST_IDS, describe_token_file, token_file_lines
+from .token_files import FIRST_IDS, describe_token_file, token_file_lines, wrote_token_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,14 +69,14 @@ def tokens() -> None:
         bpejit tokens info tokens.bin
         bpejit tokens head tokens.bin --tokenizer tokenizer
         bpejit tokens verify tokens.bin
-        bpejit tokens convert tokens.bin --out tokens.npy --format npy
+        bpejit tokens convert tokens.bin --out tokens.npy
     """
 
 
 @command()
 @tokens_argument
 @dtype_option
-@token_format_option(AUTO)
+@token_format_option()
 @report_options
 def info(*, path: str, dtype: str | None, token_format: str) -> None:
     """Show the size, type and origin of a token file.
@@ -105,7 +106,7 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 @tokenizer_option
 @pattern_options
 @dtype_option
-@token_format_option(AUTO)
+@token_format_option()
 @report_options
 def head(
     *,
@@ -163,7 +164,7 @@ def head(
 )
 @tokenizer_option
 @pattern_options
-@token_format_option(AUTO)
+@token_format_option()
 @input_options
 @report_options
 def verify(
@@ -218,7 +219,7 @@ def verify(
 @tokens_argument
 @out_option("Token file to write, or - for standard output.", required=True)
 @overwrite_option
-@token_format_option(None)
+@token_format_option(SUFFIX)
 @click.option(
     "--dtype",
     type=LazyChoice("dtype", lambda: (AUTO, *dtype_choices()), known=AUTO),
@@ -262,7 +263,7 @@ def convert(
 
     \b
     Example:
-        bpejit tokens convert tokens.bin --out tokens.npy --format npy
+        bpejit tokens convert tokens.bin --out tokens.npy
         bpejit tokens convert tokens.npy --out corpus --format megatron --tokenizer tokenizer
     """
     check_json_output(out)
@@ -288,7 +289,7 @@ def convert(
         write_json(
             path=path,
             out=out,
-            format=token_format,
+            format=done.format,
             dtype=done.dtype,
             tokens=done.tokens,
             documents=done.documents,
@@ -297,7 +298,7 @@ def convert(
     elif not is_quiet() and not is_standard_output(out):
         rows = "documents" if pack is None else f"rows of {pack:,} ({done.left_out:,} ids at the end left out)"
         borders = "" if done.documents is None else f", {done.documents:,} {rows}"
-        write_line(f"converted `{path}`: {done.tokens:,} tokens{borders}; wrote `{out}` ({token_format}, {done.dtype})")
+        write_line(f"converted `{path}`: {done.tokens:,} tokens{borders}; {wrote_token_file(out, done.format, done.dtype)}")
 
 
 def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:

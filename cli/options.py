@@ -287,19 +287,23 @@ def dtype_option(function: Function) -> Function:
     )(function)
 
 
-def token_format_option(default: str | None) -> Callable[[Function], Function]:
-    """Return a decorator that adds `--format`, the format of a token file; it is required if there is no default."""
+READ = "the format that recognizes the file"
+SUFFIX = "the format with the suffix of --out"
+WRITTEN = f"{SUFFIX}, and {DEFAULT_FORMAT} for other suffixes"
+"""What `--format auto` stands for."""
+
+
+def token_format_option(automatic: str = READ) -> Callable[[Function], Function]:
+    """Return a decorator that adds `--format`, the format of a token file; `automatic` says what `auto` stands for."""
     names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
-    automatic = "auto for the format that recognizes the file, " if default == AUTO else ""
     return click.option(
         "--format",
         "token_format",
-        type=FormatChoice("format", lambda: ((AUTO,) if default == AUTO else ()) + format_names()),
-        default=default,
-        required=default is None,
+        type=FormatChoice("format", lambda: (AUTO, *format_names())),
+        default=AUTO,
         show_default=True,
         metavar="NAME",
-        help=f"Format of the token file: {automatic}{names}.",
+        help=f"Format of the token file: auto for {automatic}, {names}.",
     )
 
 
@@ -310,7 +314,7 @@ def text_option(what: str) -> Callable[[Function], Function]:
 
 def text_format(token_format: str, *, text: bool) -> str:
     """Return the format that `--format` and `--text` select."""
-    if text and token_format not in (AUTO, DEFAULT_FORMAT, TEXT_FORMAT):
+    if text and token_format not in (AUTO, TEXT_FORMAT):
         raise click.UsageError(f"`--text` selects the format text, and `--format {token_format}` another one: give one of them")
     return TEXT_FORMAT if text else token_format
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from bpejit.tokenfiles import AUTO
+
+from .progress import format_bytes
 
 FIRST_IDS = 10
 """Number of ids that a report shows."""
@@ -81,3 +84,19 @@ def token_file_lines(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tokenizer", fields["tokenizer_sha256"]
         yield "ids sha256", (fields["ids_sha256"] or "not in the description") + (", verified" if fields["verified"] else "")
     yield "first ids", " ".join(map(str, fields["first_ids"]))
+
+
+def wrote_token_file(out: object, token_format: str, dtype: str) -> str:
+    """Return the end of a summary: the files of a token file without its description, their format, size and dtype."""
+    from bpejit.storage.outputs import is_device, is_standard_output
+    from bpejit.tokenfiles import load_format
+    from bpejit.tokenfiles.description import description_path
+
+    path = str(out)
+    if is_standard_output(path):
+        return f"wrote to standard output ({token_format}, {dtype})"
+    files = [] if is_device(path) else list(map(Path, load_format(token_format).files(path)))
+    found = [file for file in files if file != description_path(files[0]) and file.is_file()]
+    names = ", ".join(f"`{file}`" for file in found) or f"`{path}`"  # a URL or a device
+    size = f", {format_bytes(sum(file.stat().st_size for file in found))}" if found else ""
+    return f"wrote {names} ({token_format}{size}, {dtype})"

@@ -26,7 +26,8 @@ from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
-from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT
+from bpejit.tokenfiles.output_format import output_format
+from bpejit.tokenfiles.registry import AUTO
 
 BLOCK_BYTES = 4 << 20
 """Size of a block of whole lines. A longer line is a block of its own."""
@@ -315,7 +316,7 @@ def encode_file(
     out: StrPath | BinaryIO,
     *,
     append_eos: bool = False,
-    format: str = DEFAULT_FORMAT,  # noqa: A002
+    format: str = AUTO,  # noqa: A002
     contents: Contents | None = None,
     overwrite: bool = False,
     progress: Report | None = None,
@@ -332,7 +333,7 @@ def encode_file(
     append_eos : bool
         Append EOS_ID to each line.
     format : str
-        A format of token files.
+        A format of token files, or `auto` for the one with the suffix of `out`, and `bin` for others.
     contents : Contents, optional
         How the first bytes of each file are checked. By default byte-order marks are encoded.
     overwrite : bool
@@ -355,6 +356,7 @@ def encode_file(
             f"{EOS!r}: leave out `append_eos=True`, or build a vocabulary that starts with the reserved tokens"
         )
     contents = contents or Contents()
+    format = output_format(out, format)  # noqa: A001
     sources = find_sources(inputs, contents)
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
     total = _text_bytes(sources)

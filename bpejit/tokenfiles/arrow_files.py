@@ -67,6 +67,7 @@ class ArrowFormat(ListColumnFormat):
 
     name = "arrow"
     suffix = ".arrow"
+    other_suffixes = (".feather",)
     magic = b"ARROW1"
     writer_type = ArrowTokenWriter
     reader_type = ArrowTokens

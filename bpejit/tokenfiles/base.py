@@ -152,6 +152,8 @@ class TokenFileFormat(ABC):
         The name under which it is registered.
     suffix : str
         The usual suffix of its files, with the dot.
+    other_suffixes : tuple of str
+        Further suffixes that an output in this format may have.
     dtypes : mapping of str to np.dtype
         The dtypes that it stores, in the order in which `auto` tries them, each little-endian.
     own_columns : tuple of str
@@ -165,6 +167,7 @@ class TokenFileFormat(ABC):
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    other_suffixes: ClassVar[tuple[str, ...]] = ()
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]]
     stores_documents: ClassVar[bool] = False
     own_columns: ClassVar[tuple[str, ...]] = ()

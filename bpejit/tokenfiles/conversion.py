@@ -13,6 +13,7 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, has_columns, open_tokens, token_inputs, token_writer
+from bpejit.tokenfiles.output_format import output_format
 from bpejit.tokenfiles.registry import AUTO, load_format
 
 
@@ -31,6 +32,8 @@ class Conversion:
     dtype : str
     left_out : int
         Ids that do not fill a row.
+    format : str
+        The format of the new token file.
     """
 
     path: Path | None
@@ -38,13 +41,14 @@ class Conversion:
     documents: int | None
     dtype: str
     left_out: int = 0
+    format: str = ""
 
 
 def convert_tokens(
     path: StrPath,
     out: StrPath,
     *,
-    format: str,  # noqa: A002 - the usual word
+    format: str = AUTO,  # noqa: A002 - the usual word
     dtype: str = "auto",
     input_format: str = AUTO,
     input_dtype: str | None = None,
@@ -63,7 +67,7 @@ def convert_tokens(
     out : path
         The token file to write. `-` is standard output, for formats that can be written to a stream.
     format : str
-        The format of the new file.
+        The format of the new file, or `auto` for the one with the suffix of `out`.
     dtype : str
         The dtype of the new file, or `auto` for the first of its format that holds every id.
     input_format : str
@@ -89,6 +93,8 @@ def convert_tokens(
         If a format is unknown, the file is broken, or `dtype` cannot hold its ids.
     OutputError
         If the new file cannot be written, or exists and `overwrite` is false.
+    OptionError
+        If the suffix of `out` belongs to another format, or to none and `format` is `auto`.
     """
     path = arguments.path("path", path, error=TokenFileError)
     out = arguments.path("out", out, error=OptionError)
@@ -97,6 +103,7 @@ def convert_tokens(
     input_dtype = arguments.optional_string("input_dtype", input_dtype)
     pack = arguments.optional_whole_number("pack", pack, least=1, most=2**31 - 1)
     overwrite = arguments.flag("overwrite", overwrite)
+    format = output_format(out, format, default=None)  # noqa: A001
     check_packing(format, pack)
     check_token_outputs(out, inputs=token_inputs(path, format=input_format), overwrite=overwrite, format=format)
     try:
@@ -125,7 +132,7 @@ def convert_tokens(
                 ends = np.flatnonzero(ids == separator) + 1
             writer.write(ids, ends=ends)
     documents = None if writer.path is None else open_tokens(writer.path).n_documents
-    return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0))
+    return Conversion(writer.path, writer.n_tokens, documents, writer.dtype.name, getattr(writer, "left_out", 0), format)
 
 
 def _other_columns(tokens: TokenReader) -> ColumnRows | None:

@@ -65,6 +65,7 @@ class MegatronFormat(TokenFileFormat):
 
     name = _NAME
     suffix = ".bin"
+    other_suffixes = (".idx",)
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {name: ALL_DTYPES[name] for name in ("uint16", "int32", "int64")}
     stores_documents = True
     ids_position = 0

@@ -31,7 +31,7 @@ _formats: Registry[TokenFileFormat] = Registry(
         "megatron": ("bpejit.tokenfiles.megatron_files:MegatronFormat", "FILE.bin and FILE.idx of Megatron"),
         "parquet": ("bpejit.tokenfiles.parquet_files:ParquetFormat", "a row per document"),
         "llmc": ("bpejit.tokenfiles.llmc_files:LlmcFormat", "ids after the header of llm.c"),
-        "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE.ds with index and metadata"),
+        "datatrove": ("bpejit.tokenfiles.datatrove_files:DatatroveFormat", "FILE with FILE.index and FILE.metadata"),
         "arrow": ("bpejit.tokenfiles.arrow_files:ArrowFormat", "a row per document, mapped into memory"),
         TEXT_FORMAT: ("bpejit.tokenfiles.text_files:TextFormat", "numbers, a line per document"),
     },

@@ -37,6 +37,7 @@ class TextFormat(TokenFileFormat):
 
     name = _NAME
     suffix = ".ids"
+    other_suffixes = (".txt",)
     dtypes: ClassVar[Mapping[str, np.dtype[Any]]] = {_DTYPE: DTYPES[_DTYPE]}
     stores_documents = True
 

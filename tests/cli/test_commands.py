@@ -177,7 +177,7 @@ def test_summaries(trained, tmp_path):
     result = invoke("encode", trained / "corpus.txt", "--out", out, "--tokenizer", trained / "tokenizer")
     assert re.search(
         rf"^encoded [\d.]+ kB into {tokens:,} tokens \({len(TEXT) / tokens:.2f} bytes per token\) in [\d.]+ s "
-        rf"\([\d.,e-]+ MB/s\); wrote `{out}` \([\d.]+ kB, uint16\)$",
+        rf"\([\d.,e-]+ MB/s\); wrote `{out}` \(bin, [\d.]+ kB, uint16\)$",
         result.stderr,
         re.MULTILINE,
     ), result.stderr

@@ -38,7 +38,7 @@ def test_options_reach_the_library(work: Path) -> None:
     options = ["--append-token", END, "--shard-tokens", "2k", "--val-fraction", "20%", "--seed", "7", "--document-index"]
     result = invoke("encode", "corpus", "--out", "t.bin", *options)
     assert result.exit_code == 0, result.stderr
-    assert " files (uint16), described by `t.bin.manifest.json`" in result.stderr
+    assert " files (bin, uint16), described by `t.bin.manifest.json`" in result.stderr
     assert "documents; peak memory " in result.stderr
     assert "time: plan " in result.stderr
     found = {path.name: path.read_bytes() for path in work.glob("t-*")}
@@ -79,7 +79,7 @@ def test_dry_run_writes_nothing(work: Path) -> None:
     result = invoke("encode", "corpus", "--out", "t.bin", "--dry-run")
     assert result.exit_code == 0
     assert result.stderr.startswith("would encode ")
-    assert " in 1 unit to `t.bin` (uint16); expected: " in result.stderr
+    assert " in 1 unit to `t.bin` (bin, uint16); expected: " in result.stderr
     fields = json.loads(invoke("encode", "corpus", "--out", "t.bin", "--dry-run", "--json").stdout)
     assert (fields["dry_run"], fields["bytes"], fields["units"]) == (True, len(TEXT) + len(TEXT) // 2, 1)
     assert snapshot(work) == before

@@ -166,7 +166,7 @@ def test_verbose_shows_engine(made, tmp_path):
 def test_data_on_stdout(made):
     done = run("encode", "corpus.txt", "-o", "-", cwd=made)
     assert done.stdout == (made / "tokens.bin").read_bytes()
-    assert b"; wrote to standard output (uint16)\n" in done.stderr
+    assert b"; wrote to standard output (bin, uint16)\n" in done.stderr
     done = run("decode", "tokens.bin", "-o", "/dev/stdout", cwd=made)
     assert done.stderr.endswith(b"; wrote to standard output\n")
 

@@ -437,7 +437,7 @@ def test_shard_of_the_environment(environment: dict[str, str], expected: tuple[i
         ({"out": None}, "neither of out and out_dir are given"),
         ({"out": "-", "resume": True}, "`-` is a stream"),
         ({"inputs": "-", "resume": True}, "standard input can be read only once"),
-        ({"out": "folder/two.txt", "overwrite": True}, "it is one of the inputs"),
+        ({"out": "folder/two.txt", "format": "text", "overwrite": True}, "it is one of the inputs"),
         ({"out": "missing/tokens.bin"}, "the folder `missing` does not exist"),
     ],
 )

@@ -356,7 +356,7 @@ def test_columns_that_cannot_be_kept(tokenizer: bpejit.Tokenizer, tmp_path: Path
         write_input(tmp_path / source, rows(9))
     before = sorted(tmp_path.iterdir())
     with pytest.raises((CorpusError, OptionError), match=message):
-        tokenizer.encode_files(tmp_path / source, tmp_path / "o.parquet", **{"format": "parquet", **options})
+        tokenizer.encode_files(tmp_path / source, tmp_path / "o", **{"format": "parquet", **options})
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -111,7 +111,7 @@ def test_existing_outputs(tokenizer: bpejit.Tokenizer, bucket: Bucket, work: Pat
     assert stored(bucket) == files(work / "local")  # the shards that are not needed are removed
     url = bucket.put("text.txt", b"text")
     with pytest.raises(OutputError, match="one of the inputs"):
-        tokenizer.encode_files(url, url, overwrite=True)
+        tokenizer.encode_files(url, url, format="text", overwrite=True)
     assert is_clean(work)
 
 
