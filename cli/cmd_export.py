@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,10 @@ def _format_names() -> tuple[str, ...]:
 @command()
 @click.argument("tokenizer", metavar="TOKENIZER", shell_complete=complete_path)
 @click.option(
-    "--to", "form", type=LazyChoice("format", _format_names), help="Format to write: hf, tiktoken, gpt2, or a registered one."
+    "--to",
+    "form",
+    type=LazyChoice("format", _format_names),
+    help="Format to write: hf, tiktoken (also by the suffix of --out), gpt2, or a registered one.",
 )
 @out_option("Folder to write, or for tiktoken a file NAME.tiktoken.", metavar="PATH")
 @overwrite_option
@@ -58,6 +62,10 @@ def export(
         bpejit export tokenizer --to tiktoken --out mine.tiktoken
         bpejit export tokenizer --check
     """
+    if form is None and out is not None:
+        from bpejit.formats.registry import name_by_suffix
+
+        form = name_by_suffix(PurePath(out).suffix)
     if (form is None) != (out is None) or not (form or check):
         raise click.UsageError("`--to` and `--out` belong together; expected both, or `--check` alone: give both")
     report: dict[str, Any] = {"out": out, "format": form, "notes": [], "checks": None}

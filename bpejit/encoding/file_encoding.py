@@ -30,6 +30,7 @@ from bpejit.storage.outputs import InputFiles, is_device, is_standard_output
 from bpejit.storage.remote import is_remote, local_path
 from bpejit.tokenfiles.base import choose_dtype
 from bpejit.tokenfiles.opening import check_columns, check_token_outputs, token_writer
+from bpejit.tokenfiles.output_format import check_suffix
 from bpejit.tokenfiles.registry import load_format
 
 _logger = logging.getLogger("bpejit")
@@ -137,8 +138,11 @@ def encode_files(
         )
         return replace(done, seconds=working_time() - begun)
     read = InputFiles([source.path for source in sources])
-    if not options.per_input and not is_remote(out):
-        check_token_outputs(out, inputs=read, overwrite=True, format=format)
+    if not options.per_input:
+        if is_remote(out):
+            check_suffix(out, format)
+        else:
+            check_token_outputs(out, inputs=read, overwrite=True, format=format)
     plan = plan_encoding(
         *(encoder, inputs, sources, out, options),
         dtype=dtype,

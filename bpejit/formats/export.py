@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.recognize import file_patterns
-from bpejit.formats.registry import load_format, load_writable
+from bpejit.formats.registry import load_format, load_writable, name_by_suffix
 from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.model import Model
 from bpejit.storage.files import StrPath
@@ -25,13 +26,23 @@ def check_save(path: StrPath, *, format: str, inputs: Iterable[StrPath], overwri
 
     Raises
     ------
-    OutputError
+    OutputError, TokenizerFormatError
     """
+    _check_suffix(path, format)
     if is_remote(path):
         with stored_tokenizer(str(path), file_patterns()) as local:
             load_format(format).check_write(local, inputs=(), overwrite=overwrite)
         return
     load_format(format).check_write(path, inputs=inputs, overwrite=overwrite)
+
+
+def _check_suffix(path: StrPath, format: str) -> None:  # noqa: A002
+    owner = name_by_suffix(PurePath(path).suffix)
+    if owner not in (None, format):
+        raise TokenizerFormatError(
+            f"`{path}` has a suffix of the format {owner}, and the format is {format}; expected another suffix: change "
+            "the format, or the name"
+        )
 
 
 def save_model(
@@ -44,6 +55,8 @@ def save_model(
 ) -> str | None:
     """Write a model; parameters, result and errors are the same as for `Tokenizer.save`."""
     found = load_writable(format)
+    if format != "bpejit":
+        _check_suffix(path, format)
     if legacy_merges and not found.has_tokenizer_json:
         raise TokenizerFormatError(
             f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: omit it"

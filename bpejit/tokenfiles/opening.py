@@ -14,6 +14,7 @@ from bpejit.errors import OptionError, TokenFileError
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
+from bpejit.tokenfiles.output_format import check_suffix
 from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, format_names, load_format
 
 if TYPE_CHECKING:
@@ -149,11 +150,12 @@ def check_token_outputs(
     overwrite: bool = False,
     format: str = DEFAULT_FORMAT,  # noqa: A002
 ) -> None:
-    """Raise OutputError if `check_outputs` does for the files of a token file; a stream always passes."""
+    """Raise OutputError if `check_outputs` does for the files of a token file, or its suffix does not fit; a stream passes."""
     if not isinstance(path, (str, os.PathLike)):
         return
     alone = is_standard_output(path) or is_device(path)
     check_outputs([path] if alone else load_format(format).files(path), inputs=inputs, overwrite=overwrite)
+    check_suffix(path, format)
 
 
 def token_inputs(path: StrPath, *, format: str = AUTO) -> list[StrPath]:  # noqa: A002

@@ -19,7 +19,7 @@ _OTHER_KINDS = {
     **dict.fromkeys((".npz", ".pt", ".pth", ".safetensors", ".h5", ".hdf5", ".pkl", ".tfrecord"), "files of other libraries"),
     **dict.fromkeys((".tiktoken", ".model", ".subwords"), "vocabularies"),
 }
-"""Suffixes of files that are no token files. Others, such as `.dat`, say nothing."""
+"""Suffixes of files that are no token files, except for formats that have them as well. Others, such as `.dat`, say nothing."""
 
 
 def output_format(
@@ -37,32 +37,42 @@ def output_format(
     format : str
         Name of a registered format, or `auto` for the first one with the suffix of `path`.
     default : str, optional
-        The format for suffixes that say nothing. With None, one has to be named.
+        The format for other suffixes. With None, one has to be named.
 
     Raises
     ------
     OptionError
-        If the suffix belongs to other formats only or to another kind of file, or the format is not known from it.
-    TokenFileError
-        If there is no format with this name.
+        If the format is not known from the suffix.
     """
-    if format not in (AUTO, *format_names(), *DEPRECATED_FORMATS):
-        load_format(format)  # raises the error
-    suffix = ""
-    if isinstance(path, (str, os.PathLike)) and not is_standard_output(path) and not is_device(path):
-        suffix = PurePath(path).suffix.lower()
-    formats = {name: load_format(name) for name in format_names()} if suffix else {}
-    owners = [name for name, form in formats.items() if suffix in (form.suffix, *form.other_suffixes)]
-    kind = _OTHER_KINDS.get(suffix)
     if format != AUTO:
-        if DEPRECATED_FORMATS.get(format, format) in owners or not (owners or kind):
-            return format
-    elif kind is None and (owners or default):
-        return owners[0] if owners else str(default)
-    if format == AUTO and kind is None:
-        found = f"format is {AUTO!r}, and `{path}` has the suffix of no format"
-    else:
-        what = f"files of the format {' or '.join(owners)}" if kind is None else kind
-        found = f"`{path}` has a suffix of {what}" + ("" if format == AUTO else f", and the format is {format}")
+        return format
+    suffix = _suffix(path)
+    found = default if suffix in _OTHER_KINDS else next(iter(_owners(suffix)), default)
+    if found is None:
+        raise OptionError(f"format is {AUTO!r}, and `{path}` has the suffix of no format; {_expected()}")
+    return found
+
+
+def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
+    """Raise OptionError if the suffix of a token file belongs to other formats only, or to another kind of file."""
+    suffix = _suffix(path)
+    owners, kind = _owners(suffix), _OTHER_KINDS.get(suffix)
+    if DEPRECATED_FORMATS.get(format, format) not in owners and (owners or kind):
+        what = kind or f"files of the format {' or '.join(owners)}"
+        raise OptionError(f"`{path}` has a suffix of {what}, and the format is {format}; {_expected()}")
+
+
+def _suffix(path: StrPath | BinaryIO | None) -> str:
+    has_one = isinstance(path, (str, os.PathLike)) and not is_standard_output(path) and not is_device(path)
+    return PurePath(path).suffix.lower() if has_one else ""  # type: ignore[arg-type]
+
+
+def _owners(suffix: str) -> list[str]:
+    """Return the names of the formats with a suffix."""
+    forms = {name: load_format(name) for name in format_names()} if suffix else {}
+    return [name for name, form in forms.items() if suffix in (form.suffix, *form.other_suffixes)]
+
+
+def _expected() -> str:
     names = ", ".join(f"{name} ({load_format(name).suffix})" for name in format_names())
-    raise OptionError(f"{found}; expected a format and a suffix of {names}: change the format, or the name of the file")
+    return f"expected a suffix of {names}: change the format, or the name of the file"

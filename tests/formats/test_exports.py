@@ -87,3 +87,17 @@ def test_special_token_unknown_to_transformers_is_refused(tmp_path: Path, text: 
     with pytest.raises(TokenizerFormatError, match="cannot be written to"):
         save_gpt2_pair(Model(BYTES, [], {text: 256}), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_suffix_of_a_rank_file_selects_its_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [])
+    tokenizer.save("tokenizer")
+    assert invoke("export", "tokenizer", "--out", "mine.tiktoken").exit_code == 0
+    assert (tmp_path / "mine.tiktoken").read_bytes().startswith(b"AA== 0\n")
+    refused = invoke("export", "tokenizer", "--to", "hf", "--out", "other.tiktoken")
+    assert refused.exit_code == 1
+    assert "has a suffix of the format tiktoken, and the format is hf" in refused.stderr
+    with pytest.raises(TokenizerFormatError, match="the format is gpt2"):
+        tokenizer.save("other.tiktoken", format="gpt2")
+    assert not (tmp_path / "other.tiktoken").exists()

@@ -14,7 +14,7 @@ from token_file_helpers import END, byte_tokenizer, write_documents
 import bpejit
 from bpejit.errors import OptionError
 from bpejit.tokenfiles.opening import format_of, open_tokens
-from bpejit.tokenfiles.output_format import output_format
+from bpejit.tokenfiles.output_format import check_suffix, output_format
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ def test_suffix_selects_the_format(name: object, expected: str) -> None:
 )
 def test_named_formats(name: str, form: str) -> None:
     assert output_format(name, form) == form
+    check_suffix(name, form)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +66,18 @@ def test_named_formats(name: str, form: str) -> None:
         ("t.parquet", "arrow", "of the format parquet, and the format is arrow"),
         ("t.bin", "npy", "of the format bin or megatron or llmc, and the format is npy"),
         ("t.idx", "npy", "of the format megatron"),
-        ("t.jsonl", "auto", "has a suffix of JSON; expected a format and a suffix of bin \\(.bin\\)"),
+        ("t.jsonl", "auto", r"has a suffix of JSON, and the format is bin; expected a suffix of bin \(.bin\), npy"),
         ("t.json", "parquet", "has a suffix of JSON, and the format is parquet"),
         ("t.txt", "auto", "has a suffix of text"),
         ("t.txt", "bin", "has a suffix of text"),
         ("t.npy.gz", "npy", "has a suffix of compressed files"),
         ("t.pt", "auto", "has a suffix of files of other libraries"),
+        ("s3://bucket/t.npy", "bin", "of the format npy"),
     ],
 )
 def test_contradictions_are_refused(name: str, form: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        output_format(name, form)
+        check_suffix(name, output_format(name, form))
 
 
 def test_encoding_and_converting(tmp_path: Path) -> None:
