@@ -97,7 +97,7 @@ class _Pool:
     """Worker processes and the pipes to them."""
 
     def __init__(self, job: Job, workers: int) -> None:
-        listening.prepare()  # not in each of the workers
+        listening.run_preparation()  # not in each of the workers
         context = multiprocessing.get_context(start_method())
         forked = context.get_start_method() == "fork"
         self.pipes: list[Connection] = []

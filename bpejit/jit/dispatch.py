@@ -224,7 +224,7 @@ class Kernel:
         Return None if the installed version of Numba does not support this; Numba then runs the function.
         """
         if listening.awaits_preparation() and cache.load(self, signature) is None:
-            listening.prepare()  # without the lock, since it calls kernels in several threads
+            listening.run_preparation()  # without the lock, since it calls kernels in several threads
         with _lock:
             if signature in self._entries:
                 return self._entries[signature]

@@ -71,11 +71,11 @@ def prepare_with(preparation: Callable[[], None] | None) -> None:
 
 
 def awaits_preparation() -> bool:
-    """Return True if `prepare` has something to run."""
+    """Return True if `run_preparation` has something to run."""
     return _state.preparation is not None
 
 
-def prepare() -> None:
+def run_preparation() -> None:
     """Run the preparation, if there is one that has not run in this process."""
     with _lock:
         found, _state.preparation = _state.preparation, None

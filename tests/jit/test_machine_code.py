@@ -478,12 +478,12 @@ def test_clock_stands_still_while_kernels_are_compiled(monkeypatch):
 def test_preparation_runs_once_and_not_in_a_fork(monkeypatch):
     calls = []
     listening.prepare_with(lambda: calls.append(listening.awaits_preparation()))
-    listening.prepare()
-    listening.prepare()
+    listening.run_preparation()
+    listening.run_preparation()
     assert calls == [False]
     listening.prepare_with(lambda: calls.append(True))
     monkeypatch.setattr(listening.os, "getpid", lambda: -1)
-    listening.prepare()
+    listening.run_preparation()
     assert calls == [False]
 
 
