@@ -53,7 +53,7 @@ def is_device(path: StrPath) -> bool:
     """Return True if a path is written to directly: a device, a pipe or a socket."""
     try:
         mode = Path(path).stat().st_mode
-    except OSError:
+    except (OSError, ValueError):  # a NUL, or half of a surrogate pair, is reported when the file is opened
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 

@@ -44,7 +44,7 @@ def output_format(
     OptionError
         If the format is not known from the suffix.
     """
-    if format != AUTO:
+    if not isinstance(format, str) or format != AUTO:
         return format
     suffix = _suffix(path)
     found = default if suffix in _OTHER_KINDS else next(iter(_owners(suffix)), default)
