@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import BinaryIO
 
@@ -47,7 +48,7 @@ def output_format(
     if not isinstance(format, str) or format != AUTO:
         return format
     suffix = _suffix(path)
-    found = default if suffix in _OTHER_KINDS else next(iter(_owners(suffix)), default)
+    found = default if suffix in _OTHER_KINDS else next(_owners(suffix), default)
     if found is None:
         raise OptionError(f"format is {AUTO!r}, and `{path}` has the suffix of no format; {_expected()}")
     return found
@@ -56,8 +57,10 @@ def output_format(
 def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
     """Raise OptionError if the suffix of a token file belongs to other formats only, or to another kind of file."""
     suffix = _suffix(path)
-    owners, kind = _owners(suffix), _OTHER_KINDS.get(suffix)
-    if DEPRECATED_FORMATS.get(format, format) not in owners and (owners or kind):
+    if _has_suffix(DEPRECATED_FORMATS.get(format, format), suffix):
+        return
+    owners, kind = list(_owners(suffix)), _OTHER_KINDS.get(suffix)
+    if owners or kind:
         what = kind or f"files of the format {' or '.join(owners)}"
         raise OptionError(f"`{path}` has a suffix of {what}, and the format is {format}; {_expected()}")
 
@@ -67,10 +70,14 @@ def _suffix(path: StrPath | BinaryIO | None) -> str:
     return PurePath(path).suffix.lower() if has_one else ""  # type: ignore[arg-type]
 
 
-def _owners(suffix: str) -> list[str]:
-    """Return the names of the formats with a suffix."""
-    forms = {name: load_format(name) for name in format_names()} if suffix else {}
-    return [name for name, form in forms.items() if suffix in (form.suffix, *form.other_suffixes)]
+def _owners(suffix: str) -> Iterator[str]:
+    """Yield the names of the formats with a suffix. A format is imported when the ones before it have been used."""
+    return (name for name in format_names() if _has_suffix(name, suffix))
+
+
+def _has_suffix(format: str, suffix: str) -> bool:  # noqa: A002
+    form = load_format(format) if suffix else None
+    return form is not None and suffix in (form.suffix, *form.other_suffixes)
 
 
 def _expected() -> str:
