@@ -117,7 +117,8 @@ def _add_input_options(without: tuple[str, ...], function: Function) -> Function
             type=click.Choice(input_formats.DOCUMENTS),
             default="separator",
             show_default=True,
-            help="What ends a document of plain text besides the end of the file: a special token, nothing, or a newline.",
+            help="What ends a document of plain text besides the end of the file: a special token, nothing, or a newline. "
+            "line-with-end keeps the newline in the document, as the trainers of tokenizers do for files.",
         ),
         "text_field": click.option(
             "--text-field",

@@ -161,7 +161,7 @@ class Chunker:
             and source.stop is None
             and source.compression is None
             and not source.streamed
-            and source.options.documents != "line"
+            and not source.options.by_lines
         )
 
     def _group_chunks(self, group: list[Source]) -> Iterator[AnyChunk]:
@@ -186,14 +186,15 @@ class Chunker:
                     yield from load_format(stream.input_format).stream_chunks(stream, source, self._chunk_bytes)
                 elif options.keep_columns:
                     raise no_columns(source.path)
-                elif options.documents == "line":
-                    yield from stream_lines(stream, self._chunk_bytes, parse_plain_lines, options, True)
+                elif options.by_lines:
+                    specials = options.specials_in_lines
+                    yield from stream_lines(stream, self._chunk_bytes, parse_plain_lines, options, specials)
                 else:
                     yield from self._stream_chunks(stream, options)
         elif source.input_format != TEXT:
             yield from load_format(source.input_format).chunks(source, self._chunk_size(source))
-        elif options.documents == "line":
-            yield from file_lines(source, self._chunk_size(source), parse_plain_lines, True)
+        elif options.by_lines:
+            yield from file_lines(source, self._chunk_size(source), parse_plain_lines, options.specials_in_lines)
         elif options.documents == "file" and not source.length:
             yield DocumentsChunk(np.empty(0, np.uint8), np.zeros(1, np.int64), True)
         else:

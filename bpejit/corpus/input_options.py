@@ -22,14 +22,16 @@ class InputOptions:
         The name of a format, or `auto` to recognize it. `text` accepts any bytes unchanged, compressed ones included.
     documents : str
         What ends a document of plain text besides the end of the file: `separator` (a special token), `line` (a newline, which
-        does not belong to the document), or `file` (nothing else).
+        does not belong to the document), `line-with-end` (a newline, which belongs to it; a carriage return before it as well),
+        or `file` (nothing else).
     text_field : str
         The field of JSON records that has the text. A name with a dot that no field has leads to the field of an object.
     text_column : str
         The column of Parquet and Arrow files that has the text. A name with a dot that no column has leads to the field of a
         struct.
     allow_special : bool
-        Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
+        Whether special tokens are found in the texts of records, and in lines with their ends. By default their texts are
+        ordinary text there.
     strict : bool
         Whether a record without text is an error. By default it is skipped and counted.
     strip_bom : bool
@@ -46,6 +48,16 @@ class InputOptions:
     strict: bool = False
     strip_bom: bool = False
     keep_columns: tuple[str, ...] = ()
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether each line of plain text is a document."""
+        return self.documents.startswith("line")
+
+    @property
+    def specials_in_lines(self) -> bool:
+        """Whether special tokens are found in lines of plain text."""
+        return self.documents == "line" or self.allow_special
 
     @classmethod
     def checked(cls, **options: Any) -> InputOptions:

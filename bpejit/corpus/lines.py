@@ -142,9 +142,14 @@ def stream_lines(
 
 
 def parse_plain_lines(
-    data: bytes, _options: InputOptions, _path: str, _line_number: Callable[[int], int]
+    data: bytes, options: InputOptions, _path: str, _line_number: Callable[[int], int]
 ) -> tuple[bytes, Array, Skipped, None]:
-    """Return the texts of lines without their ends, as documents (see `Parse`). CR LF ends a line as well."""
+    """Return the texts of lines as documents (see `Parse`), without their ends, LF or CR LF, unless the options keep these."""
+    if options.documents == "line-with-end":
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A) + 1
+        if data and not data.endswith(b"\n"):
+            ends = np.append(ends, len(data))
+        return data, ends, NOTHING_SKIPPED, None
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     found = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)

@@ -10,7 +10,7 @@ from bpejit.registry import Registry
 TEXT = "text"
 """Plain text, which is cut at positions that depend on the split pattern, and is read by `bpejit.corpus.chunks` itself."""
 
-DOCUMENTS = ("separator", "file", "line")
+DOCUMENTS = ("separator", "file", "line", "line-with-end")
 """What ends a document of plain text, besides the end of the file."""
 
 _formats: Registry[Any] = Registry(

@@ -111,7 +111,7 @@ def _text_size(source: Source) -> int:
 def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterator[Source]:
     """Yield the parts of a file as sources, between positions where it may be cut."""
     size, length = source.size or 0, source.length or 0
-    lines = source.input_format != TEXT or source.options.documents == "line"
+    lines = source.input_format != TEXT or source.options.by_lines
     with source.open() as file:
 
         def cut(fraction: float) -> int:

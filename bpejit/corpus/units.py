@@ -104,7 +104,7 @@ def plan_units(
         if source.is_stream:
             add(index, (source,), length)
             continue
-        if source.input_format != TEXT or source.options.documents == "line":
+        if source.input_format != TEXT or source.options.by_lines:
             ranges = line_ranges if source.input_format == TEXT else load_format(source.input_format).ranges
             for begin, stop, n_bytes in list(ranges(source, unit_bytes)) or [(source.start, source.start, 0)]:
                 part = replace(source, start=begin, stop=stop, range_bytes=n_bytes)

@@ -113,7 +113,8 @@ def train(
         unchanged.
     documents : str, default "separator"
         What ends a document of plain text, besides the end of the file, which no pre-token crosses: "separator" (a special
-        token), "line" (a newline, which does not belong to the document) or "file" (nothing else).
+        token), "line" (a newline, which does not belong to the document), "line-with-end" (a newline, which belongs to it,
+        as in the trainers of Hugging Face's `tokenizers` for files) or "file" (nothing else).
     text_field, text_column : str, default "text"
         The field of JSON records, and the column of Parquet and Arrow files, that has the text. "a.b" is the field b of a.
     allow_special : bool, default False

@@ -86,7 +86,8 @@ def test_verify_counts_documents(work: Path) -> None:
     pytest.importorskip("tokenizers")
     bpejit.train_from_iterator(DOCUMENTS * 3, vocab_size=270).save("tokenizer")
     (work / "a.txt").write_text("one\ntwo<|endoftext|>three\n\nfour")
-    for options, number in (([], 2), (["--documents", "line"], 4), (["--documents", "file"], 1)):
+    for documents, number in (("separator", 2), ("line", 4), ("line-with-end", 4), ("file", 1)):
+        options = ["--documents", documents]
         assert read_json("verify", "tokenizer", "a.txt", "--against", "tokenizers", *options)["documents"] == number
     (work / "a.jsonl").write_text('{"text": "some words"}\n{"other": 1}\n')
     result = invoke("verify", "tokenizer", "a.jsonl", "--against", "tokenizers")

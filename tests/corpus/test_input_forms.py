@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,22 @@ def test_train_from_iterator(corpora: dict[str, tuple[Path, dict[str, Any]]]) ->
     for texts in (DOCUMENTS, tuple(DOCUMENTS), batches(DOCUMENTS), iter(DOCUMENTS)):
         assert bpejit.train_from_iterator(texts, vocab_size=small(800, 280)).vocab == expected.vocab
     assert bpejit.train((text for text in DOCUMENTS), vocab_size=small(800, 280)).vocab == expected.vocab
+
+
+@pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz"])
+def test_lines_with_their_ends(tmp_path: Path, name: str) -> None:
+    data = b"\n".join(text.encode() for text in DOCUMENTS) + b"\r\n\n \n" + SEPARATOR.encode() + b" x\rno end"
+    lines = re.findall(rb"[^\n]*\n|[^\n]+\Z", data)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    expected = bpejit.count(iter(lines), special_tokens=[SEPARATOR])
+    for options in ({"chunk_bytes": 100, "workers": 2}, {"workers": 1}):
+        found = bpejit.count([path], documents="line-with-end", special_tokens=[SEPARATOR], **options)
+        assert found == expected
+    tokenizer = bpejit.train(iter(lines), vocab_size=300, special_tokens=[SEPARATOR])
+    tokenizer.encode_files([path], tmp_path / "t.bin", documents="line-with-end", chunk_bytes=100, document_index=True)
+    tokens = bpejit.open_tokens(tmp_path / "t.bin")
+    assert [tokenizer.decode_bytes(tokens.document(number)) for number in range(tokens.n_documents)] == lines
+    tokenizer.encode_files([path], tmp_path / "s.bin", documents="line-with-end", allow_special=True)
+    special = tokenizer.token_to_id(SEPARATOR)
+    assert ((tokens[:] == special).sum(), (bpejit.open_tokens(tmp_path / "s.bin")[:] == special).sum()) == (0, 1)

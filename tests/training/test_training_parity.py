@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import read_shared
+from conftest import data_text, read_shared
 
 import bpejit
 from bpejit.normalization.byte_characters import decode_byte_characters
@@ -24,15 +24,17 @@ VOCAB_SIZE = int(os.environ.get("BPEJIT_PARITY_VOCAB", 8_000))
 NO_LIMIT = 1_000_000
 
 
-def hugging_face(documents: Iterator[str]) -> list[bytes]:
+def hugging_face(documents: Iterator[str] | list[str], vocab_size: int = VOCAB_SIZE) -> list[bytes]:
+    """Return the merges of texts, or of files if `documents` is a list of paths."""
     tokenizers = pytest.importorskip("tokenizers")
     byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = byte_level
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=VOCAB_SIZE, special_tokens=[END], initial_alphabet=byte_level.alphabet(), show_progress=False
+        vocab_size=vocab_size, special_tokens=[END], initial_alphabet=byte_level.alphabet(), show_progress=False
     )
-    tokenizer.train_from_iterator(documents, trainer)
+    train = tokenizer.train if isinstance(documents, list) else tokenizer.train_from_iterator
+    train(documents, trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     return [b" ".join(decode_byte_characters(part) for part in pair) for pair in merges]
 
@@ -64,3 +66,17 @@ def test_merges_match_other_trainers(tmp_path, name: str, learn: Callable[[Itera
     _, merges = bpejit.train_bpe(path, VOCAB_SIZE, [END], tie_break=rule)
     assert len(merges) == VOCAB_SIZE - 257
     assert theirs == [(b" " if rule == "hf" else b"").join(pair) for pair in merges]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_lines_with_ends_match_the_trainer_for_files(tmp_path, line_end: bytes) -> None:
+    text = data_text("prose.txt")[:200_000] + b"\n\n  \n" + data_text("code.txt")[:200_000]
+    text = text.decode(errors="ignore").replace(" the ", f" the{END}\n", 30).encode().replace(b"\n", line_end) + b"no end"
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(text)
+    options = {"pattern": "gpt2", "tie_break": "hf", "special_tokens": [END], "vocab_size": 2000}
+    merges = bpejit.train([path], documents="line-with-end", **options).model.merges
+    theirs = hugging_face([str(path)], 2000)
+    assert [b" ".join(pair) for pair in merges] == theirs
+    assert [b" ".join(pair) for pair in bpejit.train([path], **options).model.merges] != theirs
