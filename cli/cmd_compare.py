@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 
 from .command_types import command
 from .count_type import Count
-from .counted_inputs import label_option, repeatable_sources
+from .counted_inputs import explaining_order, label_option, repeatable_sources, skipped_notes
 from .options import complete_path, engine_options, input_options, read_codec
 from .output_lines import write_lines
 from .progress import watch
@@ -22,7 +21,6 @@ from .text_tables import aligned, optional_number, percent, shown_name, shown_to
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bpejit.corpus.sources import Source
     from bpejit.encoding.codec import Codec
     from bpejit.inspection.differing_texts import DifferingText
     from bpejit.inspection.token_counts import InputCounts
@@ -74,10 +72,8 @@ def compare(
     from bpejit.inspection.vocabulary_comparison import compare_vocabularies
 
     begun = time.perf_counter()
-    opened: AbstractContextManager[list[Source]] = nullcontext([])
-    if inputs:
-        opened = repeatable_sources(inputs, reading, labels, times=3)
-    with watch() as progress, opened as sources:
+    order, opened = explaining_order([first, second], inputs), repeatable_sources(inputs, reading, labels, times=3)
+    with watch() as progress, order, opened as sources:
         codecs = [read_codec(path, None, None, None) for path in (first, second)]
         found = compare_vocabularies(codecs[0].model, codecs[1].model, n_rows=count)
         counts = [count_inputs(codec, sources, labels=labels, workers=workers, engine=engine) for codec in codecs if sources]
@@ -94,6 +90,8 @@ def compare(
         vocabulary=_vocabulary_fields(found),
         groups=_group_fields(counts),
         texts=[_text_fields(codecs, entry) for entry in texts],
+        skipped_records=counts[0].skipped.count if counts else 0,
+        notes=skipped_notes(counts[0] if counts else None),
         seconds=time.perf_counter() - begun - progress.compile_seconds,
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from .command_types import command
-from .counted_inputs import label_option, repeatable_sources
+from .counted_inputs import explaining_order, label_option, repeatable_sources, skipped_notes
 from .options import (
     complete_path,
     engine_options,
@@ -22,9 +21,6 @@ from .options import (
 )
 from .progress import format_bytes, format_seconds, watch
 from .reporting import check_json_output, report_options, wrote
-
-if TYPE_CHECKING:
-    from bpejit.corpus.sources import Source
 
 N_SAMPLES = 6
 """Number of inputs whose beginning is shown."""
@@ -84,10 +80,8 @@ def report(
     begun = time.perf_counter()
     new_axes()  # if matplotlib is missing, before the work
     paths = [tokenizer_path, *against]
-    opened: AbstractContextManager[list[Source]] = nullcontext([])
-    if inputs:
-        opened = repeatable_sources(inputs, reading, labels, times=len(paths) + 2)
-    with watch() as progress, opened as sources:
+    order, opened = explaining_order(paths, inputs), repeatable_sources(inputs, reading, labels, times=len(paths) + 2)
+    with watch() as progress, order, opened as sources:
         read = [source.path for source in sources]
         check_outputs([out], inputs=[*read, *(file for path in paths for file in tokenizer_files(path))], overwrite=overwrite)
         codecs = [read_codec(tokenizer_path, pattern, special_tokens, unicode)]
@@ -116,5 +110,7 @@ def report(
         bytes=len(page),
         tokenizers=[{"path": path, "sha256": codec.model.sha256} for path, codec in zip(paths, codecs, strict=True)],
         tokens=None if first is None else first.total.total,
+        skipped_records=0 if first is None else first.skipped.count,
+        notes=skipped_notes(first),
         seconds=seconds,
     )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .command_types import command
 from .count_type import Count
-from .counted_inputs import label_option, repeatable_sources
-from .options import complete_path, engine_options, input_argument, input_options, pattern_options, read_codec
-from .output_lines import write_line, write_lines
+from .counted_inputs import explaining_order, label_option, repeatable_sources, skipped_notes
+from .options import complete_path, engine_options, input_argument, input_options, overwrite_option, pattern_options, read_codec
+from .output_lines import write_lines
 from .progress import format_bytes, format_rate, format_seconds, watch
-from .reporting import json_text, report_options, wants_json
+from .reporting import check_json_output, json_text, report_options, wants_json
 from .text_tables import aligned, optional_number, percent, shown_name, shown_token
 
 if TYPE_CHECKING:
@@ -44,7 +44,14 @@ if TYPE_CHECKING:
     metavar="N",
     help="Number of most frequent and longest tokens to show.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Write the figures of files or labels as CSV.")
+@click.option(
+    "--csv",
+    "csv_path",
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Write the figures of files or labels as CSV; - is standard output.",
+)
+@overwrite_option
 @input_options
 @engine_options
 @pattern_options
@@ -57,7 +64,8 @@ def stats(
     labels: dict[str, str],
     by_script: bool,
     count: int,
-    as_csv: bool,
+    csv_path: str | None,
+    overwrite: bool,
     reading: dict[str, Any],
     workers: int | None,
     engine: str,
@@ -75,17 +83,24 @@ def stats(
     Example:
         bpejit stats tokenizer corpus.txt
         bpejit stats tokenizer 'shards/*.txt' corpus.txt --label shards='shards/*' --scripts
-        bpejit stats tokenizer corpus.txt --against my-tokenizer --csv
+        bpejit stats tokenizer corpus.txt --against my-tokenizer --csv figures.csv
     """
-    if as_csv and wants_json():
-        raise click.UsageError("`--csv` and `--json` both write to standard output; expected one of them: leave one out")
+    if csv_path is not None:
+        check_json_output(csv_path, "--csv")
     import time
 
+    from bpejit.formats.recognize import tokenizer_files
     from bpejit.inspection.corpus_stats import corpus_stats
     from bpejit.inspection.token_counts import count_inputs
+    from bpejit.storage.outputs import check_outputs, is_standard_output
 
     begun = time.perf_counter()
-    with watch() as progress, repeatable_sources(inputs, reading, labels, times=1 + len(against)) as sources:
+    paths = [tokenizer_path, *against]
+    order, opened = explaining_order(paths, inputs), repeatable_sources(inputs, reading, labels, times=len(paths))
+    with watch() as progress, order, opened as sources:
+        if csv_path is not None:
+            files = (file for path in paths for file in tokenizer_files(path))
+            check_outputs([csv_path], inputs=[*(source.path for source in sources), *files], overwrite=overwrite)
         codec = read_codec(tokenizer_path, pattern, special_tokens, unicode)
         found = count_inputs(
             codec, sources, labels=labels, by_script=by_script, workers=workers, engine=engine, report=progress
@@ -96,9 +111,9 @@ def stats(
             other = read_codec(path, None, None, None)
             others.append((path, count_inputs(other, sources, labels=labels, workers=workers, engine=engine)))
     seconds = time.perf_counter() - begun - progress.compile_seconds
-    if as_csv:
-        _write_csv(figures, others)
-    elif not wants_json():
+    if csv_path is not None:
+        _write_csv(csv_path, figures, others)
+    if not wants_json() and not (csv_path is not None and is_standard_output(csv_path)):
         write_lines(_lines(figures, others))
     encode = progress.stages["encode"].seconds
     total = figures.total
@@ -118,6 +133,8 @@ def stats(
         most_frequent=[_token_fields(token) for token in figures.most_frequent],
         longest=[_token_fields(token) for token in figures.longest],
         against=[_against_fields(figures, path, counts) for path, counts in others],
+        skipped_records=found.skipped.count,
+        notes=skipped_notes(found),
         seconds=seconds,
     )
 
@@ -156,15 +173,23 @@ def _ratio(tokens: int, others: int) -> float | None:
     return tokens / others if others else None
 
 
-def _write_csv(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> None:
-    lines: Any = SimpleNamespace(write=write_line)
-    writer = csv.writer(lines, lineterminator="")
+def _write_csv(path: str, figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> None:
+    from bpejit.inspection.report_page import unique_names
+    from bpejit.storage.files import replacing
+    from bpejit.storage.outputs import is_standard_output
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     fields = list(dataclasses.asdict(figures.total))
-    writer.writerow([*fields, *(f"tokens of {path}" for path, _ in others)])
+    writer.writerow([*fields, *(f"tokens of {name}" for name in unique_names([path for path, _ in others]))])
     for group in [*figures.groups, dataclasses.replace(figures.total, name="total")]:
         rest = [counts.total.total if group.name == "total" else counts.groups[group.name].total for _, counts in others]
-        values = {**dataclasses.asdict(group), "name": shown_name(group.name, 1000)}
-        writer.writerow([*("" if value is None else value for value in values.values()), *rest])
+        writer.writerow([*("" if value is None else value for value in dataclasses.asdict(group).values()), *rest])
+    if is_standard_output(path):
+        write_lines(text.getvalue().splitlines())
+        return
+    with replacing(path) as file:
+        file.write(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
 def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:

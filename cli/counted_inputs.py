@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bpejit.errors import shorten
+from bpejit.errors import BpejitError, shorten
 
 if TYPE_CHECKING:
     from bpejit.corpus.sources import Source
+    from bpejit.inspection.token_counts import InputCounts
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,6 +44,32 @@ def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[st
 
 
 @contextmanager
+def explaining_order(tokenizers: Sequence[str], inputs: Sequence[str]) -> Iterator[None]:
+    """Return a context manager that adds the order of the arguments to an error if an input is where a tokenizer belongs."""
+    try:
+        yield
+    except BpejitError as error:
+        wrong = next((path for path in tokenizers if Path(path).exists() and not _is_tokenizer(path)), None)
+        found = next((path for path in inputs if Path(path).exists() and _is_tokenizer(path)), None)
+        if wrong is None or found is None:
+            raise
+        raise click.UsageError(
+            f"`{wrong}` is where a tokenizer is expected, and `{found}` is a tokenizer; expected tokenizers before the inputs: "
+            "exchange them"
+        ) from error
+
+
+def _is_tokenizer(path: str) -> bool:
+    from bpejit.formats.recognize import recognize
+
+    try:
+        recognize(path)
+    except BpejitError:
+        return False
+    return True
+
+
+@contextmanager
 def repeatable_sources(
     inputs: Sequence[str], reading: Mapping[str, Any], labels: dict[str, str], *, times: int
 ) -> Iterator[list[Source]]:
@@ -58,6 +85,11 @@ def repeatable_sources(
     times : int
         How often they will be read. Standard input and pipes are copied to a temporary file if it is more than once.
     """
+    if not inputs:
+        if labels:
+            raise click.UsageError("`--label` groups inputs, and there are none: name them after the tokenizer")
+        yield []
+        return
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
 
@@ -78,3 +110,10 @@ def repeatable_sources(
             labels[str(copy)] = source.path
             found += find_sources([copy], Contents(**reading))
         yield found
+
+
+def skipped_notes(counts: InputCounts | None) -> list[str]:
+    """Return the note about records without text, if there are any."""
+    from bpejit.corpus.blocks import skipped_note
+
+    return [skipped_note(counts.skipped.count, counts.skipped.first)] if counts is not None and counts.skipped else []

@@ -167,14 +167,14 @@ def write_table(lines: Iterable[tuple[str, str]], width: int = 16) -> None:
         write_line(f"{name:<{width}}{value}")
 
 
-def check_json_output(out: str) -> None:
+def check_json_output(out: str, option: str = "--out") -> None:
     """Raise a usage error if the data and the JSON report would both go to standard output."""
     from bpejit.storage.outputs import is_standard_output
 
     if wants_json() and is_standard_output(out):
         raise click.UsageError(
             "`--json` writes to standard output, and so does the data; expected only one of them there: "
-            "name a file with `--out`, or leave `--json` out"
+            f"name a file with `{option}`, or leave `--json` out"
         )
 
 

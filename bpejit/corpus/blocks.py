@@ -79,6 +79,25 @@ def no_texts(skipped: Skipped) -> CorpusError:
     )
 
 
+def check_texts(n_bytes: int, skipped: Skipped, paths: Sequence[str]) -> None:
+    """Raise CorpusError if there is no text in inputs.
+
+    Parameters
+    ----------
+    n_bytes : int
+        The number of bytes of text, or another amount that is 0 if there is none.
+    skipped : Skipped
+    paths : sequence of str
+        The inputs, for the message.
+    """
+    if n_bytes:
+        return
+    if skipped:
+        raise no_texts(skipped)
+    names = ", ".join(f"`{path}`" for path in paths[:3])
+    raise CorpusError(f"the corpus ({names or 'no input'}) contains no text; expected some text: check the inputs")
+
+
 def skipped_note(count: int, first: Sequence[object]) -> str:
     """Return a message about the number of skipped records, which describes the first three of `first`."""
     plural, have = ("", "has") if count == 1 else ("s", "have")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import Block
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, check_texts
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
@@ -19,6 +19,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress, no_progress
+from bpejit.errors import OptionError, shorten
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
 from bpejit.inspection.word_scripts import WordScripts, count_word_scripts, count_words_of_documents
@@ -103,11 +104,14 @@ class InputCounts:
         By label or file, in the order of the inputs.
     scripts : list of ScriptCounts
         In descending order of bytes; empty if they were not requested.
+    skipped : Skipped
+        The records without text.
     """
 
     total: TokenCounts
     groups: dict[str, TokenCounts]
     scripts: list[ScriptCounts] = field(default_factory=list)
+    skipped: Skipped = NOTHING_SKIPPED
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,8 @@ class ChunkTokens:
     words : WordScripts, optional
     n_read : int
         Bytes of the input.
+    skipped : Skipped
+        Records without text.
     """
 
     source: int
@@ -162,6 +168,7 @@ class ChunkTokens:
     undetermined: Array | None
     words: WordScripts | None
     n_read: int
+    skipped: Skipped
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,7 @@ class CountTokensWorker:
             measures = measure_documents(block.text, block.ends)
         ids = ids.copy()  # the original is in the workspace
         resolved = self._resolve(ids, block.text, block.cut)
-        return ChunkTokens(chunk.source, ids, measures, resolved, self._word_scripts(block), block.n_read)
+        return ChunkTokens(chunk.source, ids, measures, resolved, self._word_scripts(block), block.n_read, block.skipped)
 
     def _word_scripts(self, block: Block) -> WordScripts | None:
         if self._table is None:
@@ -284,13 +291,22 @@ def count_inputs(
     codec : Codec
     sources : sequence of Source
     labels : mapping of str to str, optional
-        Label of the files that match a glob. Other files are labeled by their paths.
+        Label of the files that match a glob, of which there must be one. Other files are labeled by their paths.
     by_script : bool
         Whether to count by script as well.
     workers, engine
         How the work is distributed (see `bpejit.engines`). The result does not depend on it.
     report : callable
+
+    Raises
+    ------
+    CorpusError
+        If there is no text.
+    OptionError
+        If a glob matches no input.
     """
+    names = [_label_of(source.path, labels) for source in sources]
+    _check_labels([source.path for source in sources], labels)
     encoder = codec.encoder
     size = codec.model.vocab_size
     total = total_bytes(list(sources))
@@ -299,7 +315,6 @@ def count_inputs(
     job = CountTokensJob(codec.model, by_script, encoder)
     chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
     chunks = (SourceChunk(index, chunk) for index, source in enumerate(sources) for chunk in chunker.chunks([source]))
-    names = [_label_of(source.path, labels) for source in sources]
     groups: dict[str, _Accumulator] = {}
     finished: dict[str, TokenCounts] = {}
     merged = np.zeros(size, dtype=np.int64)
@@ -307,6 +322,7 @@ def count_inputs(
     measured, words = TextMeasures(), np.zeros(len(SCRIPTS), dtype=np.int64)
     current, of_source, words_of_source, name = -1, TextMeasures(), WordScripts.of_nothing(), ""
     done = 0
+    skipped = NOTHING_SKIPPED
 
     def close(label: str) -> None:
         counts = groups.pop(label).finish()
@@ -334,16 +350,18 @@ def count_inputs(
             words_of_source = words_of_source.followed_by(result.words, inside_word=inside_word)
         of_source = of_source.followed_by(result.measures)
         done += result.n_read
+        skipped += result.skipped
         report("encode", done, total, "bytes")
     if current >= 0:
         measured = measured.beside(of_source)
         groups[name].measures = groups[name].measures.beside(of_source)
         close(name)
+    check_texts(measured.bytes, skipped, [source.path for source in sources])
     used = np.flatnonzero(merged)
     counted = TokenCounts(used, merged[used], measured)
     words += words_of_source.counts
     found = list(_script_counts(codec.model, counted, scripts, words)) if by_script else []
-    return InputCounts(counted, finished, sorted(found, key=lambda entry: -entry.bytes))
+    return InputCounts(counted, finished, sorted(found, key=lambda entry: -entry.bytes), skipped)
 
 
 def _joined_counts(first: TokenCounts, second: TokenCounts, size: int) -> TokenCounts:
@@ -359,6 +377,16 @@ def _label_of(path: str, labels: Mapping[str, str] | None) -> str:
         if path == glob or fnmatch.fnmatch(path, glob):
             return label
     return path
+
+
+def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> None:
+    for glob, label in (labels or {}).items():
+        if not any(path == glob or fnmatch.fnmatch(path, glob) for path in paths):
+            shown = ", ".join(f"`{path}`" for path in paths[:3])
+            raise OptionError(
+                f"labels has {shorten(label)} for `{glob}`, which matches none of the inputs ({shown}); expected a glob of the "
+                "paths as they are given: name these files as inputs too, or correct the glob"
+            )
 
 
 def _script_counts(model: Model, counted: TokenCounts, undetermined: Array, words: Array) -> Iterator[ScriptCounts]:

@@ -60,12 +60,20 @@ def test_scripts(folder):
 
 
 def test_csv(folder):
-    result = succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", "--csv", "--against", folder / "280")
+    result = succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", "--csv", "-", "--against", folder / "280")
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [row["name"] for row in rows] == [str(folder / "prose.txt"), str(folder / "cjk.txt"), "total"]
     assert int(rows[2]["tokens"]) == int(rows[0]["tokens"]) + int(rows[1]["tokens"])
-    assert int(rows[0][f"tokens of {folder / '280'}"]) >= int(rows[0]["tokens"])
-    assert invoke("stats", folder / "300", folder / "prose.txt", "--csv", "--json").exit_code == 2
+    assert int(rows[0]["tokens of 280"]) >= int(rows[0]["tokens"])
+    assert invoke("stats", folder / "300", folder / "prose.txt", "--csv", "-", "--json").exit_code == 2
+    out = folder / "figures.csv"
+    written = succeeds(folder / "300", folder / "prose.txt", folder / "cjk.txt", "--csv", out, "--against", folder / "280")
+    assert "most frequent" in written.stdout
+    assert out.read_text(encoding="utf-8") == result.stdout
+    refused = invoke("stats", folder / "300", folder / "prose.txt", "--csv", out)
+    assert (refused.exit_code, "`--overwrite`" in refused.stderr) == (1, True)
+    refused = invoke("stats", folder / "300", folder / "prose.txt", "--csv", folder / "prose.txt", "--overwrite")
+    assert "it is one of the inputs" in refused.stderr
 
 
 @pytest.mark.slow
@@ -75,7 +83,8 @@ def test_standard_input_is_read_for_each_tokenizer(folder):
     assert found["against"][0]["ratio"] == 1
     assert found["total"]["words"] == 3
     empty = run("stats", folder / "300", "-", input=b"")
-    assert empty.returncode == 0, empty.stderr
+    assert empty.returncode == 1
+    assert b"the corpus (`-`) contains no text" in empty.stderr
 
 
 def test_wrong_label(folder):

@@ -146,7 +146,7 @@ def test_ascii_locale(tmp_path: Path) -> None:
 
 def test_csv_for_an_ascii_stream(made: Path) -> None:
     (made / "\u4f60.txt").write_text("some text")
-    arguments = ["stats", str(made / f"{EVIL}.tok"), str(made / "\u4f60.txt"), "--csv", "-q"]
+    arguments = ["stats", str(made / f"{EVIL}.tok"), str(made / "\u4f60.txt"), "--csv", "-", "-q"]
     result = CliRunner(charset="ascii", **SEPARATELY).invoke(program.program, arguments)
     assert result.exit_code == 0, result.output
     assert "\\u4f60.txt,9," in result.stdout

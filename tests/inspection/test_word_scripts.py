@@ -17,6 +17,7 @@ from bpejit.arrays import padded_text
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
+from bpejit.errors import CorpusError
 from bpejit.inspection.scripts import SCRIPTS, ScriptTable
 from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
 from bpejit.inspection.token_counts import count_inputs
@@ -144,6 +145,10 @@ def test_inputs_of_any_chunk_size(tmp_path_factory, texts, chunk_bytes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bpejit.inspection.token_counts.CHUNK_BYTES", chunk_bytes)
         sources = find_sources(paths, Contents()) if paths else []
+        if not any(texts):
+            with pytest.raises(CorpusError, match="contains no text"):
+                count_inputs(Codec(make_model([])), sources, engine="serial")
+            return
         found = count_inputs(Codec(make_model([])), sources, engine="serial", by_script=True)
     expected = sum((words_by_script(text.encode()) for text in texts), Counter())
     assert {entry.script: entry.words for entry in found.scripts if entry.words} == expected
