@@ -552,7 +552,8 @@ class Tokenizer:
         short pieces are encoded in one step. If reading a piece fails, the ids of the text before it are returned first, except
         for those that more text could change.
         """
-        return chained(self._encode_pieces(arguments.texts("iterable", iterable)))
+        blocks, watch = self._encode_pieces(arguments.texts("iterable", iterable)), self._codec.carriage_returns
+        return chained(blocks if watch is None else watch.checked(blocks))
 
     def _encode_pieces(self, pieces: Iterable[str]) -> Iterator[Array]:
         with self._codec.workspace() as workspace:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
 from bpejit.encoding.cache_budget import Pool, process_budget
+from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
@@ -45,6 +46,13 @@ def _never(_: object) -> None:
     """Leave all texts to be encoded in another way."""
 
 
+def _checked(call: ShortEncoding, carriage_returns: CarriageReturns, text: object) -> list[int] | None:
+    ids = call(text)
+    if ids is not None:
+        carriage_returns.check(ids)
+    return ids
+
+
 class Codec:
     """An encoder with a pool of workspaces: each call in progress uses one of its own.
 
@@ -60,10 +68,13 @@ class Codec:
     Attributes
     ----------
     model : Model
+    carriage_returns : CarriageReturns or None
+        What looks at the ids of texts, if the tokenizer was trained without carriage returns.
     """
 
     def __init__(self, model: Model, *, lazy: bool = False) -> None:
         self.model = model
+        self.carriage_returns = CarriageReturns.of(model)
         self._short_calls: list[Any] = []
         if not lazy:
             self.encode_short  # noqa: B018 - creates the encoder and a workspace as well
@@ -138,7 +149,10 @@ class Codec:
                 return _never
             call = encoder.new_short_call(workspace, splitter)
         self._short_calls.append((encoder, pool, workspace, call))  # the function refers to all of them
-        return call.on_strings(workspace, pool, limit, ascii_only) or _never
+        found: ShortEncoding | None = call.on_strings(workspace, pool, limit, ascii_only)
+        if found is None or self.carriage_returns is None:
+            return found or _never
+        return partial(_checked, found, self.carriage_returns)
 
     def splitter_for(
         self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
@@ -182,10 +196,14 @@ class Codec:
             workspace = self.encoder.new_workspace()
         try:
             if isinstance(data, str):
-                return self.encoder.encode_string(data, workspace, splitter)
-            return self.encoder.encode(data, workspace, splitter)
+                ids = self.encoder.encode_string(data, workspace, splitter)
+            else:
+                ids = self.encoder.encode(data, workspace, splitter)
         finally:
             self._workspaces.append(workspace)
+        if self.carriage_returns is not None:
+            self.carriage_returns.check(ids)
+        return ids
 
     def encode_list(
         self,
@@ -205,9 +223,12 @@ class Codec:
         except IndexError:
             workspace = encoder.new_workspace()
         try:
-            return encoder.encode_list(data, workspace, splitter)
+            ids = encoder.encode_list(data, workspace, splitter)
         finally:
             self._workspaces.append(workspace)
+        if self.carriage_returns is not None:
+            self.carriage_returns.check(ids)
+        return ids
 
     def encode_batch(
         self,
@@ -230,7 +251,10 @@ class Codec:
 
         def run(part: range) -> EncodedBatch:
             with self.workspace() as workspace:
-                return self.encoder.encode_batch(given, workspace, splitter, part)
+                batch = self.encoder.encode_batch(given, workspace, splitter, part)
+            if self.carriage_returns is not None:
+                self.carriage_returns.check(batch.ids)
+            return batch
 
         parts, num_threads = divide(given, num_threads)
         if len(parts) == 1:

@@ -14,6 +14,7 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
@@ -372,7 +373,10 @@ def _encode_to_stream(
         job = EncodeJob(model, writer.dtype.name, encoder)
         chunks = Chunker(splitter, chunk_bytes=chunk_bytes).chunks(sources)
         report("encode", 0, total, "bytes")
+        watch = CarriageReturns.of(model)
         for chunk in spread.map_chunks(job, chunks):
+            if watch is not None:
+                watch.check(chunk.ids)
             ids, ends = tokens.add(chunk.ids, chunk.ends)
             writer.write(ids, n_bytes=chunk.n_bytes, ends=ends)
             written += chunk.n_bytes

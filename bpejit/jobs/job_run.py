@@ -11,6 +11,7 @@ from typing import Any
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.corpus.units import Unit
+from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError
@@ -106,6 +107,7 @@ class PartRun:
             tokens.last = checkpoint["last"]
             choice.open, choice.unit, choice.begun = checkpoint["drawn"]
         results = loop.results(job, engine, chunker)
+        watch = CarriageReturns.of(job.model)
         with ExitStack() as spools, Checkpoints(self.folder, self.identify) as checkpoints, closing(results):
             sink, columns, early = self._open_spools(checkpoint, spools)
             if not self.options.per_input:
@@ -127,6 +129,8 @@ class PartRun:
                 else:
                     if choice.unit != unit.number:
                         choice.begin_unit(unit.number)
+                    if watch is not None:
+                        watch.check(encoded.ids)
                     n_tokens = self._write(sink, columns, tokens, choice, encoded)
                     loop.add(encoded, tokens=n_tokens, documents=encoded.n_documents)
             before = working_time()

@@ -95,7 +95,8 @@ def train(
     max_token_bytes : int, optional
         Maximum length of a token. Hugging Face's `max_token_length=k` corresponds to k - 1 here, for k of at least 3.
     normalize_newlines : bool, default False
-        Convert CR LF and CR to LF before splitting.
+        Convert CR LF and CR to LF before splitting. The tokenizer records it, and encoding warns of text with carriage
+        returns, which is not converted.
     unicode : str, optional
         The version of Unicode that the pattern follows, such as "16.0". It is saved with the tokenizer. By default, the
         version of the installed `regex` package.
