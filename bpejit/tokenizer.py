@@ -16,7 +16,15 @@ from bpejit.encoding.encode_stream import join_pieces
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
 from bpejit.encoding.utf8 import encode_utf8
-from bpejit.errors import OptionError, OutputError, TokenFileError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.errors import (
+    ArgumentTypeError,
+    OptionError,
+    OutputError,
+    TokenFileError,
+    TokenIdError,
+    TokenizerFormatError,
+    shorten,
+)
 from bpejit.formats.recognize import load_model
 from bpejit.kernels.common.integer_lists import chained
 from bpejit.model import Model
@@ -42,7 +50,15 @@ if TYPE_CHECKING:
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
 
-_HINTS = {"n_vocab": "vocab_size", "tokenize": "encode", "encode_ordinary": "as_tiktoken()", "convert_tokens_to_ids": "as_hf()"}
+_HINTS = {
+    **dict.fromkeys(("n_vocab", "get_vocab_size"), "vocab_size"),
+    **dict.fromkeys(("convert_tokens_to_ids", "apply_chat_template", "encode_plus", "batch_encode_plus"), "as_hf()"),
+    "tokenize": "encode",
+    "encode_ordinary": "as_tiktoken()",
+    "from_pretrained": "bpejit.load(PATH)",
+    "get_vocab": "vocab",
+    "save_pretrained": "save",
+}
 """What to use instead of names of other libraries."""
 
 
@@ -56,7 +72,8 @@ class _Elsewhere:
 class Tokenizer:
     """A byte-pair-encoding tokenizer: text to token ids and back.
 
-    It is immutable, can be pickled, and may be used from several threads. The constructor loads all kernels and allocates all
+    It is immutable, can be pickled, and may be used from several threads. It cannot be called: `tokenizer(text)` raises an
+    error that names the methods to use, such as `encode`. The constructor loads all kernels and allocates all
     working memory; a tokenizer returned by `train` does so on first use. Tokenizers are equal if their `sha256` is.
 
     Parameters
@@ -305,6 +322,13 @@ class Tokenizer:
         def __getattr__(self, name: str) -> Any:
             hint = f": use {_HINTS[name]}" if name in _HINTS else ""
             raise AttributeError(f"a Tokenizer has no attribute {name!r}{hint}")
+
+        def __call__(self, *_texts: Any, **_options: Any) -> Any:
+            """Raise an error that names the methods to use."""
+            raise ArgumentTypeError(
+                "a Tokenizer was called; expected a method: use `encode(text)` for ids, `encode_batch(texts)` for those of "
+                "several texts, or `as_hf()(text)` for what the tokenizers of transformers return"
+            )
 
     @property
     def vocab_size(self) -> int:

@@ -19,30 +19,40 @@ from .output_lines import write_message
 from .reporting import DEBUG, LOG_JSON, debug_option, write_event
 
 COMMANDS = {
-    "train": "cmd_train:train",
-    "count": "cmd_count:count",
-    "merge-counts": "cmd_count:merge_counts_command",
-    "counts": "cmd_counts:counts",
-    "extend": "cmd_extend:extend",
-    "shrink": "cmd_extend:shrink",
-    "encode": "cmd_encode:encode",
-    "combine": "cmd_combine:combine_command",
-    "datagen": "cmd_datagen:datagen",
-    "decode": "cmd_decode:decode",
-    "info": "cmd_info:info",
-    "show": "cmd_show:show",
-    "stats": "cmd_stats:stats",
-    "compare": "cmd_compare:compare",
-    "report": "cmd_report:report",
-    "split": "cmd_split:split",
-    "export": "cmd_export:export",
-    "verify": "cmd_verify:verify",
-    "tokens": "cmd_tokens:tokens",
-    "subword": "cmd_subword:subword",
-    "warmup": "cmd_warmup:warmup_command",
-    "cache": "cmd_cache:cache_command",
+    "Make a tokenizer": {
+        "train": "cmd_train:train",
+        "extend": "cmd_extend:extend",
+        "shrink": "cmd_extend:shrink",
+        "count": "cmd_count:count",
+        "merge-counts": "cmd_count:merge_counts_command",
+        "counts": "cmd_counts:counts",
+    },
+    "Encode and decode": {
+        "encode": "cmd_encode:encode",
+        "combine": "cmd_combine:combine_command",
+        "decode": "cmd_decode:decode",
+        "tokens": "cmd_tokens:tokens",
+        "datagen": "cmd_datagen:datagen",
+    },
+    "Look at tokenizers and texts": {
+        "info": "cmd_info:info",
+        "show": "cmd_show:show",
+        "split": "cmd_split:split",
+        "stats": "cmd_stats:stats",
+        "compare": "cmd_compare:compare",
+        "report": "cmd_report:report",
+    },
+    "Work with other tools": {
+        "export": "cmd_export:export",
+        "verify": "cmd_verify:verify",
+        "subword": "cmd_subword:subword",
+    },
+    "Compile in advance": {
+        "warmup": "cmd_warmup:warmup_command",
+        "cache": "cmd_cache:cache_command",
+    },
 }
-"""Module and attribute of each command, in the order in which help lists them."""
+"""Module and attribute of each command, by headings, in the order in which help lists them."""
 
 _LONGEST, _QUOTED = 1000, 200
 """Longest message of click that is printed whole, and the number of characters that remain at each end of longer ones."""
@@ -133,7 +143,11 @@ def _shown(error: click.ClickException) -> click.ClickException:
 
 
 @click.group(
-    cls=Program, locations=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Program,
+    locations=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Each command has --help, -q (report only errors), -v (show log messages) and --json (write the report as JSON): "
+    "give them after the command, as in `bpejit train --help`.",
 )
 @click.version_option(__version__, prog_name="bpejit", message="%(prog)s %(version)s")
 @debug_option

@@ -9,13 +9,13 @@ import click
 
 from bpejit.errors import BpejitError
 
-from .command_types import command
+from .command_types import Group, command
 from .output_lines import write_line
 from .progress import format_bytes
 from .reporting import debug_option, is_quiet, report_options, wants_json, write_json, write_table
 
 
-@click.group("cache")
+@click.group("cache", cls=Group)
 @debug_option
 def cache_command() -> None:
     """Show or clear the cache of compiled kernels.

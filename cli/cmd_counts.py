@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .command_types import command
+from .command_types import Group, command
 from .count_options import (
     DEFAULT_PATTERN,
     chosen_special_tokens,
@@ -22,10 +22,10 @@ from .reporting import check_json_output, debug_option, report_options, wants_js
 counts_argument = click.argument("path", metavar="COUNTS", shell_complete=complete_path)
 
 
-@click.group()
+@click.group(cls=Group)
 @debug_option
 def counts() -> None:
-    """Describe counts files, and convert them from and to tab-separated text.
+    """Show counts files, and convert from and to tab-separated text.
 
     \b
     Example:

@@ -48,7 +48,7 @@ def export(
     special_tokens: dict[str, int] | None,
     unicode: str | None,
 ) -> None:
-    """Write a tokenizer in the format of another tool, with equal ids.
+    """Write a tokenizer for another tool, with equal ids.
 
     TOKENIZER is a folder written by bpejit, a Hugging Face tokenizer.json, a file NAME.tiktoken, tekken.json,
     vocab.json of GPT-2 with merges.txt next to it, a folder with one of these, or hf:ORGANIZATION/NAME.

@@ -150,7 +150,7 @@ def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str
     notes = dict(model.training)
     if "inputs" in notes:
         yield "inputs", _show_note(notes.pop("inputs"))
-    rest = ", ".join(f"{name} {_show_note(value)}" for name, value in notes.items() if value is not None)
+    rest = ", ".join(_describe_note(name, value) for name, value in notes.items() if value is not None)
     if rest:
         yield "training", rest
     yield "sha256", model.sha256
@@ -172,11 +172,22 @@ def _show_merge(model: Model, rank: int) -> str:
     return _show(left + right) + (f" x {model.merge_counts[rank]:,}" if model.merge_counts is not None else "")
 
 
+def _describe_note(name: str, value: Any) -> str:
+    """Return a training note in plain words: `7 distinct pre-tokens`, `minimum frequency 1`."""
+    if name == "normalize_newlines":
+        return "newlines normalized" if value else "newlines kept"
+    words = name.replace("_", " ").replace("pretokens", "pre-tokens").replace("min ", "minimum ").replace("max ", "maximum ")
+    counted = name in ("bytes", "pretokens", "distinct_pretokens", "skipped_records")
+    return f"{_show_note(value)} {words}" if counted else f"{words} {_show_note(value)}"
+
+
 def _show_note(value: Any) -> str:
     """Return a training note as text."""
     if isinstance(value, dict):
         size = value.get("bytes")
-        return str(value.get("path", value)) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
+        if "path" not in value:
+            return f"({', '.join(_describe_note(name, part) for name, part in value.items() if part is not None)})"
+        return str(value["path"]) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
     if isinstance(value, list):
         more = [f"and {len(value) - SHOWN} more"] if len(value) > SHOWN else []
         return ", ".join([*map(_show_note, value[:SHOWN]), *more])

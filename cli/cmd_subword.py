@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .command_types import command
+from .command_types import Group, command
 from .count_type import Count
 from .options import (
     WRITTEN,
@@ -42,7 +42,7 @@ def _skipped_notes(contents: Contents) -> list[str]:
     return [skipped_note(contents.skipped.count, contents.skipped.first)] if contents.skipped else []
 
 
-@click.group()
+@click.group(cls=Group)
 @debug_option
 def subword() -> None:
     """Train and use Tensor2Tensor's subword vocabularies.

@@ -9,7 +9,7 @@ import click
 
 from bpejit.tokenfiles import AUTO
 
-from .command_types import command
+from .command_types import Group, command
 from .count_type import Count
 from .options import (
     SUFFIX,
@@ -59,7 +59,7 @@ tokenizer_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 @debug_option
 def tokens() -> None:
     """Show, verify and convert token files.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -55,13 +55,14 @@ class Group(click.Group):
 
     Parameters
     ----------
-    locations : mapping of str to str
-        `module:name` of each subcommand in this package by its name, in the order in which help lists them.
+    locations : mapping of str to mappings of str to str
+        For each heading, `module:name` of its subcommands in this package by their names, in the order of the help.
     """
 
-    def __init__(self, *args: Any, locations: Mapping[str, str] | None = None, **options: Any) -> None:
+    def __init__(self, *args: Any, locations: Mapping[str, Mapping[str, str]] | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._locations = dict(locations or {})
+        self._headings = dict(locations or {})
+        self._locations = {name: place for places in self._headings.values() for name, place in places.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of the subcommands in their order."""
@@ -73,6 +74,33 @@ class Group(click.Group):
             module, _, name = self._locations[cmd_name].partition(":")
             self.commands[cmd_name] = getattr(importlib.import_module(f".{module}", __package__), name)
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the subcommands under their headings, each with its whole description."""
+        names = self.list_commands(ctx)
+        headings: Mapping[str, Iterable[str]] = self._headings or {"Commands": names}
+        for heading, members in headings.items():
+            found = [(name, self.get_command(ctx, name)) for name in members]
+            # The same column in all sections; click wraps the descriptions, but would cut longer ones than the limit.
+            rows = [
+                (name.ljust(max(map(len, names))), command.get_short_help_str(limit=1000)) for name, command in found if command
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, or fail with the place of an option that belongs to a subcommand."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            option, names = error.option_name, self.list_commands(ctx)
+            for name in [*(name for name in given if name in names), *names]:
+                if _has_option(ctx, self.get_command(ctx, name), option):
+                    example = f"`{ctx.command_path} {name} ... {option}`"
+                    text = f"`{option}` is an option of commands: write it after the command, as in {example}"
+                    raise click.UsageError(text, ctx) from error
+            raise
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the subcommand that the arguments name, or fail with those of similar names."""
@@ -87,6 +115,13 @@ class Group(click.Group):
             )
             raise click.UsageError(f"there is no command {args[0]!r}: {action}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _has_option(ctx: click.Context, command: click.Command | None, option: str) -> bool:
+    """Return True if a command, or one in a group, has an option."""
+    if isinstance(command, click.Group):
+        return any(_has_option(ctx, command.get_command(ctx, name), option) for name in command.list_commands(ctx))
+    return command is not None and any(option in parameter.opts for parameter in command.params)
 
 
 command = functools.partial(click.command, cls=Command)

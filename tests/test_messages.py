@@ -168,15 +168,23 @@ def test_info_quotes_special_tokens(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("cl100k_base", "pass the path of its rank file, `cl100k_base.tiktoken`"),
+        (
+            "cl100k_base",
+            "`curl -o cl100k_base.tiktoken https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken` writes",
+        ),
+        ("o200k_harmony", "/encodings/o200k_base.tiktoken` writes"),
+        ("p50k_edit", "`cp stored/ec7223a39ce59f226a68acc30dc1af2788490e15 p50k_edit.tiktoken`"),
         ("gpt-4o", "a model with the vocabulary o200k_base of tiktoken"),
-        ("gpt2", "or `hf:openai-community/gpt2` for the Hugging Face Hub"),
+        ("gpt2", "pass `hf:openai-community/gpt2` for the Hugging Face Hub"),
         ("llama3", "`llama3` is the name of a split pattern, not a file"),
         ("meta-llama/Llama-3.1-8B", "for the Hugging Face Hub pass `hf:meta-llama/Llama-3.1-8B`"),
     ],
 )
 def test_names_that_are_not_files(name: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "stored")
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "stored" / "ec7223a39ce59f226a68acc30dc1af2788490e15").write_bytes(b"")  # where tiktoken stores p50k_base
     (tmp_path / "text").write_bytes(b"text")
     with pytest.raises(bpejit.TokenizerFormatError, match=re.escape(expected)):
         bpejit.load(name)

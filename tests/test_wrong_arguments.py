@@ -183,6 +183,7 @@ def test_names_of_other_libraries_get_a_hint(tmp_path):
         (bpejit, "get_encoding", "bpejit.load"),
         (tokenizer, "n_vocab", "use vocab_size"),
         (bpejit.Tokenizer, "from_pretrained", "bpejit.load"),
+        (tokenizer, "from_pretrained", "bpejit.load"),
     ):
         assert not hasattr(found, name)
         with pytest.raises(AttributeError, match=hint):
@@ -192,3 +193,6 @@ def test_names_of_other_libraries_get_a_hint(tmp_path):
     assert len(str(caught.value)) < 100
     with pytest.raises(bpejit.ArgumentTypeError, match="write vocab_size=1000 if 1000 is that one"):
         bpejit.train(tmp_path, 1000)
+    for arguments in ((), ("text",), (["one", "two"],)):
+        with pytest.raises(bpejit.ArgumentTypeError, match=r"`encode\(text\)`.*`as_hf\(\)\(text\)`"):
+            tokenizer(*arguments)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shlex
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +80,9 @@ RANK_FILES: dict[str, Published] = {
 }
 """The rank files of tiktoken by name, without `.tiktoken`. Some have the same content and differ in name only."""
 
+_ADDRESS = "https://openaipublic.blob.core.windows.net/encodings/"
+"""Where OpenAI publishes the rank files. tiktoken stores each under the SHA-1 of its URL."""
+
 MODELS = {
     **dict.fromkeys(("gpt-3.5-turbo", "gpt-4", "text-embedding-ada-002"), "cl100k_base"),
     **dict.fromkeys(("gpt-4o", "gpt-4.1", "o1", "o3", "gpt-5"), "o200k_base"),
@@ -118,13 +124,13 @@ def explain_name(name: str) -> str | None:
     if vocabulary in RANK_FILES:
         kind = "a vocabulary" if vocabulary == name else f"a model with the vocabulary {vocabulary}"
         return (
-            f"`{name}` is the name of {kind} of tiktoken, not a file; expected a path: pass the path of its rank file, "
-            f"`{vocabulary}.tiktoken`, or of a `tokenizer.json` with the same vocabulary"
+            f"`{name}` is the name of {kind} of tiktoken, not a file; expected a path: pass `{vocabulary}.tiktoken`, its rank "
+            f"file, which `{_command_for(vocabulary)}` writes"
         )
     if name in ("gpt2", "openai-community/gpt2"):
         return (
-            f"`{name}` is the name of a model, not a file; expected a path: pass the path of `vocab.json` with `merges.txt` "
-            "beside it or of `tokenizer.json`, or `hf:openai-community/gpt2` for the Hugging Face Hub"
+            f"`{name}` is the name of a model, not a file; expected a path: pass `hf:openai-community/gpt2` for the "
+            "Hugging Face Hub, or the path of `tokenizer.json`, or of `vocab.json` with `merges.txt` beside it"
         )
     if name in PRESETS:
         return (
@@ -134,6 +140,17 @@ def explain_name(name: str) -> str | None:
     if _REPOSITORY.fullmatch(name) and not Path(name).parent.exists():
         return f"there is no file `{name}`; expected the path of a tokenizer: for the Hugging Face Hub pass `hf:{name}`"
     return None
+
+
+def _command_for(vocabulary: str) -> str:
+    """Return a shell command that writes a published rank file: a copy of what tiktoken has stored, or a download."""
+    url = f"{_ADDRESS}{names_of_content(RANK_FILES[vocabulary].sha256)[0]}.tiktoken"
+    folder = os.environ.get("DATA_GYM_CACHE_DIR", Path(tempfile.gettempdir(), "data-gym-cache"))
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", folder)
+    stored = Path(folder, hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest())
+    if stored.is_file():
+        return f"cp {shlex.quote(str(stored))} {vocabulary}.tiktoken"
+    return f"curl -o {vocabulary}.tiktoken {url}"
 
 
 def names_of_content(sha256: str) -> list[str]:

@@ -211,6 +211,9 @@ def test_info_tokenizer(trained):
     longest = max(map(len, tokenizer.model.tokens.values()))
     assert f"({longest} bytes)" in lines["longest tokens"]
     assert str(trained / "corpus.txt") in lines["inputs"]
+    notes = tokenizer.model.training
+    assert f"{notes['distinct_pretokens']:,} distinct pre-tokens, vocab size {SIZE:,}" in lines["training"]
+    assert "_" not in lines["training"]
     assert lines["sha256"] == tokenizer.sha256
 
 
@@ -285,6 +288,20 @@ def test_help(command):
         assert result.stdout.startswith("Usage: bpejit ")
         assert "Example:\n" in result.stdout
         assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_help_describes_commands_in_groups(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = invoke("--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    listed = re.findall(r"^  ([a-z][a-z-]*)  ", text, re.MULTILINE)
+    assert listed == [name for name in COMMANDS if " " not in name]
+    words = " ".join(text.split())
+    for name in listed:
+        assert f"{name} {COMMANDS[name].get_short_help_str(1000)}" in words  # the whole sentence
+    assert words.index("Make a tokenizer: train") < words.index("Encode and decode: encode")
+    assert all(option in words for option in ("-q", "-v", "--json"))
+    assert "hashes in its description." in " ".join(invoke("tokens", "--help").stdout.split())
 
 
 @pytest.mark.parametrize("module", ["bpejit", "cli"])

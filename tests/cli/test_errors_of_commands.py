@@ -345,6 +345,23 @@ def test_unexpected_errors_take_one_line(work, monkeypatch):
     assert "not enough memory" in fails(work, "encode", "corpus.txt", "--out", "x.bin")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        (["-v"], "bpejit train ... -v"),
+        (["--json", "encode", "text"], "bpejit encode ... --json"),
+        (["-q", "tokens", "info"], "bpejit tokens ... -q"),
+        (["--vocab-size", "300"], "bpejit train ... --vocab-size"),
+        (["tokens", "--tokenizer", "folder"], "bpejit tokens head ... --tokenizer"),
+    ],
+)
+def test_options_before_the_command(arguments, example):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert f"write it after the command, as in `{example}`" in result.stderr
+    assert "No such option '--nix'" in invoke("--nix").stderr
+
+
 def test_help_lists_presets():
     from bpejit.splitting import PRESETS
 
