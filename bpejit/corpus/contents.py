@@ -233,6 +233,7 @@ class Contents:
         self.hashed = hashed
         self._n_kept = 0
         self._like_json: list[str] = []
+        self._left_out: list[str] = []
         self._warned = False
         names = () if plain_only else input_format_names()
         formats = [(name, load_format(name)) for name in names if name != TEXT]
@@ -326,8 +327,18 @@ class Contents:
         self.marked.append(path)
         return chosen, len(BYTE_ORDER_MARK) if self.options.strip_bom else 0
 
+    def leave_out(self, paths: list[str]) -> None:
+        """Record that some inputs, which were recognized already, are not read."""
+        self._left_out += paths
+        self.marked = [path for path in self.marked if path not in paths]
+        self._like_json = [path for path in self._like_json if path not in paths]
+
     def warn(self) -> None:
-        """Warn of inputs that were taken for text and begin like JSON, once."""
+        """Warn of inputs that are left out, and once of those that were taken for text and begin like JSON."""
+        if self._left_out:
+            verbs = "describes records, and is" if len(self._left_out) == 1 else "describe records, and are"
+            warn_user(f"{named_inputs(self._left_out)} {verbs} not read; give a file by its name to read it")
+            self._left_out = []
         if self._like_json and not self._warned:
             self._warned = True
             verb = "is" if len(self._like_json) == 1 else "are"

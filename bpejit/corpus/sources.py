@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.corpus.contents import HEAD_BYTES, Contents, has_controls
+from bpejit.corpus.input_folders import HUB_CACHE, records_of_folder
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_streams import STANDARD_INPUT, InputStream, open_ranges, open_raw
 from bpejit.corpus.registry import TEXT, load_format
@@ -187,6 +188,7 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
         return [text_source(inputs, contents)]
     sources: list[Source] = []
     files: list[str] = []
+    first = 0
     try:
         for name, kind in _find_paths(inputs):
             if kind == "regular":
@@ -195,10 +197,16 @@ def find_sources(inputs: Inputs, contents: Contents | None = None) -> list[Sourc
                     continue
             group, files = files, []
             _add_files(group, contents, sources)
-            if kind == "stream":
+            if kind == "folder":
+                first = len(sources)
+            elif kind == "end":
+                sources[first:] = records_of_folder(name, sources[first:], contents)
+            elif kind == "stream":
                 sources.append(Source(name, None, contents=contents, options=contents.options))
             elif kind == "remote":
-                sources.extend(_remote_sources(name, contents))
+                found = list(_remote_sources(name, contents))
+                is_folder = not glob.has_magic(name) and [source.path for source in found] != [name]
+                sources.extend(records_of_folder(name, found, contents) if is_folder else found)
             elif kind == "other":
                 sources.append(_other_source(name, contents))
     except CorpusError as error:
@@ -228,13 +236,15 @@ def list_inputs(inputs: Inputs) -> list[str]:
     """
     names: list[str] = []
     for name, kind in _find_paths(inputs):
-        names += [file[0] for file in _find_remote(name)[1]] if kind == "remote" else [name]
+        if kind not in ("folder", "end"):
+            names += [file[0] for file in _find_remote(name)[1]] if kind == "remote" else [name]
     return names
 
 
 def _find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
     """Yield the path of each input and its kind: `stream` (standard input), `remote`, `regular`, or `other`.
 
+    The files of a folder follow its path with `folder`, and precede it with `end`.
     What cannot be examined is `other`, as pipes are: opening it raises the right error.
     """
     has_stream = found_any = False
@@ -250,7 +260,7 @@ def _find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
             yield name, "remote"
         elif glob.has_magic(name) and not _exists(name):
             matches = list(_matches_of(name))
-            if not matches:
+            if all(kind in ("folder", "end") for _, kind in matches):
                 if arguments.looks_like_text(name):
                     raise _unreadable(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
                 raise CorpusError(f"no file matches the input `{name}`; expected at least one: check the pattern")
@@ -259,8 +269,10 @@ def _find_paths(inputs: Inputs) -> Iterator[tuple[str, str]]:
             files = sorted(_files_of(name))
             if not files:
                 raise CorpusError(f"the input `{name}` is a folder without files; expected at least one: check the path")
+            yield name, "folder"
             for file in files:
                 yield file, "regular"
+            yield name, "end"
         else:
             yield name, kind
         found_any = True
@@ -322,7 +334,9 @@ def _matches_of(pattern: str) -> Iterator[tuple[str, str]]:
         if kind != "folder":
             yield match, kind
         elif "**" not in pattern:
+            yield match, "folder"
             yield from ((file, "regular") for file in sorted(_files_of(match)))
+            yield match, "end"
 
 
 def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:
@@ -330,15 +344,29 @@ def _files_of(folder: str, outer: tuple[str, ...] = ()) -> Iterator[str]:
     inside = (*outer, os.path.realpath(folder))
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_file():
-                    yield entry.path
-                elif entry.is_dir() and os.path.realpath(entry.path) not in inside:  # a link to an outer folder is no input
-                    yield from _files_of(entry.path, inside)
+            found = [entry for entry in entries if not entry.name.startswith(".")]
+        if {entry.name for entry in found} >= HUB_CACHE:
+            found = [_only_snapshot(folder)]
+        for entry in found:
+            if entry.is_file():
+                yield entry.path
+            elif entry.is_dir() and os.path.realpath(entry.path) not in inside:  # a link to an outer folder is no input
+                yield from _files_of(entry.path, inside)
     except OSError as error:
         raise _unreadable(folder, error) from error
+
+
+def _only_snapshot(folder: str) -> os.DirEntry[str]:
+    """Return the snapshot of a repository in the cache of the Hugging Face Hub, whose other folders have the same content."""
+    with os.scandir(os.path.join(folder, "snapshots")) as entries:  # noqa: PTH118
+        found = sorted(entries, key=lambda entry: entry.name)
+    if len(found) != 1:
+        shown = ", ".join(f"`{entry.path}`" for entry in found[:5]) or "none"
+        raise CorpusError(
+            f"the folder `{folder}` has {len(found)} snapshots of a repository; expected one: give the folder of one of them "
+            f"({shown})"
+        )
+    return found[0]
 
 
 def _find_remote(name: str) -> tuple[Any, list[tuple[str, str, int]]]:

@@ -183,9 +183,12 @@ def test_remote_inputs(tmp_path: Path) -> None:
             assert bpejit.count(address, **options).table == expected, name
     memory.pipe("/folder/a/one.txt", b"one two")
     memory.pipe("/folder/b.txt", b"three")
-    memory.pipe("/folder/c.jsonl", json_lines(documents[2:]))
+    memory.pipe("/folder/c.txt", documents[2].encode())
     assert bpejit.count("memory://folder").table == expected
-    assert bpejit.count("memory://folder/*.txt").table == bpejit.count(iter(["three"])).table
+    assert bpejit.count("memory://folder/b*.txt").table == bpejit.count(iter(["three"])).table
+    memory.pipe("/folder/d.jsonl", json_lines(documents[2:]))
+    with pytest.raises(CorpusError, match=r"the folder `memory://folder` has inputs of different formats: 3 of plain text"):
+        bpejit.count("memory://folder")
     for missing in ("memory://folder/missing.txt", "memory://nothing/*.txt", "unknown://x"):
         with pytest.raises(CorpusError, match=r"memory://|unknown://"):
             bpejit.count(missing)

@@ -73,7 +73,7 @@ def test_folders_and_globs(bucket: Bucket) -> None:  # noqa: F811
         ("in/b.txt", b"two"),
         ("in/a/a.txt", b"one"),
         ("in/.hidden", b"hidden"),
-        ("in/c.jsonl.gz", gzip.compress(json_lines(["three"]))),
+        ("in/c.txt.gz", gzip.compress(b"three")),
         ("out/d.txt", b"four"),
         ("in/empty.txt", b""),
     ):
@@ -82,7 +82,10 @@ def test_folders_and_globs(bucket: Bucket) -> None:  # noqa: F811
     assert bpejit.count(f"{bucket.url}/in/").table == bpejit.count(iter(["one", "two", "three"])).table
     assert bpejit.count(f"{bucket.url}/*/*.txt").table == bpejit.count(iter(["two", "four"])).table
     found = [source.path for source in find_sources(f"{bucket.url}/in", Contents())]
-    assert found == [f"{bucket.url}/in/{name}" for name in ("a/a.txt", "b.txt", "c.jsonl.gz", "empty.txt")]
+    assert found == [f"{bucket.url}/in/{name}" for name in ("a/a.txt", "b.txt", "c.txt.gz", "empty.txt")]
+    bucket.put("in/d.jsonl.gz", gzip.compress(json_lines(["three"])))
+    with pytest.raises(CorpusError, match=r"inputs of different formats.*`s3://[^`]*/in/\*\*/\*.txt` or"):
+        find_sources(f"{bucket.url}/in", Contents())
 
 
 def test_the_checksum_of_the_storage(bucket: Bucket, tmp_path: Path) -> None:  # noqa: F811
