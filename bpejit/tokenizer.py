@@ -976,7 +976,8 @@ def load(
     path : path
         A folder written by `Tokenizer.save` or `bpejit train`; Hugging Face's `tokenizer.json`; a rank file of tiktoken,
         `NAME.tiktoken`; Mistral's `tekken.json`; GPT-2's `vocab.json` with `merges.txt` beside it; a folder with one of these;
-        or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging Face Hub.
+        or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging Face Hub. In a folder,
+        tokens and settings beside `tokenizer.json` and `vocab.json` are read too, as `transformers.AutoTokenizer` 4.57 does.
     pattern : str or tuple of str, optional
         The split pattern, a preset's name or a regular expression, if the files do not contain it. tiktoken's published files
         are recognized by name and content, or by content alone, with a `BpejitWarning`.

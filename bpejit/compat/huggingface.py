@@ -26,7 +26,7 @@ from bpejit.compat.batches import (
 )
 from bpejit.compat.chat_templates import render_chats
 from bpejit.compat.model_inputs import ModelInputs, TokenRows, added_ids, apply_template, bos_eos_template
-from bpejit.compat.named_tokens import NAMED, NamedTokens
+from bpejit.compat.named_tokens import NamedTokens
 from bpejit.compat.token_addition import AddedToken, add_tokens, added_tokens, as_added_token
 from bpejit.compat.trimming import count_blanks, count_blanks_of_changed, trim, trims
 from bpejit.encoding.batch_decoding import decode_batch
@@ -35,6 +35,7 @@ from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
 from bpejit.formats.export import save_model
 from bpejit.normalization.post_processor import Template
 from bpejit.storage.files import replacing
+from bpejit.tokenizer_config import NAMED
 
 CONFIG_FILE = "tokenizer_config.json"
 
@@ -53,8 +54,8 @@ class HuggingFaceTokenizer(NamedTokens):
     codec : Codec
         Encodes and decodes; shared with the tokenizer.
     bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token : str, optional
-        Tokens of the vocabulary with these roles; by default those of `Model.config`. `eos_token` falls back to
-        `<|endoftext|>`, if there is such a token.
+        Tokens of the vocabulary with these roles; by default those of `Model.config`, as all options below. `eos_token` falls
+        back to `<|endoftext|>`, if there is such a token and the settings were not read from a `tokenizer_config.json`.
     extra_special_tokens : list of str
         Further tokens in `all_special_tokens`.
     add_bos_token, add_eos_token : bool
@@ -69,7 +70,7 @@ class HuggingFaceTokenizer(NamedTokens):
         Whether special tokens are encoded as ordinary text.
     name_or_path : str
     chat_template : str or dict of str to str, optional
-        A Jinja template, or several by name; by default the one of `Model.config`.
+        A Jinja template, or several by name.
     """
 
     is_fast = True
@@ -87,40 +88,39 @@ class HuggingFaceTokenizer(NamedTokens):
         pad_token: str | None = None,
         cls_token: str | None = None,
         mask_token: str | None = None,
-        extra_special_tokens: Sequence[str] = (),
+        extra_special_tokens: Sequence[str] | None = None,
         add_bos_token: bool = False,
         add_eos_token: bool = False,
         template: Template | None = None,
         model_max_length: int | None = None,
-        padding_side: str = "right",
-        truncation_side: str = "right",
-        split_special_tokens: bool = False,
+        padding_side: str | None = None,
+        truncation_side: str | None = None,
+        split_special_tokens: bool | None = None,
         name_or_path: str = "",
         chat_template: str | dict[str, str] | None = None,
     ) -> None:
         super().__init__(codec.model)
         self._codec = codec
         config = codec.model.config
-        bos_token = config.bos_token if bos_token is None else bos_token
-        eos_token = config.eos_token if eos_token is None else eos_token
-        pad_token = config.pad_token if pad_token is None else pad_token
-        model_max_length = config.model_max_length if model_max_length is None else model_max_length
-        if eos_token is None and "<|endoftext|>" in codec.model.special_tokens:
-            eos_token = "<|endoftext|>"
-        self.bos_token, self.eos_token, self.unk_token, self.sep_token = bos_token, eos_token, unk_token, sep_token
-        self.pad_token, self.cls_token, self.mask_token = pad_token, cls_token, mask_token
-        self.extra_special_tokens = list(extra_special_tokens)
+        if eos_token is None and config.eos_token is None and config.others is None:
+            eos_token = "<|endoftext|>" if "<|endoftext|>" in codec.model.special_tokens else None
+        given = (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token)
+        for name, token in zip(NAMED, given, strict=True):
+            setattr(self, name, getattr(config, name) if token is None else token)
+        extra = config.extra_special_tokens if extra_special_tokens is None else extra_special_tokens
+        self.extra_special_tokens = list(extra or ())
         self._template = template
         self.add_bos_token, self.add_eos_token = add_bos_token, add_eos_token
         if template and (add_bos_token or add_eos_token):
             raise OptionError("both a template and add_bos_token or add_eos_token are given; expected one: leave out the other")
-        self.model_max_length = UNLIMITED if model_max_length is None else model_max_length
-        self.padding_side = padding_side
-        self.truncation_side = truncation_side
-        self.split_special_tokens = split_special_tokens
+        self.model_max_length = model_max_length or config.model_max_length or UNLIMITED
+        self.padding_side = padding_side or config.padding_side or "right"
+        self.truncation_side = truncation_side or config.truncation_side or "right"
+        self.split_special_tokens = _or(bool(config.split_special_tokens), split_special_tokens)
         self.name_or_path = name_or_path
         self.chat_template = config.chat_template if chat_template is None else chat_template
-        self.model_input_names = ["input_ids", "attention_mask"]
+        names = (config.others or {}).get("model_input_names")
+        self.model_input_names = list(names) if isinstance(names, list) else ["input_ids", "attention_mask"]
 
     def __repr__(self) -> str:
         return (
@@ -575,7 +575,7 @@ class HuggingFaceTokenizer(NamedTokens):
             )
         folder = arguments.path("save_directory", save_directory, error=OutputError)
         model = self._codec.model
-        if isinstance(self.chat_template, str):
+        if self.chat_template is not None:
             model = replace(model, config=replace(model.config, chat_template=self.chat_template))
         obstacle = save_model(model, folder, overwrite=True)
         path = Path(save_directory) / CONFIG_FILE

@@ -10,9 +10,7 @@ from bpejit import arguments
 from bpejit.errors import SpecialTokenError, UnsupportedError, shorten
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
-
-NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-"""The attributes for special tokens in `transformers`, in its order."""
+from bpejit.tokenizer_config import NAMED
 
 
 class _Named:

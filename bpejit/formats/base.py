@@ -88,6 +88,17 @@ class TokenizerFormat(ABC):
         `complete`.
         """
 
+    def read_folder(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model of a path that was found in a folder, with the tokens and settings in other files of the folder."""
+        return self.read(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
     # ---- writing
 
     def outputs(self, path: StrPath) -> list[Path]:

@@ -19,9 +19,6 @@ from typing import Any, SupportsIndex
 
 from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
-from bpejit.formats.base import TokenizerFormat
-from bpejit.formats.compressed import without_gz
-from bpejit.formats.folder_layout import TOKENIZER_FILE
 from bpejit.formats.huggingface_writing import CONFIG_FILE, gpt2_config_json
 from bpejit.formats.published import GPT2_VOCAB, TOOLS_UNICODE, Published
 from bpejit.formats.sidecar import Sidecar, read_sidecar, recover_files, sidecar_json, sidecar_path
@@ -30,8 +27,8 @@ from bpejit.formats.untrusted import END_OF_WORD, check_gaps, word_ends
 from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.splitting.presets import PRESETS, Pattern
-from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file, replacing_all
-from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.storage.files import StrPath, parse_json, read_file, replacing_all
+from bpejit.storage.outputs import check_outputs
 
 VOCAB_FILE = "vocab.json"
 
@@ -39,58 +36,6 @@ MERGES_FILE = "merges.txt"
 
 VERSION_LINE = "#version: 0.2"
 """The first line of GPT-2's merges file. Other lines cannot be comments, since `#` is also a byte character."""
-
-
-class Gpt2Format(TokenizerFormat):
-    """GPT-2's `vocab.json` and `merges.txt`."""
-
-    name = "gpt2"
-    expected = f"GPT-2's `{VOCAB_FILE}` with `{MERGES_FILE}` beside it"
-    file_names = (VOCAB_FILE, MERGES_FILE, CONFIG_FILE)
-    complete = False
-    writable = True
-
-    def find(self, folder: Path) -> list[Path]:
-        """Return the vocabulary, unless the folder has a `tokenizer.json`, which is the same tokenizer in a newer format."""
-        if (folder / TOKENIZER_FILE).exists() or not (folder / MERGES_FILE).exists():
-            return []
-        return super().find(folder)
-
-    def locate(self, file: Path) -> Path | None:
-        """Return the vocabulary; raise TokenizerFormatError for the merges."""
-        if without_gz(file).name == MERGES_FILE:
-            raise TokenizerFormatError(f"`{file}` is one of two files; expected the other, `{VOCAB_FILE}`: pass its path")
-        return super().locate(file)
-
-    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
-        """Return True for an object that maps texts to ids."""
-        return isinstance(content, dict) and bool(content) and all(type(value) is int for value in content.values())
-
-    def read(
-        self,
-        path: Path,
-        *,
-        pattern: Pattern | None = None,
-        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
-        unicode: str | None = None,
-    ) -> Model:
-        """Return the model in a vocabulary and the merges beside it."""
-        return load_gpt2_pair(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
-
-    def outputs(self, path: StrPath) -> list[Path]:
-        """Return the paths of vocabulary, merges, configuration and sidecar in a folder."""
-        return gpt2_files(path)
-
-    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
-        """Raise OutputError if the files cannot be written to a folder."""
-        check_output_folder(path, [file.name for file in gpt2_files(path)])
-        check_outputs(gpt2_files(path), inputs=inputs, overwrite=overwrite, folder=path)
-
-    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
-        """Write vocabulary, merges, configuration and sidecar to a folder."""
-        check_output_folder(path, [file.name for file in gpt2_files(path)])
-        with creating_folder(Path(path)):
-            save_gpt2_pair(model, path, overwrite=overwrite)
 
 
 def model_from_vocab(
@@ -204,7 +149,7 @@ def read_gpt2_pair(
         If a file is missing or broken, or the merges do not match the vocabulary. The message names file and position.
     """
     listed = list(special_tokens or ())
-    numbered = _read_merges(merges_path)
+    numbered = read_merges(merges_path)
     merges = list(numbered)
     vocab = _read_vocab(vocab_path, listed, _needed_by_merges(merges))
     known = set(vocab.values())
@@ -224,6 +169,12 @@ def read_gpt2_pair(
         raise TokenizerFormatError(f"`{vocab_path}` and `{merges_path}`: {error}") from error
     check_gaps(model, vocab_path, given=False)
     return model
+
+
+def known_pair(vocab_path: StrPath, data: bytes) -> Sidecar | Published | None:
+    """Return what a pair does not contain, from its sidecar or for the published pair; None if it is not known."""
+    known = read_sidecar(vocab_path, data)
+    return GPT2_VOCAB if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256 else known
 
 
 def load_gpt2_pair(
@@ -251,10 +202,7 @@ def load_gpt2_pair(
         If a file is missing or broken, the pattern is not known, or a special token has another id in the vocabulary.
     """
     recover_files(vocab_path)
-    data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
-    known: Sidecar | Published | None = read_sidecar(vocab_path, data)
-    if known is None and hashlib.sha256(data).hexdigest() == GPT2_VOCAB.sha256:
-        known = GPT2_VOCAB
+    known = known_pair(vocab_path, read_file(vocab_path, error=TokenizerFormatError, what="vocabulary"))
     if known is None and pattern is None:
         raise TokenizerFormatError(
             f"`{vocab_path}` does not contain a split pattern; expected GPT-2's own file, or one that bpejit wrote, with its "
@@ -324,7 +272,7 @@ def _read_vocab(path: StrPath, special_tokens: list[str], needed: set[bytes]) ->
     return vocab
 
 
-def _read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
+def read_merges(path: StrPath) -> dict[tuple[bytes, bytes], int]:
     """Return the pairs in order, with the line number of each."""
     data = read_file(path, error=TokenizerFormatError, what="merges file")
     lines = data.split(b"\n")

@@ -18,6 +18,7 @@ from bpejit.errors import TokenizerFormatError, shorten
 from bpejit.formats.compressed import read_tokenizer_file
 from bpejit.formats.huggingface_writing import sections_text
 from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.settings_beside import SETTINGS_FILES, apply_settings, class_of, has_settings, warn_of_rebuilt
 from bpejit.model import Model, special_bytes
 from bpejit.normalization import PipelineConfig, TextPipeline, TokenFlags
 from bpejit.normalization.byte_characters import decode_byte_characters
@@ -27,6 +28,7 @@ from bpejit.normalization.post_processor import make_template
 from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
 from bpejit.read_only import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
+from bpejit.tokenizer_config import TokenizerConfig
 
 FILE = "tokenizer.json"
 
@@ -40,7 +42,7 @@ _ADDED_KEYS = {"id", "content", *TokenFlags._fields}
 _AGAIN = "correct the file, or get it again"
 
 
-def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model:
+def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE, with_settings: bool = False) -> Model:
     """Read a `tokenizer.json`.
 
     Parameters
@@ -49,6 +51,8 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
         The file, or a folder that contains it.
     unicode : str
         The version of Unicode that its patterns follow. The default is the version of `tokenizers`.
+    with_settings : bool
+        Whether to read the tokens and settings beside it as well (see `bpejit.formats.settings_beside`).
 
     Raises
     ------
@@ -62,15 +66,26 @@ def read_tokenizer_json(path: StrPath, *, unicode: str = TOOLS_UNICODE) -> Model
     if data.startswith(b"\xef\xbb\xbf"):
         raise TokenizerFormatError(f"`{file}` begins with a byte order mark; expected JSON in UTF-8 without one: remove it")
     try:
-        return model_from_json(parse_json(data, file, error=TokenizerFormatError, hook=_distinct), unicode=unicode)
+        content = parse_json(data, file, error=TokenizerFormatError, hook=distinct_fields)
+        if not (with_settings and has_settings(file.parent)):
+            return model_from_json(content, unicode=unicode)
+        class_name = class_of(file.parent)
+        try:
+            changed, config = apply_settings(content, file.parent, class_name)
+            model = model_from_json(changed, unicode=unicode, config=config)
+        except TokenizerFormatError:
+            model_from_json(content, unicode=unicode)  # raises an error of the file alone
+            raise
+        warn_of_rebuilt(model, file, class_name)
+        return model
     except TokenizerFormatError as error:
-        if error.args[0].startswith(f"`{file}`"):
+        if error.args[0].startswith(tuple(f"`{file.parent / name}`" for name in (file.name, *SETTINGS_FILES))):
             raise
         raise TokenizerFormatError(f"`{file}`: {error}") from error
 
 
-def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
-    """Return the model in the parsed content of a `tokenizer.json`.
+def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE, config: TokenizerConfig | None = None) -> Model:
+    """Return the model in the parsed content of a `tokenizer.json`, with the settings beside it.
 
     Raises
     ------
@@ -99,8 +114,8 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
     numbers, flags = _read_added(added, vocab)
     _check_decoder(components["decoder"], "decoder")
     make_template(components["post_processor"])
-    config = PipelineConfig(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
-    pipeline = TextPipeline(config, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
+    steps = PipelineConfig(canonical(components["normalizer"]), canonical(components["pre_tokenizer"]))
+    pipeline = TextPipeline(steps, {text: flags.get(text, TokenFlags()) for text in numbers}, unicode=unicode)
     pattern = pipeline.pattern or WHOLE
     return Model(
         tokens=ReadOnlyDict(_ordinary_tokens(vocab, strings, merges, numbers, keep=ignore_merges)),
@@ -108,15 +123,16 @@ def model_from_json(content: Any, *, unicode: str = TOOLS_UNICODE) -> Model:
         special_tokens=numbers,
         pattern=pattern,
         ignore_merges=ignore_merges,
-        pipeline=None if pipeline.is_plain_split else config,
+        pipeline=None if pipeline.is_plain_split else steps,
         token_flags=flags,
         post_processor=canonical(components["post_processor"]),
         unicode=unicode,
+        config=TokenizerConfig() if config is None else config,
         file_sections=FileSections(sections_text(content), pattern, len(vocab)),
     )
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object as a dict. Duplicate keys are an error, since tools differ in which of the values they use."""
     fields = dict(pairs)
     if len(fields) < len(pairs):

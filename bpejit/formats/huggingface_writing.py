@@ -155,10 +155,7 @@ def _canonical_sections(model: Model, splitting: Component | None) -> dict[str, 
 
 def tokenizer_config_json(model: Model) -> bytes:
     """Return the content of `tokenizer_config.json`, which `transformers.AutoTokenizer` requires beside `tokenizer.json`."""
-    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    if END_OF_TEXT in model.special_tokens:
-        config["eos_token"] = END_OF_TEXT
-    config |= model.config.fields
+    config = model.config.written(END_OF_TEXT if END_OF_TEXT in model.special_tokens else None)
     return _block("{}", _fields(config), 0).encode() + b"\n"
 
 
@@ -170,13 +167,13 @@ def gpt2_config_json(model: Model) -> bytes:
         flags = model.token_flags.get(text, TokenFlags()).as_dict
         added[str(token_id)] = {"content": text, **{name: flags[name] for name in _FLAG_ORDER}}
     config: dict[str, Any] = {
-        "tokenizer_class": "GPT2Tokenizer",
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
         # The class uses `<|endoftext|>` for each of these that is missing.
-        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end),
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), end if model.config.others is None else None),
+        **model.config.written(None),
+        "tokenizer_class": "GPT2Tokenizer",
         "added_tokens_decoder": added,
-        **model.config.fields,
     }
     return _block("{}", _fields(config), 0).encode() + b"\n"
 

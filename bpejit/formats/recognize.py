@@ -79,14 +79,17 @@ def load_model(
                 return load_model(
                     local, pattern=pattern, special_tokens=special_tokens, unicode=unicode, regex_timeout=regex_timeout
                 )
-    name, location = recognize(download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else path)
+    path = download(path, file_patterns()) if isinstance(path, str) and path.startswith(SCHEME) else Path(path)
+    name, location = recognize(path)
     found = load_format(name)
     for option, value in (("pattern", pattern), ("special_tokens", special_tokens)):
         if found.complete and value is not None:
             raise TokenizerFormatError(
                 f"`{location}` contains its pattern and special tokens; expected no `{option}=`: omit it"
             )
-    model = found.read(location, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+    model = (found.read_folder if path.is_dir() else found.read)(
+        location, pattern=pattern, special_tokens=special_tokens, unicode=unicode
+    )
     check_gaps(model, location, given=special_tokens is not None)
     if not found.complete:
         check_words(model, location)

@@ -19,7 +19,7 @@ _formats: Registry[TokenizerFormat] = Registry(
         "hf": ("bpejit.formats.huggingface_json:HuggingFaceFormat", "Hugging Face's tokenizer.json"),
         "tiktoken": ("bpejit.formats.tiktoken_ranks:TiktokenFormat", "tiktoken's rank files"),
         "tekken": ("bpejit.formats.tekken:TekkenFormat", "Mistral's tekken.json"),
-        "gpt2": ("bpejit.formats.gpt2:Gpt2Format", "GPT-2's vocab.json and merges.txt"),
+        "gpt2": ("bpejit.formats.gpt2_format:Gpt2Format", "GPT-2's vocab.json and merges.txt"),
     },
     error=TokenizerFormatError,
 )

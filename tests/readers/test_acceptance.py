@@ -7,6 +7,7 @@ Without an environment its tests are skipped.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from contextlib import suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DATA, ROOT, data_text, read_shared
+from settings_cases import STORED, published_settings
 
 import bpejit
 from bpejit.formats.readers import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by
@@ -143,3 +145,12 @@ def test_published_files_of_mistral_common(name: str) -> None:
     chosen = [*texts(), *sample_texts(tokenizer.model, special_tokens=False)]
     (found,) = check_readers(tokenizer, folder / name, python=python, texts=chosen)
     assert (found.reader, found.status, found.detail) == ("mistral-common", "equal", "")
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_stored_results_of_settings(tmp_path: Path, version: str) -> None:
+    found = published_settings(tmp_path, python_of(f"transformers{version}"))
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    for name, result in found.items():
+        expected = stored[name]["4"] | (stored[name]["other in 5"] if version == "5" else {})
+        assert result == expected, name

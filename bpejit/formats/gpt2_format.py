@@ -1,0 +1,184 @@
+"""The format of GPT-2's pair of files, with tokens and settings beside it as `AutoTokenizer` of transformers 4.57 reads them.
+
+The class of the tokenizer, which `tokenizer_config.json` or `config.json` names, says what the pair does not contain: the split
+pattern, the special tokens where the settings lack them, and the tokens around each text.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bpejit.errors import BpejitWarning, TokenizerFormatError, shorten
+from bpejit.formats.base import TokenizerFormat
+from bpejit.formats.compressed import without_gz
+from bpejit.formats.folder_layout import TOKENIZER_FILE
+from bpejit.formats.gpt2 import MERGES_FILE, VOCAB_FILE, gpt2_files, known_pair, load_gpt2_pair, read_merges, save_gpt2_pair
+from bpejit.formats.pipelines import byte_level, pre_tokenizer_for
+from bpejit.formats.published import TOOLS_UNICODE
+from bpejit.formats.settings_beside import SETTINGS_FILES, adding_template, apply_settings, class_of, has_settings
+from bpejit.formats.sidecar import recover_files
+from bpejit.formats.tokenizer_classes import PATTERNS, ROBERTA_CLASSES
+from bpejit.model import Model, pattern_source
+from bpejit.normalization import TokenFlags
+from bpejit.normalization.byte_characters import encode_byte_characters
+from bpejit.splitting.presets import PRESETS, Pattern
+from bpejit.storage.files import StrPath, creating_folder, parse_json, read_file
+from bpejit.storage.outputs import check_output_folder, check_outputs
+from bpejit.tokenizer_config import TokenizerConfig
+
+
+class Gpt2Format(TokenizerFormat):
+    """GPT-2's `vocab.json` and `merges.txt`."""
+
+    name = "gpt2"
+    expected = f"GPT-2's `{VOCAB_FILE}` with `{MERGES_FILE}` beside it"
+    file_names = (VOCAB_FILE, MERGES_FILE, *SETTINGS_FILES)
+    complete = False
+    writable = True
+
+    def find(self, folder: Path) -> list[Path]:
+        """Return the vocabulary, unless the folder has a `tokenizer.json`, which is the same tokenizer in a newer format."""
+        if (folder / TOKENIZER_FILE).exists() or not (folder / MERGES_FILE).exists():
+            return []
+        return super().find(folder)
+
+    def locate(self, file: Path) -> Path | None:
+        """Return the vocabulary; raise TokenizerFormatError for the merges."""
+        if without_gz(file).name == MERGES_FILE:
+            raise TokenizerFormatError(f"`{file}` is one of two files; expected the other, `{VOCAB_FILE}`: pass its path")
+        return super().locate(file)
+
+    def recognizes(self, head: bytes, content: Any) -> bool:  # noqa: ARG002
+        """Return True for an object that maps texts to ids."""
+        return isinstance(content, dict) and bool(content) and all(type(value) is int for value in content.values())
+
+    def read(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model in a vocabulary and the merges beside it."""
+        return load_gpt2_pair(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+
+    def read_folder(
+        self,
+        path: Path,
+        *,
+        pattern: Pattern | None = None,
+        special_tokens: Mapping[str, int] | Iterable[str] | None = None,
+        unicode: str | None = None,
+    ) -> Model:
+        """Return the model in a pair with the tokens and settings beside it; without these if `special_tokens` are given."""
+        if special_tokens is not None or not has_settings(path.parent):
+            return self.read(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
+        return _load_pair_with_settings(path, pattern=pattern, unicode=unicode)
+
+    def outputs(self, path: StrPath) -> list[Path]:
+        """Return the paths of vocabulary, merges, configuration and sidecar in a folder."""
+        return gpt2_files(path)
+
+    def check_write(self, path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bool = False) -> None:
+        """Raise OutputError if the files cannot be written to a folder."""
+        check_output_folder(path, [file.name for file in gpt2_files(path)])
+        check_outputs(gpt2_files(path), inputs=inputs, overwrite=overwrite, folder=path)
+
+    def write(self, model: Model, path: StrPath, *, legacy_merges: bool = False, overwrite: bool = False) -> None:  # noqa: ARG002
+        """Write vocabulary, merges, configuration and sidecar to a folder."""
+        check_output_folder(path, [file.name for file in gpt2_files(path)])
+        with creating_folder(Path(path)):
+            save_gpt2_pair(model, path, overwrite=overwrite)
+
+
+def _load_pair_with_settings(vocab_path: Path, *, pattern: Pattern | None = None, unicode: str | None = None) -> Model:
+    """Return the model in a pair and the files beside it.
+
+    Parameters
+    ----------
+    vocab_path : path
+    pattern, unicode : str, optional
+        As for `load_gpt2_pair`.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If a file is broken, or if the pattern is not known.
+    """
+    from bpejit.formats.huggingface_reading import distinct_fields, model_from_json  # not at the top: it takes 30 ms
+
+    folder, class_name = vocab_path.parent, class_of(vocab_path.parent)
+    recover_files(vocab_path)
+    data = read_file(vocab_path, error=TokenizerFormatError, what="vocabulary")
+    known = known_pair(vocab_path, data)
+    given = pattern or (known.pattern if known is not None else None)
+    found = PATTERNS.get(class_name or "GPT2Tokenizer", "gpt2")
+    if given is None and class_name not in PATTERNS:
+        return load_gpt2_pair(vocab_path, unicode=unicode)  # says that the pattern is missing
+    spellings = (PRESETS["gpt2"], PRESETS["r50k"]) if found == "gpt2" else (PRESETS[found],)
+    if given is not None and pattern_source(given) not in spellings:
+        warnings.warn(
+            f"`{vocab_path}` is read with the pattern {shorten(given)}, without the tokens and settings beside it, which are "
+            f"for the pattern {found}",
+            BpejitWarning,
+            stacklevel=2,
+        )
+        return load_gpt2_pair(vocab_path, pattern=pattern, unicode=unicode)
+    pair = {
+        "normalizer": {"type": "NFC"} if found == "qwen2" else None,
+        "pre_tokenizer": pre_tokenizer_for(PRESETS[found]),
+        "decoder": byte_level(),
+        "model": {
+            "type": "BPE",
+            "vocab": parse_json(data, vocab_path, error=TokenizerFormatError, hook=distinct_fields),
+            "merges": [list(map(encode_byte_characters, two)) for two in read_merges(vocab_path.with_name(MERGES_FILE))],
+        },
+    }
+    content, config = apply_settings(pair, folder, class_name or "GPT2Tokenizer")
+    content["post_processor"] = _post_processor(content, config, class_name, folder)
+    if known is not None and pattern is None and _is_known(content, pair, known.special_tokens):
+        return replace(load_gpt2_pair(vocab_path, unicode=unicode), config=config)  # as it was before it was exported
+    if given is None:
+        warnings.warn(
+            f"`{vocab_path}` does not contain a split pattern; it is read with the pattern {found}, since a file beside it "
+            f"names the class {class_name}; pass `pattern=` for another",
+            BpejitWarning,
+            stacklevel=2,
+        )
+    try:
+        return model_from_json(content, unicode=unicode or (known.unicode if known else None) or TOOLS_UNICODE, config=config)
+    except TokenizerFormatError as error:
+        load_gpt2_pair(vocab_path, pattern=found, unicode=unicode)  # raises an error of the two files alone
+        raise TokenizerFormatError(f"`{vocab_path}`, with the settings beside it: {error}") from error
+
+
+def _is_known(content: dict[str, Any], pair: dict[str, Any], special_tokens: dict[str, int]) -> bool:
+    """Return True if the settings add nothing to the special tokens of a known pair."""
+    plain = TokenFlags().as_dict
+    added = {token["content"]: token["id"] for token in content["added_tokens"] if plain.items() <= token.items()}
+    same = added == special_tokens and len(added) == len(content["added_tokens"])
+    return same and content["pre_tokenizer"] == pair["pre_tokenizer"] and content["post_processor"] is None
+
+
+def _post_processor(
+    content: dict[str, Any], config: TokenizerConfig, class_name: str | None, folder: Path
+) -> dict[str, Any] | None:
+    """Return the post-processor with the tokens that a class adds to each text."""
+    ids = {token["content"]: token["id"] for token in content["added_tokens"]}
+    if class_name in ROBERTA_CLASSES:
+        if config.sep_token is None or config.cls_token is None:
+            raise TokenizerFormatError(
+                f"`{folder}` has the class {class_name}, but no sep_token or no cls_token, which it adds to each text; "
+                "expected both in tokenizer_config.json: add them"
+            )
+        sep, cls = ([token, ids[token]] for token in (config.sep_token, config.cls_token))
+        prefix = content["pre_tokenizer"]["add_prefix_space"]
+        return {"type": "RobertaProcessing", "sep": sep, "cls": cls, "trim_offsets": True, "add_prefix_space": prefix}
+    if (config.others or {}).get("add_bos_token") and config.bos_token is not None:
+        return adding_template([config.bos_token], [], ids, second=False)
+    return None
