@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,9 @@ from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.kept_columns import KeptColumns, column_of, keep_rows, kept_schema
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
+
+MOST_DECODED = 128 << 20
+"""Bytes of text that a batch may have. A value that is repeated takes its space in a dictionary once, and many times here."""
 
 
 def import_pyarrow(module: str, path: str) -> Any:
@@ -103,8 +106,8 @@ def column_documents(
     skipped : Skipped
         The nulls.
     """
-    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
-        array = plain_texts(chunk)
+    for part in bounded_parts(column, [column]):
+        array = plain_texts(part)
         skipped = NOTHING_SKIPPED
         n_rows = len(array)
         if array.null_count:
@@ -133,6 +136,57 @@ def _as_arrays(array: Any) -> tuple[Array, Array]:
     start, stop = int(offsets[0]), int(offsets[-1])
     data = np.empty(0, dtype=np.uint8) if data_buffer is None else np.frombuffer(data_buffer, dtype=np.uint8)[start:stop]
     return data, offsets[1:].astype(np.int64) - start
+
+
+def bounded_parts(rows: Any, columns: Sequence[Any]) -> Iterator[Any]:
+    """Yield slices of rows in which the values of dictionaries have at most `MOST_DECODED` bytes, or which are single rows.
+
+    Parameters
+    ----------
+    rows : pyarrow.Array, ChunkedArray, RecordBatch or Table
+    columns : sequence of pyarrow.Array or ChunkedArray
+        The columns of the rows that will be decoded.
+    """
+    if hasattr(rows, "chunks"):
+        for chunk in rows.chunks:
+            yield from bounded_parts(chunk, [chunk])
+        return
+    sizes = [size for column in columns if (size := _decoded_sizes(column)) is not None]
+    if not sizes:
+        yield rows
+        return
+    ends = np.cumsum(sum(sizes))
+    start = 0
+    while True:
+        limit = (int(ends[start - 1]) if start else 0) + MOST_DECODED
+        stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield rows if stop - start >= ends.size else rows.slice(start, stop - start)
+        start = stop
+        if start >= ends.size:
+            return
+
+
+def _decoded_sizes(column: Any) -> Array | None:
+    """Return the bytes of the value of each row; None for columns without a dictionary of texts."""
+    column = getattr(column, "storage", column)
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    if not chunks or not hasattr(chunks[0], "dictionary") or not is_text(chunks[0].type):
+        return None
+    compute = import_extra("pyarrow.compute", "a column of strings")
+    found = [
+        compute.fill_null(compute.binary_length(chunk.dictionary).take(chunk.indices), 0).to_numpy(zero_copy_only=False)
+        for chunk in chunks
+    ]
+    return np.concatenate(found).astype(np.int64)
+
+
+def longest_values(array: Any) -> int:
+    """Return the bytes of the longest value in the dictionaries of an array, also of those within lists and structs."""
+    if hasattr(array, "dictionary"):
+        compute = import_extra("pyarrow.compute", "a column of strings")
+        return int(compute.max(compute.binary_length(array.dictionary)).as_py() or 0)
+    children = array.flatten() if hasattr(array, "flatten") and array.type.num_fields else []
+    return max(map(longest_values, children if isinstance(children, list) else [children]), default=0)
 
 
 def kept_rows(batch: Any, options: InputOptions) -> Any:
@@ -173,7 +227,9 @@ def batch_chunks(
         Number of the first row, from 0.
     """
     read = done = 0
-    for batch in batches:
+    wanted = read_columns(options)
+    parts = (part for batch in batches for part in bounded_parts(batch, [column_of(batch, name) for name in wanted]))
+    for batch in parts:
         kept = kept_rows(batch, options)
         first = 0
         column = column_of(batch, options.text_column)

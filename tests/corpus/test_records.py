@@ -12,7 +12,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 import zstandard
@@ -21,6 +23,8 @@ from click.testing import CliRunner
 from input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
 
 import bpejit
+from bpejit.corpus import columns as text_columns
+from bpejit.corpus import parquet
 from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
 
 BAD_LINES = [
@@ -370,3 +374,57 @@ def test_columns_of_compressed_inputs(name: str, tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(tmp_path / "o.parquet")["id"].to_pylist() == [0, 1, 2]
     with pytest.raises(CorpusError, match="has no column `other`"):
         tokenizer.encode_files(path, tmp_path / "p.parquet", format="parquet", keep_columns=["other"])
+
+
+LONG = "a b c d " * 2000
+
+
+def repeated(kind: str, path: Path) -> dict[str, Any]:
+    """Write 40 rows of one text of 16 kB, which takes that space once; return the options to read it."""
+    rows = 40
+    plain, dictionary = pa.array([LONG] * rows), pa.array([LONG] * rows).dictionary_encode()
+    table = {
+        "parquet": pa.table({"text": plain}),
+        "dictionaries in parquet": pa.table({"text": dictionary}),
+        "struct": pa.table({"s": pa.StructArray.from_arrays([plain], ["a"])}),
+        "arrow": pa.table({"text": dictionary}),
+    }[kind]
+    if kind == "arrow":
+        pyarrow.feather.write_feather(table, path)
+    else:
+        pyarrow.parquet.write_table(table, path, compression="zstd")
+    return {"text_column": "s.a"} if kind == "struct" else {}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "dictionaries in parquet", "struct", "arrow"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_repeated_values_are_decoded_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, compressed: bool
+) -> None:
+    path = tmp_path / ("a.arrow" if kind == "arrow" else "a.parquet")
+    options = repeated(kind, path)
+    if compressed:
+        path.with_suffix(f"{path.suffix}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path = path.with_suffix(f"{path.suffix}.gz")
+    limit = 100_000
+    sizes = []
+    original = text_columns._as_arrays
+    monkeypatch.setattr(text_columns, "MOST_DECODED", limit)
+    monkeypatch.setattr(parquet, "MOST_DECODED", limit)
+    monkeypatch.setattr(text_columns, "_as_arrays", lambda array: (sizes.append(array.nbytes), original(array))[1])
+    counts = bpejit.count(path, engine="serial", **options)
+    assert counts.n_bytes == 40 * len(LONG)
+    assert sum(sizes) >= counts.n_bytes
+    assert max(sizes) < limit + 5000
+
+
+def test_small_row_groups_before_a_large_one(tmp_path: Path) -> None:
+    """With large chunks, the rows of the small groups were lost."""
+    path = tmp_path / "a.parquet"
+    random = np.random.default_rng(0)
+    with pyarrow.parquet.ParquetWriter(path, pa.schema([("text", pa.string())]), use_dictionary=False) as writer:
+        for rows, size in ((5, 100), (50, 100_000), (5, 100)):
+            writer.write_table(pa.table({"text": [random.bytes(size).hex() for _ in range(rows)]}))
+    total = 2 * (5 * 100 * 2 + 50 * 100_000)
+    assert bpejit.count(path, chunk_bytes=64 << 20).n_bytes == total
+    assert bpejit.count(path).n_bytes == total
