@@ -54,6 +54,8 @@ def warmup(part: str | None = None) -> tuple[int, float]:
         if part in (None, name):
             run()
     stop_counting()
+    if part is None:
+        cache.mark()
     return compiled, time.perf_counter() - begun
 
 
@@ -61,17 +63,20 @@ FIRST_KERNELS = 57
 """Number of kernels that training, encoding and decoding need, for a progress bar; it varies a little with the processor."""
 
 
-def compile_first(report: Callable[[int, int], None]) -> None:
+def compile_first(report: Callable[[int, int | None], None]) -> None:
     """Compile what training, encoding and decoding need, in two processes; users of one need the others soon.
 
     Parameters
     ----------
     report : callable
-        Called with the number of kernels that are stored, and the number that is expected.
+        Called with the number of new kernels, and the number that is expected; None after an upgrade.
     """
+    before = cache.count_kernels()
+    expected = FIRST_KERNELS - before if before < FIRST_KERNELS else None
 
     def tell(*_: object) -> None:
-        report(min(cache.count_kernels(), FIRST_KERNELS), FIRST_KERNELS)
+        done = cache.count_kernels() - before
+        report(done if expected is None else min(done, expected), expected)
 
     stop_listening = on_compile(tell, reports=False)
     try:
@@ -79,13 +84,14 @@ def compile_first(report: Callable[[int, int], None]) -> None:
         with compiling_meanwhile("encoding", tell):
             warmup("training")
         warmup("encoding")  # what the other process has failed to compile
+        cache.mark()
     finally:
         stop_listening()
 
 
 @contextmanager
 def compiling_meanwhile(part: str, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Compile a part in another process while the block runs, if this machine has compiled nothing yet.
+    """Compile a part in another process while the block runs, if this machine may have to compile it.
 
     Both parts take equally long to compile, and a second processor is usually idle. Nothing depends on the other process:
     kernels that it fails to compile are compiled when they are needed. `waiting` is called while this one waits for it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from .command_types import command
 from .progress import format_seconds, watch
 from .reporting import report_options
@@ -16,15 +18,14 @@ def warmup_command() -> None:
     Example:
         bpejit warmup
     """
-    from bpejit.warmup import compiling_meanwhile, warmup
+    from bpejit.jit.listening import run_preparation
+    from bpejit.warmup import warmup
 
+    begun = time.perf_counter()
     with watch() as progress:
-        with compiling_meanwhile("encoding"):
-            compiled, seconds = warmup("training")
-        for part in ("others", "encoding"):
-            n_kernels, part_seconds = warmup(part)
-            compiled += n_kernels
-            seconds += part_seconds
+        run_preparation()  # two processes compile most kernels
+        warmup()
+    compiled, seconds = progress.n_compiled, time.perf_counter() - begun
     # After compiling, `watch` has reported the time already.
     summary = "" if compiled else f"all kernels are already compiled; loading them took {format_seconds(seconds)}"
     progress.finish(summary, compiled=compiled, seconds=seconds)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bpejit.errors import visible
-from bpejit.jit.listening import compiling_time, prepare_with, working_time
+from bpejit.jit.listening import compiling_time, pausing, prepare_with, working_time
 
 from .output_lines import write_message
 from .reporting import is_quiet, log_handler, set_writer, wants_json, wants_log_json, write_event, write_json
@@ -124,6 +124,7 @@ class Progress:
         self.command = ""
         self.n_compiled = 0
         self._compile_reported = False
+        self._expected_time = "a minute"
         self._compiled_seconds: float | None = None  # when the command is done
         self._open = True
         self._compiled_before = compiling_time()
@@ -248,26 +249,31 @@ class Progress:
             return
         if event == "start" and not self._compile_reported:
             self._compile_reported = True
-            self.message("compiling for this machine, once; this may take a minute ...")
+            self.message(f"compiling for this machine, once; this may take {self._expected_time} ...")
         elif event == "end":
             self.n_compiled += 1
 
     def compile_first(self) -> None:
-        """Compile what the first commands need, with a bar."""
+        """Compile what the first commands need, with a bar, if some of it may be missing."""
+        from bpejit.jit.dispatch import find_storing_problem, is_first_run
         from bpejit.warmup import compile_first
 
+        if not is_first_run():
+            if find_storing_problem() is None:
+                self._expected_time = "some seconds"  # for kernels that few commands need
+            return
         self.compiled("start", 0.0)
         stage = Stage("compile", "kernels", working_time())
         bar = _make_bar(auto_refresh=False) if self._wants_bar and self._bar is None else None  # without a thread: see above
 
-        def report(done: int, total: int) -> None:
+        def report(done: int, total: int | None) -> None:
             stage.done, stage.total = done, total
             if bar is not None and stage.task is not None:
                 bar.update(stage.task, completed=done, total=total, refresh=True)
             elif self._is_time_for_line():
                 self._write_line(stage)
 
-        with bar or nullcontext():
+        with bar or nullcontext(), pausing():
             if bar is not None:
                 stage.task = bar.add_task(stage.name, total=None, unit=stage.unit)
             compile_first(report)
@@ -285,7 +291,7 @@ class Progress:
 def watch() -> Iterator[Progress]:
     """Show the progress of the block."""
     from bpejit.jit import cache
-    from bpejit.jit.dispatch import KERNELS, find_storing_problem, is_first_run, on_compile
+    from bpejit.jit.dispatch import KERNELS, find_storing_problem, on_compile
 
     warnings.simplefilter("ignore", cache.CacheWarning)  # the line after the block reports it
     progress = Progress()
@@ -294,8 +300,7 @@ def watch() -> Iterator[Progress]:
         handler.write = progress.write
     set_writer(progress.write)
     stop_listening = on_compile(progress.compiled)
-    if is_first_run():
-        prepare_with(progress.compile_first)
+    prepare_with(progress.compile_first)
     try:
         yield progress
     finally:

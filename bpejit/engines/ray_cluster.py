@@ -25,6 +25,7 @@ from typing import IO, Any
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.extras import import_extra
+from bpejit.jit import listening
 
 CONNECT_SECONDS = 5.0
 """How long the driver waits for the address of a cluster. Ray itself waits a minute, and then ends the process."""
@@ -160,8 +161,8 @@ class RayCluster:
         """
         function, arguments = "bpejit.engines.ray_worker:prepare_node", (tuple(kernels), list(paths))
         tasks = [ClusterTask(f"{stage} prepare {node.address}", function, arguments, node.number) for node in self.nodes]
-        for _ in self.run(tasks):
-            pass
+        # The nodes compile at the same time.
+        listening.leave_out(max((seconds for _, (_, seconds) in self.run(tasks)), default=0.0))
 
     def run(
         self,

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from typing import Any
 
 from bpejit.errors import BpejitError, EngineError, shorten
+from bpejit.jit import listening
 
 try:
     import fcntl
@@ -148,12 +149,13 @@ def warm_up(kernels: str) -> int:
     return int(compiled)
 
 
-def prepare_node(shared: Any, kernels: Sequence[str], paths: Sequence[str], *, report: TaskReport) -> int:  # noqa: ARG001
-    """Check that this node sees files, and compile what tasks need."""
+def prepare_node(shared: Any, kernels: Sequence[str], paths: Sequence[str], *, report: TaskReport) -> tuple[int, float]:  # noqa: ARG001
+    """Check that this node sees files, and compile what tasks need; return the number of kernels and the seconds."""
+    before = listening.compiling_time()
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110
             raise EngineError(
                 f"node {node_name()} cannot see `{path}`, which the driver sees; expected storage that all nodes share: mount "
                 "it there under the same path, or use a URL such as s3://"
             )
-    return sum(map(warm_up, kernels))
+    return sum(map(warm_up, kernels)), listening.compiling_time() - before

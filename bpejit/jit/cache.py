@@ -4,6 +4,7 @@
 `BPEJIT_CACHE=0` disables the cache. It contains:
 
     kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel, one file for each combination of argument types
+    kernels-<hash>/complete-<hash>                  a mark that the kernels of the first commands are stored
     patterns/pattern-<hash>.<kind>                  tables of a split pattern (see `bpejit.splitting.table_cache`)
     encoders/encoder-<hash>.tables                  tables of an encoder (see `bpejit.encoding.encoder_cache`)
     encoders/vocabulary-<hash>.tables               a parsed vocabulary (see `bpejit.formats.vocabulary_cache`)
@@ -173,14 +174,23 @@ def name_of_kernels() -> str:
     return f"kernels-{fingerprint.of_machine()}"
 
 
-def is_empty() -> bool:
-    """Return True if kernels can be stored, but none is stored for this version and machine."""
+def lacks_mark() -> bool:
+    """Return True if kernels can be stored, but `mark` has not been called for these sources."""
     if find_problem() is not None:
         return False
-    try:
-        return _find_folder(name_of_kernels()) is None
-    except FolderError:
-        return False
+    name = _name_of_mark()
+    return _read(name_of_kernels(), name, name) is None
+
+
+def mark() -> None:
+    """Record that the kernels that the first commands need are stored, as long as their sources stay the same."""
+    if _is_wanted():
+        name = _name_of_mark()
+        _write(name_of_kernels(), name, name, b"")
+
+
+def _name_of_mark() -> str:
+    return f"complete-{fingerprint.of_sources()}"
 
 
 def count_kernels() -> int:

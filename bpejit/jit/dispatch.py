@@ -223,13 +223,16 @@ class Kernel:
 
         Return None if the installed version of Numba does not support this; Numba then runs the function.
         """
-        if listening.awaits_preparation() and cache.load(self, signature) is None:
-            listening.run_preparation()  # without the lock, since it calls kernels in several threads
+        code = None
+        if listening.awaits_preparation() and not shipped.is_available():
+            code = cache.load(self, signature)
+            if code is None:
+                listening.run_preparation()  # without the lock, since it calls kernels in several threads
         with _lock:
             if signature in self._entries:
                 return self._entries[signature]
             name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}"
-            found = shipped.find(name, signature) or self._compile(name, signature, arguments)
+            found = shipped.find(name, signature) or self._compile(name, signature, arguments, code)
             if found is None:
                 return None
             address, returns = found
@@ -253,9 +256,11 @@ class Kernel:
             self._entries[signature] = entry
             return entry
 
-    def _compile(self, name: str, signature: str, arguments: tuple[Any, ...]) -> tuple[int, tuple[str, ...] | str] | None:
-        """Load the stored machine code, or compile and store it. Return its address and result types."""
-        code = cache.load(self, signature)
+    def _compile(
+        self, name: str, signature: str, arguments: tuple[Any, ...], code: cache.Code | None
+    ) -> tuple[int, tuple[str, ...] | str] | None:
+        """Load the stored machine code, unless it is given, or compile and store it. Return its address and result types."""
+        code = code or cache.load(self, signature)
         symbol = symbol_of(name, signature)
         if code is None:
             with listening.pausing():  # importing Numba is a part of compiling
@@ -427,5 +432,8 @@ def bind(function: Callable[..., int], *arguments: Any) -> BoundCall:
 
 
 def is_first_run() -> bool:
-    """Return True if kernels are compiled and cached in this mode, and none is cached yet for this version."""
-    return JIT_ENABLED and not BY_NUMBA and not shipped.is_available() and cache.is_empty()
+    """Return True if kernels are compiled and cached in this mode, and the first commands may need some that are not cached.
+
+    They are after an interrupted first run, and after an upgrade.
+    """
+    return JIT_ENABLED and not BY_NUMBA and not shipped.is_available() and cache.lacks_mark()

@@ -11,7 +11,7 @@ import sys
 import pytest
 from cli_helpers import ENVIRONMENT, MODULE, invoke
 
-from bpejit.jit import cache, dispatch
+from bpejit.jit import cache, dispatch, listening
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.delenv("BPEJIT_CACHE_DIR", raising=False)
     monkeypatch.setenv("BPEJIT_CACHE", "1")
     monkeypatch.setattr(cache, "_state", cache._State())
+    monkeypatch.setattr(listening._state, "preparation", None)
     return tmp_path / "bpejit"
 
 
@@ -98,22 +99,16 @@ def test_summary_of_first_run(unusable, root, monkeypatch, tmp_path):
     if unusable == "off":
         monkeypatch.setenv("BPEJIT_CACHE", "0")
 
-    @dispatch.kernel
-    def nothing(number):
-        """A kernel that compiles quickly."""
-        return number
-
-    dispatch.KERNELS.remove(nothing)
+    nothing = new_kernel()
     module = importlib.import_module("bpejit.warmup")
 
-    def warmup(part):
+    def warmup(part=None):
         compiled = nothing(1)
         if unusable == "checked":  # not earlier, since Numba would read it
             monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
         return compiled, 0.0
 
     monkeypatch.setattr(module, "warmup", warmup)
-    monkeypatch.setattr(module, "is_first_run", lambda: False)
     monkeypatch.setattr(dispatch, "is_first_run", lambda: False)
     lines_shown = invoke("warmup").stderr.splitlines()
     assert len(lines_shown) == 2
@@ -129,3 +124,77 @@ def test_summary_of_first_run(unusable, root, monkeypatch, tmp_path):
         None: "later runs load the result",
     }
     assert match[1] == expected[unusable]
+
+
+def new_kernel():
+    """Return a kernel that compiles quickly."""
+
+    @dispatch.kernel
+    def nothing(number):
+        """Return the number."""
+        return number
+
+    dispatch.KERNELS.remove(nothing)
+    return nothing
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
+def test_kernels_are_prepared_if_one_is_missing(monkeypatch):
+    monkeypatch.setattr(dispatch.shipped, "is_available", lambda: False)
+    calls = []
+    listening.prepare_with(lambda: calls.append("prepared"))
+    assert new_kernel()(1) == 1
+    assert calls == ["prepared"]
+    listening.prepare_with(lambda: calls.append("again"))
+    assert new_kernel()(1) == 1  # it is stored
+    assert calls == ["prepared"]
+    monkeypatch.setenv("BPEJIT_CACHE", "0")
+    assert new_kernel()(1) == 1
+    assert calls == ["prepared", "again"]
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(dispatch.BY_NUMBA, reason="Numba runs the kernels itself")
+def test_first_kernels_are_compiled_unless_they_are_marked(root, monkeypatch, capsys):
+    monkeypatch.setattr(dispatch.shipped, "is_available", lambda: False)
+    warmup_module = importlib.import_module("bpejit.warmup")
+    progress_module = importlib.import_module(f"{MODULE}.progress")
+    ran = []
+    monkeypatch.setattr(warmup_module, "warmup", ran.append)
+    monkeypatch.setattr(warmup_module.subprocess, "Popen", lambda command, **_: Ended(ran.append(command[2])))
+    root.mkdir(mode=0o700)
+    folder = root / cache.name_of_kernels()
+    folder.mkdir(mode=0o700)
+    (folder / "one.o").write_bytes(b"")  # an earlier run was interrupted
+    progress = progress_module.Progress()
+    progress.compile_first()
+    assert ran == ["from bpejit.warmup import warmup; warmup('encoding')", "training", "encoding"]
+    assert progress.compile_seconds > 0
+    assert "this may take a minute" in capsys.readouterr().err
+    later = progress_module.Progress()
+    later.compile_first()
+    assert len(ran) == 3
+    assert later.compile_seconds == 0
+    later.compiled("start", 0.0)
+    assert "this may take some seconds" in capsys.readouterr().err
+    monkeypatch.setattr(cache.fingerprint, "of_sources", lambda: "of another version")
+    progress.compile_first()
+    assert len(ran) == 6
+
+
+class Ended:
+    """A process that has ended."""
+
+    def __init__(self, _):
+        pass
+
+    def poll(self):
+        """Return the exit code."""
+        return 0
+
+    def kill(self):
+        """Do nothing."""
+
+    def wait(self):
+        """Do nothing."""

@@ -51,7 +51,7 @@ import json, sys
 from bpejit.engines.ray_cluster import ClusterTask, connected
 function = "bpejit.engines.ray_worker:prepare_node"
 with connected(sys.argv[1]) as cluster:
-    print(json.dumps([n for _, n in cluster.run([ClusterTask("compile", function, (["training"], []))] * 9)]))
+    print(json.dumps([n for _, (n, _) in cluster.run([ClusterTask("compile", function, (["training"], []))] * 9)]))
 """
 ENCODING: dict[str, Any] = {"inputs": "in", "unit_bytes": 100_000, "chunk_bytes": 50_000}
 COUNTING: dict[str, Any] = {"inputs": "in", "pattern": SLOW, "chunk_bytes": 50_000}

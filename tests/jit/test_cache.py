@@ -57,23 +57,33 @@ def store_both(root: Path) -> tuple[Path, Path]:
 def test_stored_code_is_loaded(root):
     assert cache.load(first, "types") is None
     assert not root.exists()  # reading creates no folders
-    assert cache.is_empty()
     cache.save(first, "types", CODE)
     assert cache.load(first, "types") == CODE
     assert cache.load(first, "others") is None
     assert cache.load(second, "types") is None
-    assert not cache.is_empty()
     assert cache.find_problem() is None
     cache.save(first, "types", cache.Code(b"x", "none"))
     assert cache.load(first, "types") == cache.Code(b"x", "none")
     assert [path.suffix for path in root.rglob("*") if path.is_file()] == [".o"]
 
 
+def test_mark_holds_for_the_same_sources(root, monkeypatch):
+    assert cache.lacks_mark()
+    assert not root.exists()
+    cache.save(first, "types", CODE)  # as in a first run that is interrupted
+    assert cache.lacks_mark()
+    cache.mark()
+    assert not cache.lacks_mark()
+    assert cache.count_kernels() == 1
+    monkeypatch.setattr(cache.fingerprint, "of_sources", lambda: "of another version")
+    assert cache.lacks_mark()
+
+
 def test_cache_can_be_disabled(monkeypatch):
     cache.save(first, "types", CODE)
     monkeypatch.setenv("BPEJIT_CACHE", "0")
     assert cache.load(first, "types") is None
-    assert not cache.is_empty()
+    assert not cache.lacks_mark()
     assert cache.find_problem() == "BPEJIT_CACHE=0 turns the cache off"
     with pytest.raises(folders.FolderError, match="BPEJIT_CACHE=0"):
         cache.make_numba_folder()
@@ -184,7 +194,7 @@ def test_folder_writable_by_others_is_not_used(which, mode, root):
     assert cache.load(first, "types") is None
     with pytest.warns(cache.CacheWarning, match=rf"`{folder}` is writable by every user \(mode {mode:04o}\).*BPEJIT_CACHE_DIR"):
         cache.save(first, "types", CODE)
-    assert not cache.is_empty()
+    assert not cache.lacks_mark()
     assert "is writable by every user" in cache.find_problem()
     folder.chmod(0o755)
     assert cache.load(first, "types") == CODE

@@ -99,7 +99,7 @@ def test_files_of_another_user_are_not_executed(victim, mode, shared_folder):
     with acting_as(victim):
         with pytest.warns(cache.CacheWarning, match=f"`{shared_folder}/bpejit` belongs to user {MALLORY}; expected .*root"):
             cache.save(first, "types", CODE)
-        assert not cache.is_empty()
+        assert not cache.lacks_mark()
         with pytest.raises(folders.FolderError, match="belongs to"):
             cache.make_numba_folder()
 
