@@ -21,6 +21,7 @@ from .options import (
     cluster_engine_options,
     complete_path,
     input_options,
+    missing_input,
     out_option,
     overwrite_option,
     piped_input,
@@ -76,7 +77,7 @@ def count(
     """
     inputs = inputs or (() if sources else piped_input())
     if not inputs and not sources:
-        raise click.UsageError("Missing argument 'INPUT...': give files, or `--source`")
+        raise missing_input(click.get_current_context(), ", or give files with `--source`")
     special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     import bpejit
     from bpejit.corpus.blocks import skipped_note

@@ -97,7 +97,10 @@ def extend(
         bpejit extend tokenizer corpus.txt --vocab-size 32k --out extended
     """
     if bool(inputs) == (counts_path is not None):
-        raise click.UsageError("expected either INPUT or `--counts`: give files, or a file of `bpejit count`")
+        raise click.UsageError(
+            "expected either INPUT or `--counts`: name a file, as in `bpejit extend tokenizer corpus.txt --vocab-size 32k "
+            "--out extended`, or a file of `bpejit count`"
+        )
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
     from bpejit.counts.counts import Counts

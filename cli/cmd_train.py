@@ -20,6 +20,7 @@ from .options import (
     cluster_engine_options,
     complete_path,
     input_options,
+    missing_input,
     out_option,
     overwrite_option,
     piped_input,
@@ -330,10 +331,7 @@ _OF_COUNTS = (
 def _check_inputs(inputs: tuple[str, ...], counts_paths: tuple[str, ...]) -> None:
     """Raise a usage error unless there are either inputs or counts, and no options that contradict counts."""
     if not counts_paths and not inputs:
-        raise click.UsageError(
-            "Missing argument 'INPUT...': name a file, as in `bpejit train corpus.txt --vocab-size 32k`, pipe text "
-            "into the command, or give counts with `--counts`"
-        )
+        raise missing_input(click.get_current_context(), ", or give counts with `--counts`")
     if not counts_paths:
         return
     if inputs:

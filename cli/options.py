@@ -58,12 +58,18 @@ def piped_input() -> tuple[str, ...]:
     return ("-",) if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else ()
 
 
+def missing_input(ctx: click.Context, other: str = "") -> click.UsageError:
+    """Return the error of a command without inputs, with the first example of its help; `other` is another way out."""
+    lines = [line.strip() for line in (ctx.command.help or "").splitlines()]
+    example = next(line for line in lines if line.startswith(f"bpejit {ctx.command_path.partition(' ')[2]} "))
+    ways = f"name a file, as in `{example}`{',' if other else ', or'} pipe text into the command{other}"
+    return click.UsageError(f"Missing argument 'INPUT...': {ways}", ctx)
+
+
 def _given_or_piped(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     found = values or (() if ctx.resilient_parsing else piped_input())
     if not found and not ctx.resilient_parsing:
-        raise click.UsageError(
-            "Missing argument 'INPUT...': name a file, such as corpus.txt, or pipe text into the command", ctx
-        )
+        raise missing_input(ctx)
     return found
 
 

@@ -362,6 +362,25 @@ def test_options_before_the_command(arguments, example):
     assert "No such option '--nix'" in invoke("--nix").stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        (("encode", "--out", "x"), "bpejit encode corpus.txt --out tokens.bin"),
+        (("train", "--vocab-size", "300"), "bpejit train corpus.txt --vocab-size 32k"),
+        (("count", "--out", "x"), "bpejit count corpus.txt --out corpus.counts"),
+        (("stats", "tokenizer"), "bpejit stats tokenizer corpus.txt"),
+        (("split",), "bpejit split --pattern llama3 corpus.txt"),
+        (("extend", "tokenizer", "--vocab-size", "300", "--out", "x"), "bpejit extend tokenizer corpus.txt --vocab-size 32k"),
+        (("verify", "tokenizer", "--against", "tiktoken"), "bpejit verify tokenizer corpus.txt --against tokenizers"),
+        (("subword", "train", "--vocab-size", "300", "--out", "x"), "bpejit subword train corpus.txt --vocab-size 8192"),
+    ],
+)
+def test_missing_input_shows_a_command(arguments, example):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert f"name a file, as in `{example}" in result.stderr
+
+
 def test_help_lists_presets():
     from bpejit.splitting import PRESETS
 

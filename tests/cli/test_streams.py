@@ -113,3 +113,9 @@ def test_piped_text_is_read_without_input(tmp_path):
     for arguments in (["train", "--vocab-size", "270"], ["encode", "--out", "other.bin"]):
         done = run(*arguments, stdin=subprocess.DEVNULL, cwd=tmp_path)
         assert (done.returncode, b"Missing argument" in done.stderr) == (2, True)
+    done = run("train", "--vocab-size", "270", "--out", "other", input=b"", cwd=tmp_path)
+    assert done.returncode == 1
+    assert (
+        done.stderr == b"bpejit: error: the corpus (`-`) contains no text to learn from (0 bytes in all); expected some text\n"
+    )
+    assert not (tmp_path / "other").exists()
