@@ -15,6 +15,8 @@ import functools
 import inspect
 import operator
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Signature
 from typing import Any, ParamSpec, TypeVar
@@ -334,11 +336,43 @@ def error_handler(name: str, value: Any) -> str:
     return str(value)
 
 
-def function(name: str, value: Any) -> Callable[..., Any] | None:
-    """Return a callable or None."""
-    if value is None or callable(value):
+def progress(value: Any) -> Callable[[str, int, int | None, str], None] | None:
+    """Return the argument `progress` as a callback or None; for True, one that writes a line to standard error."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return _ProgressLine()
+    if callable(value):
         return value  # type: ignore[no-any-return]
-    raise wrong_type(name, value, "a function", "give one, or leave it out")
+    action = "give it, such as `progress=print`, or leave it out"
+    raise wrong_type("progress", value, "True, or a function that is called as `progress(stage, done, total, unit)`", action)
+
+
+class _ProgressLine:
+    """A line about the current stage, which is written again ten times a second: `count: 45 % of 1,234,567 bytes`."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._next = 0.0
+        self._ended = True
+
+    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
+        """Write the line, or a new one for a new stage."""
+        now = time.perf_counter()
+        is_new = not self._shown.startswith(f"{stage}: ")
+        text = f"{stage}: {100 * done // total} % of {total:,} {unit}" if total else f"{stage}: {done:,} {unit}"
+        if sys.stderr is None or text == self._shown or (now < self._next and not is_new and done != total):
+            return
+        start = "\n" if is_new and self._shown and not self._ended else "\r"
+        rest = " " * (len(self._shown) - len(text)) if not is_new else ""
+        self._ended = done == total
+        print(start + text + rest, end="\n" if self._ended else "", file=sys.stderr, flush=True)  # noqa: T201
+        self._shown, self._next = text, now + 0.1
+
+    def __del__(self) -> None:
+        """End the line of a stage that ended early."""
+        if not self._ended and sys.stderr is not None:
+            print(file=sys.stderr, flush=True)  # noqa: T201
 
 
 def instance(name: str, value: Any, kind: type, action: str) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @arguments.explain_wrong_arguments
 def combine(
-    out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+    out: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | bool | None = None
 ) -> EncodeReport | GenerationReport:
     """Join the parts of a job that was divided by `shard`. The last part to finish does this itself.
 
@@ -31,7 +31,8 @@ def combine(
         begin.
     overwrite : bool
         Whether to replace existing files.
-    progress : callable, optional
+    progress : callable or bool, optional
+        As for `bpejit.train`.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def combine(
     """
     name = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     if describes_remote_dataset(name) if is_remote(name) else describes_dataset(Path(name)):
         from bpejit.datagen.generation import join_dataset  # not above: few jobs need it
 

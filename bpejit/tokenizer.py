@@ -619,7 +619,7 @@ class Tokenizer:
         resume: bool = False,
         dry_run: bool = False,
         overwrite: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> EncodeReport:
         """Encode files to token files. Memory does not grow with the input.
 
@@ -685,7 +685,8 @@ class Tokenizer:
             from a sample.
         overwrite : bool
             Whether to replace existing files. An output that is also an input is always an error.
-        progress : callable, optional
+        progress : callable or bool, optional
+            As for `bpejit.train`.
 
         Raises
         ------
@@ -750,7 +751,7 @@ class Tokenizer:
                 keep_columns=keep_columns,
             ),
             dry_run=arguments.flag("dry_run", dry_run),
-            report=arguments.function("progress", progress) or no_progress,
+            report=arguments.progress(progress) or no_progress,
         )
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
@@ -829,7 +830,7 @@ class Tokenizer:
         dtype: str | None = None,
         format: str = AUTO,  # noqa: A002
         overwrite: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> int:
         """Decode a token file to a file or a binary stream, and return the number of bytes written.
 
@@ -845,7 +846,8 @@ class Tokenizer:
             Name of a registered format of token files, or `auto` for the one that recognizes the file.
         overwrite : bool
             Whether to replace an existing file. It is always an error if `out` is the token file itself.
-        progress : callable, optional
+        progress : callable or bool, optional
+            As for `bpejit.train`.
 
         Raises
         ------
@@ -866,7 +868,7 @@ class Tokenizer:
         dtypes = format_of(path, format).dtypes
         dtype = None if dtype is None else arguments.choice("dtype", dtype, dtypes, error=TokenFileError)
         overwrite = arguments.flag("overwrite", overwrite)
-        report = arguments.function("progress", progress) or no_progress
+        report = arguments.progress(progress) or no_progress
         return decode_file(self._codec.decoder, path, out, dtype=dtype, format=format, overwrite=overwrite, report=report)
 
     # ---- interfaces --------------------------------------------------------------------------------------------------

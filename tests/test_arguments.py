@@ -60,7 +60,7 @@ WRONG = [
     (lambda w: w.train(workers="2"), "workers is '2', a str; expected a whole number from 1 up"),
     (lambda w: w.train(engine=None), "engine is None; expected one of 'auto'"),
     (lambda w: w.train(chunk_bytes=1.0), "chunk_bytes is 1.0, a float; expected a whole number from 1 to"),
-    (lambda w: w.train(progress="bar"), "progress is 'bar', a str; expected a function"),
+    (lambda w: w.train(progress="bar"), "progress is 'bar', a str; expected True, or a function"),
     (lambda w: w.train(5), "inputs is 5, an int; expected a path, or a list of paths"),
     (lambda w: w.train(b"corpus.txt"), "inputs is b'corpus.txt', bytes; expected a path"),
     (lambda w: w.train([w.corpus, None]), "inputs[1] is None; expected a path"),
@@ -216,3 +216,26 @@ def test_whole_number(value: Any) -> None:
     found = arguments.whole_number("n", value)
     assert found == value
     assert type(found) is int
+
+
+def test_progress_line(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = Path(world.corpus).stat().st_size
+    tokenizer = bpejit.train(world.corpus, vocab_size=260, progress=True)
+    shown = capsys.readouterr().err
+    assert f"count: 100 % of {size:,} bytes\n" in shown
+    assert shown.endswith(" merges\n")
+    tokenizer.encode_files(world.corpus, tmp_path / "tokens.bin", progress=True)
+    assert capsys.readouterr().err.endswith(f"encode: 100 % of {size:,} bytes\n")
+    bpejit.train(world.corpus, vocab_size=260, progress=False)
+    line = arguments.progress(True)
+    line("read", 5, None, "bytes")
+    line("read", 6, None, "bytes")  # too early to be shown
+    line("write", 3, 10, "tokens")
+    line("write", 10, 10, "tokens")
+    line("write", 10, 10, "tokens")
+    del line
+    assert capsys.readouterr().err == "\rread: 5 bytes\nwrite: 30 % of 10 tokens\rwrite: 100 % of 10 tokens\n"
+    line = arguments.progress(True)
+    line("read", 5, None, "bytes")
+    del line
+    assert capsys.readouterr().err == "\rread: 5 bytes\n"

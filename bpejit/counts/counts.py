@@ -303,7 +303,7 @@ def merge_counts(
     out: StrPath,
     *,
     overwrite: bool = False,
-    progress: Callable[[str, int, int | None, str], None] | None = None,
+    progress: Callable[[str, int, int | None, str], None] | bool | None = None,
 ) -> Counts:
     """Merge counts files, block by block, to another one.
 
@@ -317,8 +317,8 @@ def merge_counts(
     out : path
     overwrite : bool
         Whether to replace an existing file.
-    progress : callable, optional
-        Called as `progress(stage, done, total, unit)`.
+    progress : callable or bool, optional
+        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
 
     Returns
     -------
@@ -352,7 +352,7 @@ def merge_counts(
     check_outputs([out], inputs=names, overwrite=overwrite)
     readers = [CountsReader(name) for name in names]
     header = merge_headers([reader.header for reader in readers], [f"`{name}`" for name in names])
-    report = arguments.function("progress", progress)
+    report = arguments.progress(progress)
     if len(readers) <= MOST_RUNS:
         write_counts(out, header, merge_streams([reader.blocks() for reader in readers]), report)
         return Counts.load(out)

@@ -133,7 +133,7 @@ def generate_data(
     resume: bool = False,
     dry_run: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> GenerationReport:
     """Generate the data set of a problem: build its vocabulary if it is missing, encode its samples, and write shuffled shards.
 
@@ -169,7 +169,8 @@ def generate_data(
         Whether to plan the job only, and estimate its time from a sample.
     overwrite : bool
         Whether to replace an existing data set. Existing vocabularies are always used.
-    progress : callable, optional
+    progress : callable or bool, optional
+        As for `bpejit.train`.
 
     Returns
     -------
@@ -193,7 +194,7 @@ def generate_data(
     )
     max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
     strict, dry_run = arguments.flag("strict", strict), arguments.flag("dry_run", dry_run)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     form = load_record_format(format)
     loaded = load_problem(problem)
     given = local_path(arguments.path("data_dir", data_dir, error=OutputError))

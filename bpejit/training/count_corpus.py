@@ -70,7 +70,7 @@ def count(
     engine: str = "auto",
     ray_address: str | None = None,
     chunk_bytes: int = CHUNK_BYTES,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Counts:
     """Count the distinct pre-tokens of files.
 
@@ -107,7 +107,7 @@ def count(
     ArgumentTypeError, CorpusError, CountsError, OptionError, OutputError, PatternError, EngineError
     """
     settings = check_count_settings(pattern, unicode, special_tokens, normalize_newlines)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
     contents = Contents(

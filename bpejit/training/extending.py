@@ -57,7 +57,7 @@ def extend(
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Tokenizer:
     """Continue merging from the vocabulary of a tokenizer, over new text.
 
@@ -130,7 +130,7 @@ def extend_model(
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Model:
     """Extend a tokenizer that is given as data; the parameters are those of `extend`."""
     reason = extension_obstacle(model)
@@ -145,7 +145,7 @@ def extend_model(
     merges = MergeSettings(
         (model.tie_break or "greatest-bytes") if tie_break is None else tie_break, min_frequency, max_token_bytes
     )
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
     threads = thread_count(workers, engine)
     if isinstance(inputs, Counts):

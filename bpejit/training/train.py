@@ -69,7 +69,7 @@ def train(
     also: Sequence[int] = (),
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Tokenizer:
     """Train a tokenizer on files, or on the texts of an iterator.
 
@@ -157,8 +157,8 @@ def train(
         of counting must be the same. Needs `out`.
     overwrite : bool, default False
         Whether to replace tokenizers in these folders.
-    progress : callable, optional
-        Called as `progress(stage, done, total, unit)`.
+    progress : callable or bool, optional
+        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
 
     Returns
     -------
@@ -317,7 +317,7 @@ def train_model(
     chunk_bytes: int = CHUNK_BYTES,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     counts_file: CountsFile | None = None,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
 ) -> Model:
@@ -352,7 +352,7 @@ def train_model(
     merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
     settings = VocabularySettings.checked(vocab_size, specials, special_tokens_first, merges, config)
     count_settings = check_count_settings(pattern, unicode, specials, normalize_newlines)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
     ray_address = check_ray_address(ray_address, engine)
     contents = Contents(
@@ -420,7 +420,7 @@ def train_from_counts(
     model_max_length: int | None = None,
     chat_template: str | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Tokenizer:
     """Train a tokenizer from counts. The result is that of training on the text that was counted.
 
@@ -436,8 +436,8 @@ def train_from_counts(
         As for `train`, but they must be special tokens of the counts.
     workers : int, optional
         Number of threads that learn merges. The default is the number of processors. Does not change the result.
-    progress : callable, optional
-        Called as `progress(stage, done, total, unit)`.
+    progress : callable or bool, optional
+        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
 
     Returns
     -------
@@ -481,7 +481,7 @@ def train_model_from_counts(
     chat_template: str | None = None,
     workers: int | None = None,
     engine: str = "auto",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
 ) -> Model:
     """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts` and `train_model`.
@@ -500,7 +500,7 @@ def train_model_from_counts(
     merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
     settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
     workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES, clusters=True)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     threads = thread_count(workers, engine)
     model = model_from_counts(counts.header, lambda: counts.any_order, settings, workers=threads, report=report)
     if inspect_counts is not None:

@@ -116,7 +116,7 @@ def verify(
     text_field: str = "text",
     text_column: str = "text",
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
 
@@ -136,7 +136,8 @@ def verify(
         The text between two documents in plain text, if `documents` is `separator`.
     input_format, documents, text_field, text_column, strict
         As for `bpejit.train`.
-    progress : callable, optional
+    progress : callable or bool, optional
+        As for `bpejit.train`.
 
     Raises
     ------
@@ -150,7 +151,7 @@ def verify(
     arguments.choice("against", against, _references)
     arguments.string("separator", separator)
     path = None if path is None else arguments.path("path", path)
-    report = arguments.function("progress", progress) or no_progress
+    report = arguments.progress(progress) or no_progress
     reference = _references[against](tokenizer, path)
     contents = Contents(
         input_format, documents=documents, text_field=text_field, text_column=text_column, strict=strict, allow_special=True
