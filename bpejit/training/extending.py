@@ -31,7 +31,7 @@ from bpejit.training.count_corpus import count_corpus
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import MAX_VOCAB_SIZE
-from bpejit.training.train import thread_count
+from bpejit.training.train import thread_count, way_to_more
 
 EXTENSIONS = "extensions"
 """Key of `Model.training`: for each extension, the ids of its tokens, its inputs and its settings."""
@@ -280,6 +280,6 @@ def extension_notes(model: Model) -> list[str]:
         return []
     note = (
         f"nothing was left to merge after {extension['tokens']:,} new merges: the vocabulary has {model.vocab_size:,} tokens "
-        f"instead of {extension['vocab_size']:,}; more text, or a lower `min_frequency=`, gives more"
+        f"instead of {extension['vocab_size']:,}; {way_to_more(extension['min_frequency'])}"
     )
     return [note]

@@ -515,6 +515,11 @@ def thread_count(workers: int | None, engine: str) -> int:
     return 1 if engine == "serial" else workers or count_cpus()
 
 
+def way_to_more(min_frequency: int) -> str:
+    """Return what gives more tokens where nothing was left to merge."""
+    return "more text gives more" if min_frequency == 1 else "more text, or a lower `min_frequency=`, gives more"
+
+
 def training_notes(model: Model) -> list[str]:
     """Return messages about the training of a model that its user should know."""
     notes = []
@@ -522,7 +527,7 @@ def training_notes(model: Model) -> list[str]:
     if model.vocab_size < wanted:
         notes.append(
             f"nothing was left to merge after {len(model.merges):,} merges: the vocabulary has {model.vocab_size:,} tokens "
-            f"instead of {wanted:,}; more text, or a lower `min_frequency=`, gives more"
+            f"instead of {wanted:,}; {way_to_more(model.training['min_frequency'])}"
         )
     marked = model.training.get(BOM_INPUTS)
     if marked:

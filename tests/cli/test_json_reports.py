@@ -154,7 +154,7 @@ def test_values(work):
 
 def test_notes_are_reported(work):
     (work / "marked.txt").write_bytes(b"\xef\xbb\xbfaaab aaab")
-    result = invoke("train", "marked.txt", "--vocab-size", "400", "--out", "new", "--json")
+    result = invoke("train", "marked.txt", "--vocab-size", "400", "--min-frequency", "2", "--out", "new", "--json")
     notes = json.loads(result.stdout)["notes"]
     assert len(notes) == 2
     assert "nothing was left to merge" in notes[0]
