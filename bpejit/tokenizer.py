@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
-    from bpejit.corpus.sources import Inputs
+    from bpejit.corpus.input_paths import Inputs
     from bpejit.encoding.file_encoding import EncodeReport
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.engines.base import Progress

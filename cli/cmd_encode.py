@@ -107,7 +107,7 @@ def encode(
     target = str(out if out_dir is None else out_dir)
     check_json_output(target)
     token_format = text_format(token_format, text=text)
-    from bpejit.corpus.sources import list_inputs
+    from bpejit.corpus.input_paths import list_inputs
     from bpejit.formats.recognize import tokenizer_files
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import check_token_outputs

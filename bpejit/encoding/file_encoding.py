@@ -12,8 +12,9 @@ from typing import BinaryIO
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.kept_columns import final_schema, read_schema
-from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder

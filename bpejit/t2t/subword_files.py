@@ -17,9 +17,10 @@ from bpejit.corpus.base import InputFormat
 from bpejit.corpus.blocks import NOTHING_SKIPPED, no_texts
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.contents import Contents
+from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.registry import TEXT, load_format
-from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.storage.files import OutputFile, StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output

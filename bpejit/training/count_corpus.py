@@ -18,9 +18,10 @@ from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.input_options import InputOptions
+from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sampling import sample_chunks
-from bpejit.corpus.sources import Inputs, Source, find_weighted_sources, total_bytes
+from bpejit.corpus.sources import Source, find_weighted_sources, total_bytes
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
 from bpejit.counts.header import CountSettings, CountsHeader

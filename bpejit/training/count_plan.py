@@ -9,7 +9,8 @@ from pathlib import Path
 from bpejit import arguments
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs, find_weighted_sources, total_bytes
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import find_weighted_sources, total_bytes
 from bpejit.corpus.units import plan_units
 from bpejit.counts.spilling import spill_settings
 from bpejit.engines import RAY, check_engine_options, check_ray_address

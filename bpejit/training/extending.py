@@ -13,7 +13,8 @@ from bpejit import arguments
 from bpejit.arrays import ByteStrings
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import find_sources
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
 from bpejit.counts.table_streams import even_blocks

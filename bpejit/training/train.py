@@ -13,7 +13,8 @@ from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents, named_inputs
-from bpejit.corpus.sources import Inputs, find_weighted_sources
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
 from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, count_cpus

@@ -12,7 +12,8 @@ from bpejit.arrays import Array
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs, find_sources
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import find_sources
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import TokenFileError, UnsupportedError, shorten
 from bpejit.model import special_bytes

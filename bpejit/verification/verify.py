@@ -18,7 +18,8 @@ from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Inputs, Source, find_sources, total_bytes
+from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitError
 from bpejit.formats.export import save_model

@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpejit
-from bpejit.corpus import sources
+from bpejit.corpus import input_paths
 from bpejit.corpus.contents import BYTE_ORDER_MARK, HEAD_BYTES, Contents, has_controls, recognize_contents
 from bpejit.corpus.sources import find_sources
 from bpejit.errors import BpejitError, CorpusError
@@ -266,7 +266,7 @@ ENTRIES = st.sampled_from(
 def test_names_tested_together_are_as_if_tested_alone(entries: list[Any]) -> None:
     def names(some: list[Any]) -> Any:
         try:
-            return sources._names(some)
+            return input_paths._names(some)
         except BpejitError as error:
             return type(error)
 
