@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,6 +88,10 @@ def stats(
     """
     if csv_path is not None:
         check_json_output(csv_path, "--csv")
+    for path in inputs:
+        if path.endswith(".csv") and "*" not in path and not Path(path).exists():
+            name = shown_name(path)
+            raise click.UsageError(f"the input `{name}` does not exist; to write the figures to this file, give `--csv {name}`")
     import time
 
     from bpejit.formats.recognize import tokenizer_files

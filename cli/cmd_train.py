@@ -186,6 +186,7 @@ def train(
     template = None if chat_template is None else _read_template(chat_template)
     counts_file = CountsFile.beside(out, resume=resume)
     measured: list[tuple[int, list[int]]] = []
+    text_sizes: list[tuple[int, int]] = []
 
     def count_tokens(counts: Counts, model: Model) -> None:
         measured.append(model_tokens_by_size(counts, model, [vocab_size, *folders]))
@@ -206,6 +207,7 @@ def train(
             "engine": engine,
             "progress": progress,
             "inspect_counts": count_tokens if folders else None,
+            "inspect_sizes": lambda n_bytes, n_tokens: text_sizes.append((n_bytes, n_tokens)),
         }
         if counts_paths:
             first, *others = map(Counts.load, counts_paths)
@@ -229,7 +231,7 @@ def train(
         for n_bytes, n_tokens in measured
         for (size, folder), number in zip({vocab_size: out, **folders}.items(), n_tokens, strict=True)
     ]
-    _report(progress, model, out, sizes, notes, resumed=counts_file.resumes, seconds=seconds)
+    _report(progress, model, out, text_sizes[-1], sizes, notes, resumed=counts_file.resumes, seconds=seconds)
 
 
 LEARNING_NOTE = (
@@ -241,17 +243,26 @@ RESUME_NOTE = "counts of an earlier run are used if they exist, and then the tex
 
 
 def _report(
-    progress: Progress, model: Model, out: str, sizes: list[dict[str, Any]], notes: list[str], *, resumed: bool, seconds: float
+    progress: Progress,
+    model: Model,
+    out: str,
+    size: tuple[int, int],
+    sizes: list[dict[str, Any]],
+    notes: list[str],
+    *,
+    resumed: bool,
+    seconds: float,
 ) -> None:
-    """Write the summary, and a line for each size."""
+    """Write the summary, and a line for each size. `size` is that of the text, in bytes and in tokens."""
     from bpejit.training.model_learning import SKIPPED_RECORDS
 
     read = format_bytes(model.training["bytes"])
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    bytes_per_token = size[0] / max(size[1], 1)
     progress.finish(
         f"trained {model.vocab_size:,} tokens on {read} in {format_seconds(seconds)}"
         + (f": {stages}" if stages else "")
-        + f"; {wrote(out)}",
+        + f"; {bytes_per_token:.3f} bytes per token of this text; {wrote(out)}",
         notes=notes,
         out=out,
         vocab_size=model.vocab_size,
@@ -261,6 +272,8 @@ def _report(
         bytes=model.training["bytes"],
         pretokens=model.training["pretokens"],
         distinct_pretokens=model.training["distinct_pretokens"],
+        tokens=size[1],
+        bytes_per_token=bytes_per_token,
         skipped_records=sum(entry["count"] for entry in model.training.get(SKIPPED_RECORDS, ())),
         resumed=resumed,
         sizes=sizes,

@@ -32,6 +32,8 @@ and a table is enlarged when it is three quarters full."""
 LEAST_SUMS = 1 << 16
 """Minimum number of sums of `bound_counts`, which fit into any CPU cache; a power of two."""
 
+BLOCK_CELLS = 1 << 18
+"""Number of cells that `weighted_pairs` looks at together."""
 
 NOWHERE = 16
 """Number of postings in a cache line: threads write the positions of pairs without a list to different lines."""
@@ -401,3 +403,18 @@ class CellRanges:
             stops.append(stop)
         self.stops = stops
         self.cells.resize(stop, refcheck=False)  # frees the rest without a copy; there are no views now
+
+    def weighted_pairs(self) -> int:
+        """Return the number of pairs of adjacent tokens, each weighted with the count of its pre-token.
+
+        Each token must be one cell. So a corpus has as many tokens as pre-tokens and pairs.
+        """
+        if self.byte_pairs is not None:
+            return sum(int(found["count"].sum()) for found in self.byte_pairs)
+        id_bits = self.cells.dtype.type(int(self.boundary).bit_length())
+        total = 0
+        for start in range(0, self.cells.size - 1, BLOCK_CELLS):
+            found = self.cells[start : start + BLOCK_CELLS + 1]
+            # A boundary has weight 0, so only the right cell needs a test.
+            total += int(self.weights[found[:-1] >> id_bits][found[1:] != self.boundary].sum())
+        return total

@@ -254,6 +254,7 @@ class MergeLearner:
                 if self.merge(progress) == DONE:
                     break
                 self.end_phase()
+            self.ranges.compact(self.tokens.widths)  # for `weighted_pairs`
         finally:
             self.ranges.close()
         return self.result()

@@ -86,6 +86,7 @@ def model_from_counts(
     header: CountsHeader,
     take_table: Callable[[], PretokenTable | HashTables],
     settings: VocabularySettings,
+    inspect_sizes: Callable[[int, int], None] | None = None,
     *,
     workers: int,
     report: Progress,
@@ -98,6 +99,8 @@ def model_from_counts(
     take_table : callable
         Returns the table, in any order. If nothing else refers to it, its memory is freed before merges are learned.
     settings : VocabularySettings
+    inspect_sizes : callable, optional
+        Called with the numbers of bytes and of tokens of the corpus, without special tokens.
     workers : int
         Number of threads.
     report : callable
@@ -118,7 +121,10 @@ def model_from_counts(
     learner = MergeLearner(table, settings.n_merges, settings.merges, workers=workers)
     del table  # the learner has a copy
     trim_heap()
+    n_bytes = header.n_pretokens + learner.ranges.weighted_pairs()
     merges = learner.run(lambda done: report("merge", done, settings.n_merges, "merges"))
+    if inspect_sizes is not None:
+        inspect_sizes(n_bytes, header.n_pretokens + learner.ranges.weighted_pairs())
     del learner
     trim_heap()
     with collector_paused():  # which takes a quarter of the time

@@ -321,6 +321,7 @@ def train_model(
     progress: Progress | bool | None = None,
     counts_file: CountsFile | None = None,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
+    inspect_sizes: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Train on files, and return the tokenizer as data, without the tables that encoding needs.
 
@@ -332,6 +333,8 @@ def train_model(
         Saves the counts before merges are learned, or has those of an earlier run.
     inspect_counts : callable, optional
         Called with the counts and the model before the memory of the counts is freed.
+    inspect_sizes : callable, optional
+        Called with the numbers of bytes and of tokens of the text, without special tokens.
 
     Returns
     -------
@@ -370,7 +373,7 @@ def train_model(
     threads = thread_count(workers, engine)
     if counts_file is not None and counts_file.resumes:
         counts = counts_file.load(count_settings, found, contents)
-        return _learn(counts, settings, inspect_counts, threads=threads, report=report)
+        return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
     start = working_time()
     with count_corpus(
         count_settings,
@@ -386,13 +389,14 @@ def train_model(
     ) as counts:
         if counts_file is not None:
             counts = counts_file.save(counts, working_time() - start)
-        return _learn(counts, settings, inspect_counts, threads=threads, report=report)
+        return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
 
 
 def _learn(
     counts: Counts,
     settings: VocabularySettings,
     inspect_counts: Callable[[Counts, Model], None] | None,
+    inspect_sizes: Callable[[int, int], None] | None,
     *,
     threads: int,
     report: Progress,
@@ -400,7 +404,7 @@ def _learn(
     """Learn a model, and free the table of the counts before, unless it is needed again and cannot be read again."""
     again = inspect_counts is not None and not counts.is_stored
     take = (lambda: counts.any_order) if again else counts.take_table
-    model = model_from_counts(counts.header, take, settings, workers=threads, report=report)
+    model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)
     if inspect_counts is not None:
         inspect_counts(counts, model)
     return model
@@ -484,6 +488,7 @@ def train_model_from_counts(
     engine: str = "auto",
     progress: Progress | bool | None = None,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
+    inspect_sizes: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts` and `train_model`.
 
@@ -503,7 +508,8 @@ def train_model_from_counts(
     workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES, clusters=True)
     report = arguments.progress(progress) or no_progress
     threads = thread_count(workers, engine)
-    model = model_from_counts(counts.header, lambda: counts.any_order, settings, workers=threads, report=report)
+    take = lambda: counts.any_order  # noqa: E731
+    model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)
     if inspect_counts is not None:
         inspect_counts(counts, model)
     return model

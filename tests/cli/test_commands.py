@@ -166,10 +166,13 @@ def test_round_trip_of_invalid_utf8(trained, tmp_path):
 
 def test_summaries(trained, tmp_path):
     tokens = np.fromfile(trained / "tokens.bin", dtype="<u2").size
+    n_special = TEXT.count(b"<|endoftext|>")
+    ratio = (len(TEXT) - n_special * len(b"<|endoftext|>")) / (tokens - n_special)
     result = invoke("train", trained / "corpus.txt", "--vocab-size", SIZE, "--out", tmp_path / "out")
     assert re.search(
         rf"^trained {SIZE:,} tokens on [\d.]+ kB in [\d.]+ s: count [\d.]+ s \([\d.,]+ MB/s\), "
-        rf"merge [\d.]+ s \([\d,]+ merges/s\); wrote `{tmp_path / 'out'}`$",
+        rf"merge [\d.]+ s \([\d,]+ merges/s\); {ratio:.3f} bytes per token of this text; "
+        rf"wrote `{tmp_path / 'out'}`$",
         result.stderr,
         re.MULTILINE,
     ), result.stderr

@@ -74,6 +74,8 @@ def test_csv(folder):
     assert (refused.exit_code, "`--overwrite`" in refused.stderr) == (1, True)
     refused = invoke("stats", folder / "300", folder / "prose.txt", "--csv", folder / "prose.txt", "--overwrite")
     assert "it is one of the inputs" in refused.stderr
+    refused = invoke("stats", folder / "300", folder / "prose.txt", "new.csv")
+    assert (refused.exit_code, "give `--csv new.csv`" in refused.stderr) == (2, True)
 
 
 @pytest.mark.slow

@@ -74,6 +74,18 @@ def test_models_of_other_tools() -> None:
     assert shrink_model(processed, 257).special_tokens == {"<s>": 256}
 
 
+@pytest.mark.parametrize("size", [256, 257, 300, 2000])
+@pytest.mark.parametrize("text", [b"", b" x", b" aaaaa aaaaaaaaa b" * 99])
+def test_sizes_of_the_text_of_training(tmp_path: Path, size: int, text: bytes) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" + text + data_text("code.txt")[: 3000 * (len(text) > 2)])
+    options = {"special_tokens": [], "workers": 2}
+    counts, found = bpejit.count(tmp_path / "a.txt", **options), []
+    model = train_model(tmp_path / "a.txt", vocab_size=size, inspect_sizes=lambda *sizes: found.append(sizes), **options)
+    train_model_from_counts(counts, vocab_size=size, inspect_sizes=lambda *sizes: found.append(sizes))
+    n_bytes, (n_tokens,) = model_tokens_by_size(counts, model, [model.vocab_size])
+    assert found == [(n_bytes, n_tokens)] * 2
+
+
 words = st.text("ab", min_size=1, max_size=12).map(str.encode)
 
 
