@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.corpus.sizes import CHUNK_BYTES, UNIT_BYTES
+from bpejit.corpus.sizes import CHUNK_BYTES, MAX_RECORD, UNIT_BYTES
 from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import join_pieces
@@ -608,6 +608,8 @@ class Tokenizer:
         text_column: str = "text",
         allow_special: bool = False,
         strict: bool = False,
+        max_record: int = MAX_RECORD,
+        skip_large_records: bool = False,
         strip_bom: bool = False,
         keep_columns: Sequence[str] = (),
         workers: int | None = None,
@@ -656,7 +658,7 @@ class Tokenizer:
             Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.
         seed : int
             Selects these documents.
-        input_format, documents, text_field, text_column, allow_special, strict
+        input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
             As for `bpejit.train`.
         strip_bom : bool
             Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
@@ -748,6 +750,8 @@ class Tokenizer:
                 text_column=text_column,
                 allow_special=allow_special,
                 strict=strict,
+                max_record=max_record,
+                skip_large_records=skip_large_records,
                 keep_columns=keep_columns,
             ),
             dry_run=arguments.flag("dry_run", dry_run),

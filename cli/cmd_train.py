@@ -332,6 +332,8 @@ _OF_COUNTS = (
     "text_column",
     "allow_special",
     "strict",
+    "max_record",
+    "skip_large_records",
     "sources",
     "max_bytes",
     "seed",

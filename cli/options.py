@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bpejit.encoding.codec import Codec
 
 from bpejit.corpus import registry as input_formats
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
@@ -95,7 +96,8 @@ def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Callable[
 
 
 def input_options(function: Function) -> Function:
-    """Add `--input-format` with all formats, `--documents`, `--text-field`, `--text-column`, `--allow-special`, `--strict`.
+    """Add `--input-format` with all formats, `--documents`, `--text-field`, `--text-column`, `--allow-special`, `--strict`
+    and the limit of records.
 
     The function receives their values as the argument `reading`, a dict with the names of the arguments of `bpejit.train`.
     """
@@ -144,6 +146,15 @@ def _add_input_options(without: tuple[str, ...], function: Function) -> Function
             "--allow-special", is_flag=True, help="Find special tokens in the texts of records, where they are ordinary text."
         ),
         "strict": click.option("--strict", is_flag=True, help="Stop at a record without a text, instead of skipping it."),
+        "max_record": click.option(
+            "--max-record",
+            type=Count(1, is_size=True),
+            default=MAX_RECORD,
+            show_default="1Gi",
+            metavar="SIZE",
+            help="Largest size of a record: a line of JSON, or the text of a row. A larger one is an error.",
+        ),
+        "skip_large_records": click.option("--skip-large-records", is_flag=True, help="Skip and count larger records instead."),
     }
     options = {name: option for name, option in options.items() if name not in without}
 

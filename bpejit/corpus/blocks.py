@@ -71,6 +71,19 @@ def refuse(record: SkippedRecord) -> CorpusError:
     )
 
 
+def too_large(record: SkippedRecord) -> CorpusError:
+    """Return the error for a record that is too large, when these are not skipped."""
+    return CorpusError(
+        f"a record is too large: {record}; expected smaller ones, since reading one takes several times its size in memory: "
+        "allow it with `max_record=`, or give `skip_large_records=` to skip it"
+    )
+
+
+def large_reason(n_bytes: int, limit: int, more: str = "") -> str:
+    """Return why a record is too large."""
+    return f"it has {more}{n_bytes:,} bytes, and the limit is {limit:,}"
+
+
 def no_texts(skipped: Skipped) -> CorpusError:
     """Return the error for a corpus in which no record has a text."""
     return CorpusError(
@@ -102,7 +115,8 @@ def skipped_note(count: int, first: Sequence[object]) -> str:
     """Return a message about the number of skipped records, which describes the first three of `first`."""
     plural, have = ("", "has") if count == 1 else ("s", "have")
     shown = "; ".join(map(str, first[:3]))
-    return f"skipped {count:,} record{plural} that {have} no text: {shown}{'; ...' if count > 3 else ''}"
+    why = "" if "the limit is" in shown else f" that {have} no text"
+    return f"skipped {count:,} record{plural}{why}: {shown}{'; ...' if count > 3 else ''}"
 
 
 def total_skipped(parts: Iterable[Skipped]) -> Skipped:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.base import DocumentsChunk, divide_documents, share
-from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, refuse
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord, large_reason, refuse, too_large
 from bpejit.corpus.field_names import find_column
 from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.kept_columns import KeptColumns, column_of, keep_rows, kept_schema
@@ -83,8 +83,8 @@ def is_text(data_type: Any) -> bool:
 
 
 def column_documents(
-    column: Any, path: str = "", first_row: int = 0, *, strict: bool = False
-) -> Iterator[tuple[Array, Array, Skipped]]:
+    column: Any, path: str, first_row: int, options: InputOptions
+) -> Iterator[tuple[Array, Array, Skipped, Array | None]]:
     """Yield the texts of a column as documents.
 
     Parameters
@@ -95,8 +95,8 @@ def column_documents(
         The input, for messages.
     first_row : int
         Number of the first row, from 0.
-    strict : bool
-        Whether a null is an error; by default it is skipped.
+    options : InputOptions
+        Whether a null is skipped or an error, and which texts are too large.
 
     Yields
     ------
@@ -104,23 +104,42 @@ def column_documents(
         The texts, adjacent: a view of the memory of the column.
     ends : int64 [documents]
     skipped : Skipped
-        The nulls.
+        The nulls, and the texts that are too large.
+    rows : int64 [documents], optional
+        The rows that have the documents, from 0; None if all have one.
     """
     for part in bounded_parts(column, [column]):
         array = plain_texts(part)
         skipped = NOTHING_SKIPPED
         n_rows = len(array)
+        rows = None
         if array.null_count:
-            nulls = np.flatnonzero(np.asarray(array.is_null().to_numpy(zero_copy_only=False)))
+            is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+            nulls, rows = np.flatnonzero(is_null), np.flatnonzero(~is_null)
             places = (nulls[:MOST_SHOWN] + first_row + 1).tolist()
             shown = tuple(SkippedRecord(path, f"row {row}", "its text is null") for row in places)
-            if strict:
+            if options.strict:
                 raise refuse(shown[0])
             skipped = Skipped(int(nulls.size), shown)
             array = array.drop_null()
         data, ends = _as_arrays(array)
-        yield data, ends, skipped
+        lengths = np.diff(ends, prepend=0)
+        if lengths.size and int(lengths.max()) > options.max_record:
+            rows = np.arange(n_rows) if rows is None else rows
+            fits = lengths <= options.max_record
+            skipped += _too_large(path, rows[~fits] + first_row + 1, lengths[~fits], options)
+            data, ends, rows = data[np.repeat(fits, lengths)], np.cumsum(lengths[fits]), rows[fits]
+        yield data, ends, skipped, rows
         first_row += n_rows
+
+
+def _too_large(path: str, rows: Array, lengths: Array, options: InputOptions) -> Skipped:
+    """Return the records that are too large, or raise CorpusError if they are not skipped."""
+    numbers = zip(rows[:MOST_SHOWN].tolist(), lengths[:MOST_SHOWN].tolist(), strict=True)
+    shown = tuple(SkippedRecord(path, f"row {row}", large_reason(size, options.max_record)) for row, size in numbers)
+    if not options.skip_large_records:
+        raise too_large(shown[0])
+    return Skipped(int(rows.size), shown)
 
 
 def _as_arrays(array: Any) -> tuple[Array, Array]:
@@ -189,13 +208,12 @@ def longest_values(array: Any) -> int:
     return max(map(longest_values, children if isinstance(children, list) else [children]), default=0)
 
 
-def kept_rows(batch: Any, options: InputOptions) -> Any:
-    """Return the columns to keep of a record batch or a table, without the rows whose text is null; None if there are none."""
+def kept_rows(batch: Any, options: InputOptions, rows: Array | None = None) -> Any:
+    """Return the columns to keep of a record batch or a table, of all rows or of some; None if no columns are kept."""
     if not options.keep_columns:
         return None
-    rows = keep_rows(batch, options.keep_columns)
-    texts = plain_texts(column_of(batch, options.text_column))
-    return rows.filter(texts.is_valid()) if texts.null_count else rows
+    kept = keep_rows(batch, options.keep_columns)
+    return kept if rows is None else kept.take(import_extra("pyarrow", "columns to keep").array(rows))
 
 
 def plain_texts(column: Any) -> Any:
@@ -230,10 +248,10 @@ def batch_chunks(
     wanted = read_columns(options)
     parts = (part for batch in batches for part in bounded_parts(batch, [column_of(batch, name) for name in wanted]))
     for batch in parts:
-        kept = kept_rows(batch, options)
-        first = 0
         column = column_of(batch, options.text_column)
-        for data, ends, skipped in column_documents(column, path, first_row + done, strict=options.strict):
+        for data, ends, skipped, rows in column_documents(column, path, first_row + done, options):
+            kept = kept_rows(batch, options, rows)
+            first = 0
             total = ends.size + skipped.count
             passed = 0
             for text, stops in divide_documents(data, ends, chunk_bytes):

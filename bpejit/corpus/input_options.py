@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.registry import DOCUMENTS, input_format_names
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.errors import OptionError
 
 AUTO = "auto"
@@ -34,6 +35,10 @@ class InputOptions:
         ordinary text there.
     strict : bool
         Whether a record without text is an error. By default it is skipped and counted.
+    max_record : int
+        The largest number of bytes of a record: a line of JSON, or the text of a row. A larger one is an error.
+    skip_large_records : bool
+        Whether records that are too large are skipped and counted instead.
     strip_bom : bool
         Skip byte-order marks of UTF-8 in plain text.
     keep_columns : tuple of str
@@ -46,8 +51,16 @@ class InputOptions:
     text_column: str = "text"
     allow_special: bool = False
     strict: bool = False
+    max_record: int = MAX_RECORD
+    skip_large_records: bool = False
     strip_bom: bool = False
     keep_columns: tuple[str, ...] = ()
+
+    def that_change_ids(self) -> dict[str, Any]:
+        """Return the options by name, without those that only decide whether there is an error, or have no effect."""
+        without = {"strict", "skip_large_records"} | (set() if self.keep_columns else {"keep_columns"})
+        without |= set() if self.skip_large_records else {"max_record"}
+        return {name: value for name, value in vars(self).items() if name not in without}
 
     @property
     def by_lines(self) -> bool:
@@ -75,9 +88,10 @@ class InputOptions:
                 raise OptionError(
                     f"{name} is {getattr(found, name)!r}; expected a name, or several separated by dots: correct it"
                 )
-        flags = {name: arguments.flag(name, getattr(found, name)) for name in ("allow_special", "strict", "strip_bom")}
-        kept = _column_names(found.keep_columns)
-        return cls(found.input_format, found.documents, found.text_field, found.text_column, **flags, keep_columns=kept)
+        for name in ("allow_special", "strict", "skip_large_records", "strip_bom"):
+            arguments.flag(name, getattr(found, name))
+        most = arguments.whole_number("max_record", found.max_record, least=1)
+        return replace(found, max_record=most, keep_columns=_column_names(found.keep_columns))
 
 
 def _column_names(value: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat, join_documents
-from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, refuse
+from bpejit.corpus.blocks import MOST_SHOWN, Skipped, SkippedRecord, large_reason, refuse, too_large
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.field_names import find_name, look_up
 from bpejit.corpus.input_options import InputOptions
@@ -84,10 +84,20 @@ def parse_json_lines(
     n_skipped = 0
     shown: list[SkippedRecord] = []
     position = 0
+    limit = options.max_record
     while position <= len(data):
         # One line at a time: a list of all lines would be a second copy of them.
         end = data.find(b"\n", position)
         line = data[position : end if end >= 0 else len(data)]
+        if len(line) > limit:
+            reason = large_reason(len(line), limit, "at least ")
+            record = SkippedRecord(path, f"line {line_number(position)}", reason)
+            if not options.skip_large_records:
+                raise too_large(record)
+            n_skipped += 1
+            shown = [*shown, record][:MOST_SHOWN]
+            position += len(line) + 1
+            continue
         try:
             record = loads(line)
             value = look_up(record, name) if has_dot else record[name]

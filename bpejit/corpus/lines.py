@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _READ_ON = 1 << 16
 """Bytes that are read at a time to find the end of the last line of a range."""
 
+_MOST_READ = 1 << 26
+"""Bytes of a stream that are read at a time, at most."""
+
 Parse = Callable[[bytes, InputOptions, str, Callable[[int], int]], "tuple[bytes, Array, Skipped, KeptColumns | None]"]
 """Function that turns lines into documents: `parse(data, options, path, line_number)` returns their texts, their ends, the
 records that were skipped, and the columns to keep; `line_number(offset)` is the number of the line at a position in `data`.
@@ -62,6 +65,11 @@ class LinesChunk(NamedTuple):
     first_line: int = 1
     n_read: int = 0
 
+    @property
+    def limit(self) -> int | None:
+        """The most bytes of a line; None for plain text."""
+        return _limit(self.parse, self.options)
+
     def read(self, reader: ChunkReader) -> Block:
         """Return the documents in the buffer of a reader."""
         lines, offset = self._read_lines(reader) if self.data is None else (self.data, 0)
@@ -91,9 +99,15 @@ class LinesChunk(NamedTuple):
                     return b"", self.stop
             if data and not data.endswith(b"\n"):
                 parts = [data]
+                length = len(data) - (data.rfind(b"\n") + 1)
                 while more := reader.read_bytes(file, self.path, _READ_ON, partly=True):
                     end = more.find(b"\n") + 1
-                    parts.append(more[:end] if end else more)
+                    length += end or len(more)
+                    # Of a line that is too large, no more is kept than shows it.
+                    if self.limit is None or length <= self.limit + _READ_ON:
+                        parts.append(more[:end] if end else more)
+                    elif not self.options.skip_large_records:
+                        break
                     if end:
                         break
                 data = b"".join(parts)
@@ -118,14 +132,26 @@ def stream_lines(
     stream: InputStream, chunk_bytes: int, parse: Parse, options: InputOptions, specials: bool
 ) -> Iterator[LinesChunk]:
     """Yield the chunks of an input that is read from its start to its end."""
+    limit = _limit(parse, options)
     rest = b""
     line = 1
     n_raw = 0
+    too_large = False  # whether the rest of a line is left out
     while True:
-        data = stream.read_fully(max(chunk_bytes, len(rest)))
+        data = stream.read_fully(max(chunk_bytes, min(len(rest), _MOST_READ)))
         ended = not data
+        if too_large:
+            end = data.find(b"\n")
+            if end < 0 and not ended:
+                continue
+            data, too_large = data[max(end, 0) :], False
         data = rest + data
         cut = len(data) if ended else data.rfind(b"\n") + 1
+        if limit is not None and len(data) - cut > limit:
+            too_large = True
+            data = data[: cut + limit + 1]
+            if not options.skip_large_records:
+                cut, ended = len(data), True  # reading it ends in an error
         rest = data[cut:]
         if cut:
             data = data[:cut]
@@ -139,6 +165,10 @@ def stream_lines(
             line += data.count(b"\n")
         if ended:
             return
+
+
+def _limit(parse: Parse, options: InputOptions) -> int | None:
+    return None if parse is parse_plain_lines else options.max_record
 
 
 def parse_plain_lines(

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from bpejit.arrays import Array
 from bpejit.corpus.base import InputFormat, documents_block, share
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Block
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped
 from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
 from bpejit.corpus.columns import (
     MOST_DECODED,
@@ -224,6 +225,15 @@ def _chunk(source: Source, first: int, stop: int, groups: list[_RowGroup], posit
     return RowGroupsChunk(source.path, first, stop, groups[first].first_row, source.options, n_read)
 
 
+def _joined_rows(found: list[tuple[Array, Array, Skipped, Array | None]]) -> Array | None:
+    """Return the rows of a table that have documents, given those of its parts; None if all have one."""
+    if all(rows is None for _, _, _, rows in found):
+        return None
+    starts = np.cumsum([0, *(ends.size + skipped.count for _, ends, skipped, _ in found)])
+    parts = (np.arange(ends.size) if rows is None else rows for _, ends, _, rows in found)
+    return np.concatenate([start + part for start, part in zip(starts, parts, strict=False)])
+
+
 class RowGroupsChunk(NamedTuple):
     """Adjacent row groups of a Parquet file.
 
@@ -257,11 +267,11 @@ class RowGroupsChunk(NamedTuple):
             file = reader.opened(self.path, open_parquet)
             table = file.read_row_groups(list(range(self.first, self.stop)), columns=read_columns(options), use_threads=False)
             column = column_of(table, options.text_column)
-            rows = kept_rows(table, options)
-            found = list(column_documents(column, self.path, self.first_row, strict=options.strict))
+            found = list(column_documents(column, self.path, self.first_row, options))
+            rows = kept_rows(table, options, _joined_rows(found))
         skipped = sum((one[2] for one in found), NOTHING_SKIPPED)
         if len(found) == 1:
-            data, ends, _ = found[0]
+            data, ends, _, _ = found[0]
         else:
             offsets = np.cumsum([0, *(one[0].size for one in found)])
             data = np.concatenate([np.empty(0, np.uint8), *(one[0] for one in found)])

@@ -7,3 +7,6 @@ processor's cache when it is encoded, and the ids when they are written. 4 MiB t
 
 UNIT_BYTES = 1 << 26
 """Target size of a unit in bytes of input: what a killed run loses at most, and the granularity of a division into parts."""
+
+MAX_RECORD = 1 << 30
+"""Default limit of the size of a record in bytes. Reading one takes several times its size."""

@@ -73,7 +73,7 @@ def _batch_chunks(item: Any, index: int, options: InputOptions, chunk_bytes: int
             raise arguments.wrong_type(
                 name, item, f"a column of strings, and not of {item.type}", "give the column of the texts"
             )
-        for data, ends, skipped in column_documents(item, "texts", strict=options.strict):
+        for data, ends, skipped, _ in column_documents(item, "texts", 0, options):
             for text, stops in divide_documents(data, ends, chunk_bytes):
                 yield DocumentsChunk(text, stops, options.allow_special, 0, skipped)
         return

@@ -322,12 +322,7 @@ def plan_encoding(
         dtype=choose_dtype(form.dtypes, dtype, encoder.model.vocab_size),
         chunk_bytes=chunk_bytes,
         read=read,
-        # Stopping at a record without text changes no ids.
-        input_options={
-            name: value
-            for name, value in vars(contents.options).items()
-            if name != "strict" and (value or name != "keep_columns")
-        },
+        input_options=contents.options.that_change_ids(),
     )
     if plan.columns is not None:
         form.check_columns(final_schema(read_schema(plan.columns)))

@@ -21,6 +21,7 @@ from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.registry import TEXT
 from bpejit.corpus.sampling import sample_chunks
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.corpus.sources import Source, find_weighted_sources, total_bytes
 from bpejit.counts.counts import Counts
 from bpejit.counts.counts_file import write_counts
@@ -61,6 +62,8 @@ def count(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     max_bytes: int | None = None,
     seed: int = 0,
     sources: Mapping[str, int] | None = None,
@@ -83,7 +86,7 @@ def count(
         Write the counts to this file (see `Counts.load`), block by block.
     pattern, special_tokens, normalize_newlines, unicode
         As for `bpejit.train`. Tokenizers that are trained from the counts have these settings.
-    input_format, documents, text_field, text_column, allow_special, strict
+    input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
         As for `bpejit.train`.
     max_bytes, seed, sources
         As for `bpejit.train`.
@@ -119,6 +122,8 @@ def count(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
     )
     contents.choose_sample(max_bytes, seed)
     found = find_weighted_sources(inputs, sources, contents)

@@ -10,6 +10,7 @@ from bpejit import arguments
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.corpus.sources import find_weighted_sources, total_bytes
 from bpejit.corpus.units import plan_units
 from bpejit.counts.spilling import spill_settings
@@ -66,6 +67,8 @@ def plan_count(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     max_bytes: int | None = None,
     seed: int = 0,
     sources: Mapping[str, int] | None = None,
@@ -85,7 +88,7 @@ def plan_count(
     inputs : path, list of paths, or iterator of texts
     pattern, special_tokens, normalize_newlines, unicode
         As for `bpejit.count`.
-    input_format, documents, text_field, text_column, allow_special, strict
+    input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
         As for `bpejit.count`.
     max_bytes, seed, sources, max_memory
         As for `bpejit.count`.
@@ -111,6 +114,8 @@ def plan_count(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
     )
     contents.choose_sample(max_bytes, seed)
     job = CountJob.of_settings(check_count_settings(pattern, unicode, special_tokens, normalize_newlines))

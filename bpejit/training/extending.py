@@ -14,6 +14,7 @@ from bpejit.arrays import ByteStrings
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.corpus.sources import find_sources
 from bpejit.counts.counts import Counts
 from bpejit.counts.header import CountSettings
@@ -53,6 +54,8 @@ def extend(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -77,7 +80,7 @@ def extend(
         As for `bpejit.train`; by default the rule of the tokenizer, or `greatest-bytes` if it was not trained by bpejit.
     min_frequency, max_token_bytes, workers, engine, chunk_bytes, max_memory, temporary_folder, progress
         As for `bpejit.train`.
-    input_format, documents, text_field, text_column, allow_special, strict
+    input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
         As for `bpejit.train`.
 
     Returns
@@ -102,6 +105,8 @@ def extend(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
         workers=workers,
         engine=engine,
         chunk_bytes=chunk_bytes,
@@ -126,6 +131,8 @@ def extend_model(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     workers: int | None = None,
     engine: str = "auto",
     chunk_bytes: int = CHUNK_BYTES,
@@ -160,6 +167,8 @@ def extend_model(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
     )
     with count_corpus(
         settings_of(model),

@@ -14,6 +14,7 @@ from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents, named_inputs
 from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.corpus.sources import find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
 from bpejit.counts.counts import Counts
@@ -57,6 +58,8 @@ def train(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     max_bytes: int | None = None,
     seed: int = 0,
     sources: Mapping[str, int] | None = None,
@@ -123,6 +126,11 @@ def train(
         Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
     strict : bool, default False
         Whether a record without a text is an error. By default it is skipped, with a warning at the end.
+    max_record : int, default 1 GiB
+        The largest number of bytes of a record: a line of JSON, or the text of a row. A larger one is an error, since reading
+        it takes several times its size. Plain text has no limit.
+    skip_large_records : bool, default False
+        Whether larger records are skipped and counted, like records without text.
     max_bytes : int, optional
         Train on an even sample of about this many bytes of text, from all inputs together, if they are larger.
     seed : int, default 0
@@ -205,6 +213,8 @@ def train(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
         max_bytes=max_bytes,
         seed=seed,
         sources=sources,
@@ -309,6 +319,8 @@ def train_model(
     text_column: str = "text",
     allow_special: bool = False,
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     max_bytes: int | None = None,
     seed: int = 0,
     sources: Mapping[str, int] | None = None,
@@ -367,6 +379,8 @@ def train_model(
         text_column=text_column,
         allow_special=allow_special,
         strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
     )
     contents.choose_sample(max_bytes, seed)
     found = find_weighted_sources(inputs, sources, contents)

@@ -19,6 +19,7 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
+from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import BpejitError
@@ -117,6 +118,8 @@ def verify(
     text_field: str = "text",
     text_column: str = "text",
     strict: bool = False,
+    max_record: int = MAX_RECORD,
+    skip_large_records: bool = False,
     progress: Progress | bool | None = None,
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
@@ -135,7 +138,7 @@ def verify(
         it reads an export of bpejit.
     separator : str
         The text between two documents in plain text, if `documents` is `separator`.
-    input_format, documents, text_field, text_column, strict
+    input_format, documents, text_field, text_column, strict, max_record, skip_large_records
         As for `bpejit.train`.
     progress : callable or bool, optional
         As for `bpejit.train`.
@@ -155,7 +158,14 @@ def verify(
     report = arguments.progress(progress) or no_progress
     reference = _references[against](tokenizer, path)
     contents = Contents(
-        input_format, documents=documents, text_field=text_field, text_column=text_column, strict=strict, allow_special=True
+        input_format,
+        documents=documents,
+        text_field=text_field,
+        text_column=text_column,
+        strict=strict,
+        max_record=max_record,
+        skip_large_records=skip_large_records,
+        allow_special=True,
     )
     sources = find_sources(inputs, contents)
     total = total_bytes(sources)

@@ -428,3 +428,53 @@ def test_small_row_groups_before_a_large_one(tmp_path: Path) -> None:
     total = 2 * (5 * 100 * 2 + 50 * 100_000)
     assert bpejit.count(path, chunk_bytes=64 << 20).n_bytes == total
     assert bpejit.count(path).n_bytes == total
+
+
+def large_records(form: str, path: Path) -> int:
+    """Write four records of which the second and the fourth have more than 1,000 bytes; return the bytes of the others."""
+    texts = ["one", "x" * 5000, "three", "y" * 200_000]
+    if form == "jsonl":
+        path.write_bytes(json_lines(texts))
+    elif form == "jsonl.gz":
+        path.write_bytes(gzip.compress(json_lines(texts).rstrip(b"\n")))
+    elif form == "arrow":
+        write_arrow(path, texts)
+    else:
+        write_parquet(path, texts)
+    return len("onethree")
+
+
+@pytest.mark.parametrize("chunk_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "parquet", "arrow"])
+def test_large_records(tmp_path: Path, form: str, chunk_bytes: int) -> None:
+    path = tmp_path / f"a.{form}"
+    left = large_records(form, path)
+    options: dict[str, Any] = {"max_record": 1000, "chunk_bytes": chunk_bytes, "engine": "serial"}
+    with pytest.raises(CorpusError, match=r"is too large: `.*`, (line|row) 2: it has .* bytes, and the limit is 1,000"):
+        bpejit.count(path, **options)
+    with pytest.raises(CorpusError, match="`skip_large_records=`"):
+        bpejit.train(path, vocab_size=270, max_record=1000)
+    counts = bpejit.count(path, skip_large_records=True, strict=True, **options)
+    assert (counts.n_bytes, counts.inputs[0]["skipped"]) == (left, 2)
+    assert bpejit.count(path, max_record=300_000).n_bytes == left + 205_000
+
+
+def test_large_records_of_jobs_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    large_records("parquet", Path("a.parquet"))
+    bpejit.train_from_iterator(["one two three"], vocab_size=260).save("tokenizer")
+    result = invoke("encode", "a.parquet", "--out", "a.bin", "--max-record", "1k")
+    assert (result.exit_code, "allow it with `--max-record`, or give `--skip-large-records`" in result.stderr) == (1, True)
+    result = invoke("encode", "a.parquet", "--out", "a.bin", "--max-record", "1k", "--skip-large-records", "--overwrite")
+    assert result.exit_code == 0, result.stderr
+    assert "note: skipped 2 records: `a.parquet`, row 2: it has 5,000 bytes, and the limit is 1,000" in result.stderr
+    assert '"max_record": 1000' in Path("a.bin.manifest.json").read_text()
+    assert len(bpejit.open_tokens("a.bin")) < 10
+
+
+def test_kept_columns_of_large_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pa.table({"text": ["a", None, "b" * 50, "c"], "id": [1, 2, 3, 4]}), path)
+    tokenizer = bpejit.Tokenizer({number: bytes([number]) for number in range(256)}, [], [])
+    tokenizer.encode_files(path, tmp_path / "o.parquet", keep_columns=["id"], max_record=10, skip_large_records=True)
+    assert pyarrow.parquet.read_table(tmp_path / "o.parquet").to_pydict()["id"] == [1, 4]
