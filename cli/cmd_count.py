@@ -14,6 +14,7 @@ from .count_options import (
     counts_fields,
     counts_summary,
     memory_options,
+    repeated_inputs_option,
     skipped_records,
 )
 from .counting_plans import dry_run_option, finish_plan
@@ -122,12 +123,14 @@ def count(
 @click.argument("inputs", metavar="COUNTS...", nargs=-1, required=True, shell_complete=complete_path)
 @out_option("File to write the merged counts to.", required=True)
 @overwrite_option
+@repeated_inputs_option
 @report_options
-def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool) -> None:
+def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, allow_repeated_inputs: bool) -> None:
     """Merge files written by `bpejit count`.
 
     Neither the order of the files nor any grouping changes the result, and memory does not grow with their size.
     Files that differ in pattern, version of Unicode, special tokens or normalization of newlines are refused.
+    So are files that have counts of the same input.
 
     \b
     Example:
@@ -136,7 +139,9 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool) 
     import bpejit
 
     with watch() as progress:
-        counts = bpejit.merge_counts(inputs, out, overwrite=overwrite, progress=progress)
+        counts = bpejit.merge_counts(
+            inputs, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
+        )
         seconds = progress.seconds
     progress.finish(
         f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "

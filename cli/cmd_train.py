@@ -11,7 +11,13 @@ import click
 from bpejit.training.tie_rules import tie_rule_names
 
 from .command_types import command
-from .count_options import DEFAULT_PATTERN, chosen_special_tokens, count_setting_options, memory_options
+from .count_options import (
+    DEFAULT_PATTERN,
+    chosen_special_tokens,
+    count_setting_options,
+    memory_options,
+    repeated_inputs_option,
+)
 from .count_type import Count
 from .counting_plans import dry_run_option, finish_plan
 from .option_names import with_option_names
@@ -89,6 +95,7 @@ if TYPE_CHECKING:
     shell_complete=complete_path,
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
+@repeated_inputs_option
 @click.option(
     "--also",
     type=Count(),
@@ -126,6 +133,7 @@ def train(
     max_bytes: int | None,
     seed: int,
     counts_paths: tuple[str, ...],
+    allow_repeated_inputs: bool,
     also: tuple[int, ...],
     resume: bool,
     max_memory: int | None,
@@ -211,7 +219,8 @@ def train(
         }
         if counts_paths:
             first, *others = map(Counts.load, counts_paths)
-            model = train_model_from_counts(first.merge(*others) if others else first, **learned)
+            merged = first.merge(*others, allow_repeated_inputs=allow_repeated_inputs) if others else first
+            model = train_model_from_counts(merged, **learned)
         else:
             model = train_model(
                 inputs,

@@ -63,6 +63,13 @@ def memory_options(function: Function) -> Function:
     return bound(folder(function))
 
 
+repeated_inputs_option = click.option(
+    "--allow-repeated-inputs",
+    is_flag=True,
+    help="Merge counts files that have the same input, which is then counted as often.",
+)
+
+
 def chosen_special_tokens(special_tokens: tuple[str, ...], no_special_tokens: bool) -> tuple[str, ...]:
     """Return the special tokens that `--special-token` and `--no-special-tokens` select."""
     if no_special_tokens and special_tokens:

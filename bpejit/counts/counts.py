@@ -196,20 +196,31 @@ class Counts:
         check_outputs([path], inputs=inputs, overwrite=arguments.flag("overwrite", overwrite))
         write_counts(path, self.header, self.blocks())
 
-    def merge(self, *others: Counts) -> Counts:
+    def merge(self, *others: Counts, allow_repeated_inputs: bool = False) -> Counts:
         """Return the sum of these counts and others, in memory. Neither order nor grouping changes the result.
+
+        Parameters
+        ----------
+        *others : Counts
+        allow_repeated_inputs : bool, default False
+            Whether the same input (path, size and hash) may be in several of them, and is then counted as often.
 
         Raises
         ------
         CountsError
-            If they differ in pattern, version of Unicode, special tokens or normalization of newlines.
+            If they differ in pattern, version of Unicode, special tokens or normalization of newlines, or have counts of the
+            same input.
 
         See Also
         --------
         merge_counts : The same for files of any size.
         """
         all_counts = [self, *(arguments.instance(f"others[{i}]", given, Counts, "load it") for i, given in enumerate(others))]
-        header = merge_headers([counts.header for counts in all_counts], _names(all_counts))
+        header = merge_headers(
+            [counts.header for counts in all_counts],
+            _names(all_counts),
+            allow_repeated_inputs=arguments.flag("allow_repeated_inputs", allow_repeated_inputs),
+        )
         return Counts(header, merge_tables([counts.any_order for counts in all_counts], in_order=False), in_order=False)
 
     def to_tsv(self, path: StrPath, *, overwrite: bool = False) -> None:
@@ -303,6 +314,7 @@ def merge_counts(
     out: StrPath,
     *,
     overwrite: bool = False,
+    allow_repeated_inputs: bool = False,
     progress: Callable[[str, int, int | None, str], None] | bool | None = None,
 ) -> Counts:
     """Merge counts files, block by block, to another one.
@@ -317,6 +329,8 @@ def merge_counts(
     out : path
     overwrite : bool
         Whether to replace an existing file.
+    allow_repeated_inputs : bool, default False
+        Whether the same input (path, size and hash) may be in several files, and is then counted as often.
     progress : callable or bool, optional
         Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
 
@@ -328,7 +342,8 @@ def merge_counts(
     Raises
     ------
     CountsError
-        If a file is damaged, or they differ in pattern, version of Unicode, special tokens or normalization of newlines.
+        If a file is damaged, or they differ in pattern, version of Unicode, special tokens or normalization of newlines, or
+        have counts of the same input.
     OutputError
     """
     if not arguments.is_iterable(paths):
@@ -338,9 +353,10 @@ def merge_counts(
         raise CountsError("paths is empty; expected at least one counts file: give one")
     out = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
+    allow_repeated_inputs = arguments.flag("allow_repeated_inputs", allow_repeated_inputs)
     if is_remote(out):
         with stored_file(out, overwrite=overwrite) as written:
-            merge_counts(names, written, progress=progress)
+            merge_counts(names, written, allow_repeated_inputs=allow_repeated_inputs, progress=progress)
         return Counts.load(out)
     if any(map(is_remote, names)):
         with tempfile.TemporaryDirectory(prefix="bpejit-") as temporary:
@@ -348,10 +364,16 @@ def merge_counts(
             for name, copy in zip(names, copies, strict=True):
                 if copy != name:
                     fetch_file(name, copy, error=CountsError, what="the counts")
-            return merge_counts(copies, out, overwrite=overwrite, progress=progress)
+            return merge_counts(
+                copies, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
+            )
     check_outputs([out], inputs=names, overwrite=overwrite)
     readers = [CountsReader(name) for name in names]
-    header = merge_headers([reader.header for reader in readers], [f"`{name}`" for name in names])
+    header = merge_headers(
+        [reader.header for reader in readers],
+        [f"`{name}`" for name in names],
+        allow_repeated_inputs=allow_repeated_inputs,
+    )
     report = arguments.progress(progress)
     if len(readers) <= MOST_RUNS:
         write_counts(out, header, merge_streams([reader.blocks() for reader in readers]), report)

@@ -120,7 +120,27 @@ def _input_order(entry: Mapping[str, Any]) -> tuple[str, str]:
     return entry["path"], json.dumps(entry, sort_keys=True)
 
 
-def merge_headers(headers: Sequence[CountsHeader], names: Sequence[str]) -> CountsHeader:
+def _refuse_repeated_inputs(headers: Sequence[CountsHeader], names: Sequence[str]) -> None:
+    """Raise if an input with text is in two headers. Pipes and tables of counts are not known to be equal."""
+    seen: dict[tuple[str, str, str, str], int] = {}
+    for index, header in enumerate(headers):
+        for entry in header.inputs:
+            content = entry.get("sha256") or entry.get("checksum")
+            if not content or not entry.get("bytes"):
+                continue
+            key = (entry["path"], str(entry["bytes"]), str(content), json.dumps(entry.get("read_as"), sort_keys=True))
+            before = seen.setdefault(key, index)
+            if before != index:
+                raise CountsError(
+                    f"cannot merge {names[index]} with {names[before]}: both have counts of the input "
+                    f"{shorten(entry['path'])}, with {entry['bytes']:,} bytes and an equal hash; expected each input once: "
+                    "leave one of them out, count without overlap, or allow repeated inputs (--allow-repeated-inputs)"
+                )
+
+
+def merge_headers(
+    headers: Sequence[CountsHeader], names: Sequence[str], *, allow_repeated_inputs: bool = False
+) -> CountsHeader:
     """Return the header of merged counts.
 
     Parameters
@@ -129,11 +149,13 @@ def merge_headers(headers: Sequence[CountsHeader], names: Sequence[str]) -> Coun
         At least one.
     names : sequence of str
         How messages name each of them.
+    allow_repeated_inputs : bool
+        Whether the same input may be in several of them.
 
     Raises
     ------
     CountsError
-        If their settings differ, or the sum of all counts is too large.
+        If their settings differ, the same input is in two of them, or the sum of all counts is too large.
     """
     first = headers[0].settings
     for header, name in zip(headers, names, strict=True):
@@ -144,6 +166,8 @@ def merge_headers(headers: Sequence[CountsHeader], names: Sequence[str]) -> Coun
                 f"cannot merge {name} with {names[0]}: its {what} is {theirs}; expected {ours}: count both with the "
                 "same settings"
             )
+    if not allow_repeated_inputs:
+        _refuse_repeated_inputs(headers, names)
     n_pretokens = sum(header.n_pretokens for header in headers)
     if n_pretokens >= MOST_COUNTED:
         raise CountsError(

@@ -143,6 +143,29 @@ def test_settings_that_differ_are_not_merged() -> None:
         merge_headers([CountsHeader(SETTINGS, n_pretokens=2**61)] * 2, ["a", "b"])
 
 
+def test_inputs_that_were_counted_twice_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("1", "11", "empty"):
+        Path(f"{name}.txt").write_text("" if name == "empty" else f"text {name}", encoding="utf-8")
+    some = bpejit.count(["11.txt", "empty.txt"], out="some.counts")
+    every = bpejit.count(["1.txt", "11.txt", "empty.txt"], out="every.counts")
+    files = ["some.counts", "every.counts"]
+    expected = "cannot merge `every.counts` with `some.counts`: both have counts of the input '11.txt', with 7 bytes"
+    with pytest.raises(CountsError, match=expected):
+        bpejit.merge_counts(files, "all.counts")
+    with pytest.raises(CountsError, match=expected):
+        some.merge(every)
+    assert not Path("all.counts").exists()
+    assert bpejit.merge_counts(files, "all.counts", allow_repeated_inputs=True).n_bytes == 7 + 7 + 6
+    assert some.merge(every, allow_repeated_inputs=True) == Counts.load("all.counts")
+    with pytest.raises(CountsError, match="both have counts"):  # of files that were merged before
+        bpejit.merge_counts(["all.counts", "some.counts"], "more.counts")
+    Path("11.txt").write_text("more 11", encoding="utf-8")
+    assert some.merge(bpejit.count("11.txt")).n_bytes == 14  # another file of the same name and size
+    with pytest.raises(bpejit.ArgumentTypeError, match="allow_repeated_inputs"):
+        some.merge(every, allow_repeated_inputs="yes")  # type: ignore[arg-type]
+
+
 def test_special_tokens_of_the_configuration_must_have_been_counted() -> None:
     with pytest.raises(bpejit.SpecialTokenError, match="pad_token"):
         bpejit.train_from_counts(made({b"ab": 1}), vocab_size=300, pad_token="<|pad|>")
