@@ -19,10 +19,11 @@ SAVING = {"out", "also", "resume", "overwrite"}
 
 def test_signatures_are_equal_except_for_the_result() -> None:
     parameters = inspect.signature(train).parameters
-    *same, counts_file, inspect_counts = inspect.signature(train_model).parameters.values()
+    *same, counts_file, inspect_counts, inspect_sizes = inspect.signature(train_model).parameters.values()
     assert [parameter for parameter in parameters.values() if parameter.name not in SAVING] == same
     assert parameters.keys() > SAVING
-    assert (counts_file.name, inspect_counts.name) == ("counts_file", "inspect_counts")  # for the command
+    names = [parameter.name for parameter in (counts_file, inspect_counts, inspect_sizes)]
+    assert names == ["counts_file", "inspect_counts", "inspect_sizes"]  # for the command
     assert get_type_hints(train)["return"] is bpejit.Tokenizer
     assert get_type_hints(train_model)["return"] is bpejit.Model
 
@@ -59,7 +60,7 @@ def test_defaults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(train_model).parameters.items()
-        if parameter.default is not parameter.empty and name not in ("counts_file", "inspect_counts")
+        if parameter.default is not parameter.empty and name not in ("counts_file", "inspect_counts", "inspect_sizes")
     }
     seen: dict[str, object] = {}
 
