@@ -39,6 +39,12 @@ from .reporting import report_options, wrote
 @count_setting_options
 @input_options
 @sampling_options
+@click.option(
+    "--shard",
+    metavar="I/N|auto",
+    help="Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`. auto reads SLURM_ARRAY_TASK_ID and "
+    "SLURM_ARRAY_TASK_COUNT, or RANK and WORLD_SIZE.",
+)
 @memory_options
 @dry_run_option
 @cluster_engine_options
@@ -57,6 +63,7 @@ def count(
     sources: dict[str, int] | None,
     max_bytes: int | None,
     seed: int,
+    shard: str | None,
     max_memory: int | None,
     temporary_folder: str | None,
     dry_run: bool,
@@ -75,6 +82,7 @@ def count(
         bpejit count corpus.txt --out corpus.counts
         bpejit count corpus.txt --pattern cl100k --max-memory 2G --out all.counts
         bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
+        bpejit count corpus.txt --shard 0/4 --out part-0.counts
     """
     inputs = inputs or (() if sources else piped_input())
     if not inputs and not sources:
@@ -102,7 +110,13 @@ def count(
             plan = bpejit.plan_count(inputs, **counting)
         else:
             counts = bpejit.count(
-                inputs, out=out, temporary_folder=temporary_folder, overwrite=overwrite, progress=progress, **counting
+                inputs,
+                out=out,
+                shard=shard,
+                temporary_folder=temporary_folder,
+                overwrite=overwrite,
+                progress=progress,
+                **counting,
             )
         seconds = progress.seconds
     if dry_run:
@@ -137,15 +151,18 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, 
         bpejit merge-counts one.counts two.counts --out both.counts
     """
     import bpejit
+    from bpejit.counts.header import missing_parts
 
     with watch() as progress:
         counts = bpejit.merge_counts(
             inputs, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
         )
         seconds = progress.seconds
+    missing = missing_parts(counts.header)
     progress.finish(
         f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "
         f"{wrote(out)}",
+        notes=[missing] if missing else [],
         out=out,
         **counts_fields(counts),
         seconds=seconds,

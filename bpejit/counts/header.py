@@ -12,6 +12,9 @@ from typing import Any
 from bpejit.errors import CountsError, shorten
 from bpejit.splitting.presets import PRESETS, Pattern, pattern_source
 
+MOST_SHOWN = 5
+"""Number of skipped records of an input that are described."""
+
 MOST_COUNTED = 2**62
 """Limit of the sum of all counts, so that no sum of counts overflows."""
 
@@ -50,6 +53,10 @@ class CountSettings:
                 return name.replace("_", " "), shorten(ours), shorten(theirs)
         return None
 
+    def difference_key(self) -> list[Any]:
+        """Return what is compared of the settings, for JSON."""
+        return [pattern_source(self.pattern), self.unicode, self.special_tokens, self.normalize_newlines]
+
 
 @dataclass(frozen=True)
 class CountsHeader:
@@ -65,12 +72,15 @@ class CountsHeader:
         Bytes of text that were read.
     n_pretokens : int
         Sum of all counts.
+    parts : sequence of dict
+        The parts of divided inputs that are counted, if others are missing: a hash of all inputs (`plan`), `part` and `parts`.
     """
 
     settings: CountSettings
     inputs: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     n_bytes: int = 0
     n_pretokens: int = 0
+    parts: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         inputs = sorted(map(dict, self.inputs), key=itemgetter("path"))
@@ -90,6 +100,7 @@ class CountsHeader:
             "bytes": self.n_bytes,
             "pretokens": self.n_pretokens,
             "inputs": self.inputs,
+            **({"parts": list(self.parts)} if self.parts else {}),
         }
         return json.dumps(fields).encode("ascii")
 
@@ -113,29 +124,88 @@ class CountsHeader:
             normalize_newlines=bool(fields["normalize_newlines"]),
         )
         n_bytes, n_pretokens = int(fields["bytes"]), int(fields["pretokens"])
-        return cls(settings, [{**entry, "path": str(entry["path"])} for entry in fields["inputs"]], n_bytes, n_pretokens)
+        inputs = [{**entry, "path": str(entry["path"])} for entry in fields["inputs"]]
+        parts = [
+            {"plan": str(one["plan"]), "part": int(one["part"]), "parts": int(one["parts"])} for one in fields.get("parts", ())
+        ]
+        return cls(settings, inputs, n_bytes, n_pretokens, tuple(parts))
 
 
 def _input_order(entry: Mapping[str, Any]) -> tuple[str, str]:
     return entry["path"], json.dumps(entry, sort_keys=True)
 
 
+def _content(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return what identifies an input, whole or in part; None if it may be equal to another one without being the same."""
+    content = entry.get("sha256") or entry.get("checksum")
+    if not content or not entry.get("bytes"):
+        return None
+    return entry["path"], str(entry["bytes"]), str(content), json.dumps(entry.get("read_as"), sort_keys=True)
+
+
 def _refuse_repeated_inputs(headers: Sequence[CountsHeader], names: Sequence[str]) -> None:
-    """Raise if an input with text is in two headers. Pipes and tables of counts are not known to be equal."""
-    seen: dict[tuple[str, str, str, str], int] = {}
+    """Raise if an input with text, or a range of it, is in two headers. Pipes and tables of counts may differ."""
+    parts: dict[tuple[Any, ...], int] = {}
+    seen: dict[tuple[str, ...], list[tuple[float, float, int]]] = {}
     for index, header in enumerate(headers):
-        for entry in header.inputs:
-            content = entry.get("sha256") or entry.get("checksum")
-            if not content or not entry.get("bytes"):
-                continue
-            key = (entry["path"], str(entry["bytes"]), str(content), json.dumps(entry.get("read_as"), sort_keys=True))
-            before = seen.setdefault(key, index)
+        for part in header.parts:
+            before = parts.setdefault(tuple(part.values()), index)
             if before != index:
                 raise CountsError(
-                    f"cannot merge {names[index]} with {names[before]}: both have counts of the input "
-                    f"{shorten(entry['path'])}, with {entry['bytes']:,} bytes and an equal hash; expected each input once: "
-                    "leave one of them out, count without overlap, or allow repeated inputs (--allow-repeated-inputs)"
+                    f"cannot merge {names[index]} with {names[before]}: both are part {part['part']} of {part['parts']}; "
+                    "expected each part once: leave one of them out"
                 )
+        for entry in header.inputs:
+            key = _content(entry)
+            if key is None:
+                continue
+            start, stop = entry.get("range", (0, float("inf")))
+            for other_start, other_stop, before in seen.setdefault(key, []):
+                if before != index and start < other_stop and other_start < stop:
+                    raise CountsError(
+                        f"cannot merge {names[index]} with {names[before]}: both have counts of the input "
+                        f"{shorten(entry['path'])}, with {entry['bytes']:,} bytes and an equal hash; expected each input once: "
+                        "leave one of them out, count without overlap, or allow repeated inputs (--allow-repeated-inputs)"
+                    )
+            seen[key].append((start, stop, index))
+
+
+def _join_parts(
+    inputs: Sequence[Mapping[str, Any]], parts: Sequence[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return inputs whose ranges are joined where all parts of their plan are there, and the parts of the other plans."""
+    numbers: dict[tuple[str, int], set[int]] = {}
+    for part in parts:
+        numbers.setdefault((part["plan"], part["parts"]), set()).add(part["part"])
+    complete = {plan for (plan, n_parts), found in numbers.items() if len(found) == n_parts}
+    joined: dict[tuple[Any, ...], dict[str, Any]] = {}
+    found_inputs: list[Mapping[str, Any]] = []
+    for entry in sorted(inputs, key=lambda entry: tuple(entry.get("range", (0,)))):
+        if entry.get("plan") not in complete:
+            found_inputs.append(entry)
+            continue
+        whole = {name: value for name, value in entry.items() if name not in ("plan", "range")}
+        key = (entry["plan"], *(_content(entry) or (entry["path"],)), entry.get("weight"))
+        before = joined.setdefault(key, whole)
+        if before is whole:
+            found_inputs.append(before)
+        elif "skipped" in whole:
+            before["skipped"] = before.get("skipped", 0) + whole["skipped"]
+            before["first_skipped"] = [*before.get("first_skipped", ()), *whole["first_skipped"]][:MOST_SHOWN]
+    return found_inputs, [part for part in parts if part["plan"] not in complete]
+
+
+def missing_parts(header: CountsHeader) -> str:
+    """Return a note about parts of divided inputs that are missing; an empty string if there are none."""
+    plans: dict[tuple[str, int], set[int]] = {}
+    for part in header.parts:
+        plans.setdefault((part["plan"], part["parts"]), set()).add(part["part"])
+    notes = []
+    for (_, n_parts), found in plans.items():
+        missing = [str(number) for number in range(n_parts) if number not in found]
+        shown = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        notes.append(f"{len(found)} of {n_parts} parts of the inputs are counted; missing: {shown}")
+    return "; ".join(notes)
 
 
 def merge_headers(
@@ -183,5 +253,7 @@ def merge_headers(
         special_tokens=first.special_tokens,
         normalize_newlines=first.normalize_newlines,
     )
-    inputs = [entry for header in headers for entry in header.inputs]
-    return CountsHeader(settings, inputs, sum(header.n_bytes for header in headers), n_pretokens)
+    inputs, parts = _join_parts(
+        [entry for header in headers for entry in header.inputs], [part for header in headers for part in header.parts]
+    )
+    return CountsHeader(settings, inputs, sum(header.n_bytes for header in headers), n_pretokens, tuple(parts))

@@ -31,12 +31,14 @@ from bpejit.counts.spilling import SpilledRuns, spill_settings
 from bpejit.engines import RAY, check_engine_options, check_ray_address
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, OutputError
+from bpejit.jobs.job_options import parse_shard
 from bpejit.process_memory import trim_heap
 from bpejit.splitting import Pattern
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.remote import check_remote_output, is_remote, local_path, stored_file
 from bpejit.training.count_job import CountedChunk, CountJob
+from bpejit.training.count_parts import part_of_sources
 from bpejit.training.counting import add_up
 from bpejit.training.hash_tables import HashTables
 
@@ -67,6 +69,7 @@ def count(
     max_bytes: int | None = None,
     seed: int = 0,
     sources: Mapping[str, int] | None = None,
+    shard: str | tuple[int, int] | None = None,
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -90,6 +93,9 @@ def count(
         As for `bpejit.train`.
     max_bytes, seed, sources
         As for `bpejit.train`.
+    shard : str or (int, int), optional
+        Count one of several parts of the inputs, as for `Tokenizer.encode_files`: "I/N", or "auto" for the variables of Slurm
+        or torchrun. All parts merged (`merge_counts`) are the counts of all inputs.
     max_memory : int, optional
         Maximum memory in bytes, of all workers together. Tables that would exceed it are written to disk, sorted, and merged at
         the end. Does not change the result. Without `out`, the resulting table itself is in memory.
@@ -127,18 +133,25 @@ def count(
     )
     contents.choose_sample(max_bytes, seed)
     found = find_weighted_sources(inputs, sources, contents)
+    paths, part = [source.path for source in found], None
+    if shard is not None:
+        if max_bytes is not None or engine == RAY:
+            other = "engine='ray', which divides the work" if engine == RAY else "max_bytes, which chooses from all of it"
+            raise OptionError(f"shard divides the inputs, and so does {other}; expected one of the two: leave one out")
+        found, part = part_of_sources(found, describe_inputs(found, contents), settings, parse_shard(shard) or (0, 1))
     if out is not None:
         out = local_path(arguments.path("out", out, error=OutputError))
     if out is not None and is_remote(out) and engine != RAY:
         return _count_to_url(
             *(settings, found, contents, out, max_memory, temporary_folder, workers, engine, chunk_bytes, report),
             overwrite=arguments.flag("overwrite", overwrite),
+            part=part,
         )
     overwrite = arguments.flag("overwrite", overwrite)
     if out is not None and is_remote(out):
         check_remote_output(out, overwrite=overwrite)
     elif out is not None:
-        check_outputs([out], inputs=[source.path for source in found], overwrite=overwrite)
+        check_outputs([out], inputs=paths, overwrite=overwrite)
     with count_corpus(
         settings,
         found,
@@ -151,6 +164,7 @@ def count(
         chunk_bytes=chunk_bytes,
         report=report,
         out=out if engine == RAY else None,
+        part=part,
     ) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
@@ -196,6 +210,7 @@ def _count_to_url(
     report: Progress,
     *,
     overwrite: bool,
+    part: Mapping[str, Any] | None,
 ) -> Counts:
     with (
         stored_file(out, overwrite=overwrite) as path,
@@ -209,6 +224,7 @@ def _count_to_url(
             engine=engine,
             chunk_bytes=chunk_bytes,
             report=report,
+            part=part,
         ) as counts,
     ):
         write_counts(path, counts.header, counts.blocks(), report)
@@ -229,6 +245,7 @@ def count_corpus(
     max_memory: int | None = None,
     temporary_folder: str | os.PathLike[str] | None = None,
     out: str | None = None,
+    part: Mapping[str, Any] | None = None,
 ) -> Iterator[Counts]:
     """Count the pre-tokens of all sources. With `max_memory`, the counts can be read until the context exits.
 
@@ -244,6 +261,8 @@ def count_corpus(
         As for `count`.
     out : str, optional
         With the engine `ray`, a counts file that the cluster writes.
+    part : dict, optional
+        The record of a part, if the sources are one (see `part_of_sources`).
     """
     job = CountJob.of_settings(settings)
     total = contents.sampled_bytes(total_bytes(sources))
@@ -296,14 +315,14 @@ def count_corpus(
             trim_heap()  # threads retain the memory of their tables
             _check_texts(len(table), skipped)
             total = table.n_total if isinstance(table, HashTables) else int(table.counts.sum())
-            header = _header(settings, sources, contents, skipped, n_bytes, total)
+            header = _header(settings, sources, contents, skipped, n_bytes, total, part)
             counts = Counts(header, table, in_order=False)
             del table  # so that `take_table` frees it before merges are learned
             yield counts
             return
         runs = SpilledRuns(str(folder), list(chain.from_iterable(results)))
         _check_texts(runs.n_pretokens, skipped)
-        yield Counts(_header(settings, sources, contents, skipped, n_bytes, runs.n_pretokens), runs)
+        yield Counts(_header(settings, sources, contents, skipped, n_bytes, runs.n_pretokens, part), runs)
 
 
 def _count_on_cluster(
@@ -370,13 +389,16 @@ def _header(
     skipped: dict[str, Skipped],
     n_bytes: int,
     n_pretokens: int,
+    part: Mapping[str, Any] | None = None,
 ) -> CountsHeader:
     inputs = describe_inputs(sources, contents)
-    for entry in inputs:
+    for entry, source in zip(inputs, sources, strict=True):
+        if part is not None:
+            entry |= {"plan": part["plan"], "range": [source.start, source.size if source.stop is None else source.stop]}
         lost = skipped.get(entry["path"])
         if lost:
             entry |= {"skipped": lost.count, "first_skipped": [str(record) for record in lost.first]}
-    return CountsHeader(settings, inputs, n_bytes, n_pretokens)
+    return CountsHeader(settings, inputs, n_bytes, n_pretokens, () if part is None else (part,))
 
 
 def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings, MergeTable, PretokenTable
-from bpejit.counts.header import CountsHeader
+from bpejit.counts.header import CountsHeader, missing_parts
 from bpejit.engines.base import Progress
-from bpejit.errors import CorpusError, TrainingError
+from bpejit.errors import CorpusError, TrainingError, warn_user
 from bpejit.kernels.training.merge_expansion import expand_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
@@ -117,6 +117,8 @@ def model_from_counts(
         raise CorpusError(
             f"the corpus ({names}) contains no text to learn from ({header.n_bytes} bytes in all); expected some text"
         )
+    if header.parts:
+        warn_user(f"{missing_parts(header)}; merge the counts of all parts to train on all of the text")
     n_distinct = len(table)
     learner = MergeLearner(table, settings.n_merges, settings.merges, workers=workers)
     del table  # the learner has a copy
@@ -136,7 +138,7 @@ def _model(header: CountsHeader, merges: MergeTable, settings: VocabularySetting
     strings = token_strings(merges)
     base = len(settings.special_tokens) if settings.special_tokens_first else 0
     first_special = 0 if settings.special_tokens_first else len(strings)
-    marked = [entry["path"] for entry in header.inputs if entry.get("byte_order_mark")]
+    marked = list(dict.fromkeys(entry["path"] for entry in header.inputs if entry.get("byte_order_mark")))
     lost = [
         {"path": entry["path"], "count": entry["skipped"], "first": entry.get("first_skipped", [])}
         for entry in header.inputs

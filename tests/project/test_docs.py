@@ -82,14 +82,16 @@ def test_large_corpora_in_the_readme(shell):
     (tools / "sbatch").chmod(0o755)
     text = (shell.folder / "corpus.txt").read_text(encoding="utf-8") + "\n<|endoftext|>\n"
     (shell.folder / "corpus").mkdir()
-    for number in range(2):
-        (shell.folder / "corpus" / f"{number}.txt").write_text(text * 2, encoding="utf-8")
-    found = []
+    for number in range(12):  # two numbers end like others
+        (shell.folder / "corpus" / f"{number}.txt").write_text(text, encoding="utf-8")
+    found, counted = [], []
     for lines in (one, sixteen):
         shell(lines.replace("--vocab-size 32000", "--vocab-size 300"))
         found.append({path.name: path.read_bytes() for path in shell.folder.glob("train-0*.bin")})
+        counted.append((shell.folder / "corpus.counts").read_bytes())
         shell("rm -r tokenizer *.counts train*")
     assert [*found[0]] == [*found[1]] == ["train-00000.bin"]
+    assert counted[0] == counted[1]
 
 
 @pytest.mark.slow
