@@ -151,14 +151,14 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, 
         bpejit merge-counts one.counts two.counts --out both.counts
     """
     import bpejit
-    from bpejit.counts.header import missing_parts
+    from bpejit.counts.header import missing_counts
 
     with watch() as progress:
         counts = bpejit.merge_counts(
             inputs, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
         )
         seconds = progress.seconds
-    missing = missing_parts(counts.header)
+    missing = missing_counts(counts.header)
     progress.finish(
         f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "
         f"{wrote(out)}",

@@ -195,7 +195,7 @@ def _join_parts(
     return found_inputs, [part for part in parts if part["plan"] not in complete]
 
 
-def missing_parts(header: CountsHeader) -> str:
+def missing_counts(header: CountsHeader) -> str:
     """Return a note about parts of divided inputs that are missing; an empty string if there are none."""
     plans: dict[tuple[str, int], set[int]] = {}
     for part in header.parts:

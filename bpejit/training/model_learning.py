@@ -10,7 +10,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings, MergeTable, PretokenTable
-from bpejit.counts.header import CountsHeader, missing_parts
+from bpejit.counts.header import CountsHeader, missing_counts
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TrainingError, warn_user
 from bpejit.kernels.training.merge_expansion import expand_merges
@@ -118,7 +118,7 @@ def model_from_counts(
             f"the corpus ({names}) contains no text to learn from ({header.n_bytes} bytes in all); expected some text"
         )
     if header.parts:
-        warn_user(f"{missing_parts(header)}; merge the counts of all parts to train on all of the text")
+        warn_user(f"{missing_counts(header)}; merge the counts of all parts to train on all of the text")
     n_distinct = len(table)
     learner = MergeLearner(table, settings.n_merges, settings.merges, workers=workers)
     del table  # the learner has a copy
