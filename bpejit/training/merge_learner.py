@@ -245,8 +245,16 @@ class MergeLearner:
         self.status["n_bytes"] = 256 + strings.pool.size
         self.status["longest_token"] = longest
 
-    def run(self, progress: Callable[[int], None] | None = None) -> MergeTable:
-        """Run all phases, and return the merges. `progress` is called with the number of merges so far."""
+    def run(self, progress: Callable[[int], None] | None = None, *, compact: bool = False) -> MergeTable:
+        """Run all phases, and return the merges.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of merges so far.
+        compact : bool
+            Whether to compact the cells at the end, so that each token is one (see `CellRanges.weighted_pairs`).
+        """
         threshold = 2**63
         try:
             while threshold > self.min_frequency and self.n_tokens > self.status["n_tokens"]:
@@ -254,7 +262,8 @@ class MergeLearner:
                 if self.merge(progress) == DONE:
                     break
                 self.end_phase()
-            self.ranges.compact(self.tokens.widths)  # for `weighted_pairs`
+            if compact:
+                self.ranges.compact(self.tokens.widths)
         finally:
             self.ranges.close()
         return self.result()

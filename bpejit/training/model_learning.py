@@ -124,7 +124,7 @@ def model_from_counts(
     del table  # the learner has a copy
     trim_heap()
     n_bytes = header.n_pretokens + learner.ranges.weighted_pairs()
-    merges = learner.run(lambda done: report("merge", done, settings.n_merges, "merges"))
+    merges = learner.run(lambda done: report("merge", done, settings.n_merges, "merges"), compact=inspect_sizes is not None)
     if inspect_sizes is not None:
         inspect_sizes(n_bytes, header.n_pretokens + learner.ranges.weighted_pairs())
     del learner
