@@ -305,6 +305,48 @@ def test_data_sets_page(shell, monkeypatch):
     assert (shell.folder / "data" / "reversal-dev-00000-of-00001").exists()
 
 
+SHELL_EXAMPLES = {
+    ("README.md", "console", 1): "tests/project/test_docs.py::test_readme_on_the_command_line",
+    ("README.md", "sh", 2): "tests/project/test_docs.py::test_large_corpora_in_the_readme",
+    ("CORPORA.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
+    ("COUNTS.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
+    ("DATAGEN.md", "console", 3): "tests/project/test_docs.py::test_data_sets_page",
+    ("INSPECTION.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
+    ("JOBS.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
+    ("SUBWORDS.md", "console", 4): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
+    ("CLUSTERS.md", "bash", 1): "tests/project/test_clusters_page.py::test_slurm",
+    ("CLUSTERS.md", "sh", 2): "tests/project/test_clusters_page.py::test_ray_job",
+}
+"""The tests that run the shell examples of each page: the page, the language of the blocks and their number."""
+
+NOT_RUN = {
+    "ray job submit": "needs the dashboard of a cluster; `test_ray_job` runs the script that it submits",
+    "export AWS_ACCESS_KEY_ID": "needs an account; `tests/jobs/test_remote_outputs.py` writes to an S3 server",
+    "pip install 'bpejit[data,s3]'": "needs an account; `tests/corpus/test_s3_inputs.py` reads from an S3 server",
+}
+"""The beginnings of shell examples that no test runs, and why."""
+
+
+def test_every_shell_example_is_run_by_a_test():
+    left_out = dict.fromkeys(NOT_RUN, 0)
+    found = {}
+    for page in PAGES:
+        for language, block in re.findall(
+            r"^```(sh|bash|console)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            beginning = next((text for text in NOT_RUN if block.startswith(text)), None)
+            if beginning is None:
+                key = (str(page.relative_to(ROOT)), language)
+                found[key] = found.get(key, 0) + 1
+            else:
+                left_out[beginning] += 1
+    assert {(*key, number) for key, number in found.items()} == set(SHELL_EXAMPLES)
+    assert set(left_out.values()) == {1}
+    for test in SHELL_EXAMPLES.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
 def test_readme_shows_every_command():
     for name in COMMANDS:
         assert f"bpejit {name}" in README, name
