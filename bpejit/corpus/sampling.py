@@ -121,8 +121,14 @@ def _sampled_ranges(chunker: Chunker, source: Source, ranges: Ranges) -> Iterato
             return find_line(file, position, size) if lines else chunker.next_cut(file, source.start, position, size)
 
         done = source.start
+        owed = 0.0
         for low, high in ranges:
             start, stop = max(cut(low), done), cut(high)
+            if lines and high < 1:
+                # Records may be as long as the ranges: what one has too many or too few bytes, the next one makes up for.
+                owed += length * (high - low)
+                stop = find_line(file, min(int(start + owed), size), size) if owed > 0 else start
+                owed -= stop - start
             if start < stop:
                 # A file that is taken completely is read together with others if it is small.
                 yield source if (start, stop) == (source.start, size) else replace(source, start=start, stop=stop, kept=None)

@@ -101,3 +101,14 @@ def test_invalid_weights(tmp_path: Path) -> None:
 
 def test_forms_are_known() -> None:
     assert "text.txt" in FORMS
+
+
+def test_samples_of_long_records_have_the_size_that_was_asked_for(tmp_path: Path) -> None:
+    """Pieces begin and end with records, which are as long as the pieces: a sample has at most one record too many."""
+    sizes = [1000 + 997 * number % 30_000 for number in range(100)]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(b'{"text": "%s"}\n' % (b"x" * size) for size in sizes))
+    for asked in (50_000, 400_000):
+        for seed in range(8):
+            found = bpejit.count(path, max_bytes=asked, seed=seed).n_bytes
+            assert 0.85 * asked < found < asked + 32_000
