@@ -253,8 +253,9 @@ def test_examples_of_the_help(shell, name, monkeypatch):
         shutil.copy("corpus.txt", "more.txt")
     if name.startswith(("counts", "merge-counts")):
         run("bpejit count corpus.txt --out corpus.counts --quiet")
-        for other in ("one", "two"):
-            shutil.copy("corpus.counts", f"{other}.counts")
+        (shell.folder / "more.txt").write_bytes((shell.folder / "corpus.txt").read_bytes()[100_000:])
+        for other, text in (("one", "corpus.txt"), ("two", "more.txt")):
+            run(f"bpejit count {text} --out {other}.counts --quiet")
         if name not in ("counts", "counts export"):
             run("bpejit counts export corpus.counts --out words.tsv --quiet")
     if name in ("subword encode", "subword decode"):
