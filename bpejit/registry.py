@@ -16,6 +16,10 @@ class _Entry(NamedTuple):
     description: str
 
 
+AUTO = "auto"
+"""Instead of the name of a format: by the suffix of the path, or by the files themselves."""
+
+
 class Registry(Generic[T]):
     """A table from names to implementations, which are imported on first use.
 

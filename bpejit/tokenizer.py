@@ -30,9 +30,10 @@ from bpejit.kernels.common.integer_lists import chained
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
+from bpejit.registry import AUTO
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
-from bpejit.tokenfiles import AUTO, load_format
+from bpejit.tokenfiles import load_format
 from bpejit.tokenizer_config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -902,7 +903,7 @@ class Tokenizer:
         self,
         path: str | os.PathLike[str],
         *,
-        format: str = "bpejit",  # noqa: A002 - the usual name for it
+        format: str = AUTO,  # noqa: A002 - the usual name for it
         legacy_merges: bool = False,
         bos_token: str | None = None,
         eos_token: str | None = None,
@@ -922,7 +923,8 @@ class Tokenizer:
             A folder, or a file `NAME.tiktoken` for the format `tiktoken`; also a URL such as `s3://bucket/tokenizer`.
         format : str
             `bpejit`; `hf`, the same, but an error if Hugging Face's libraries would return other ids; `tiktoken`, a rank file
-            and a Python module that loads it as a `tiktoken.Encoding`; `gpt2`, `vocab.json` and `merges.txt`.
+            and a Python module that loads it as a `tiktoken.Encoding`; `gpt2`, `vocab.json` and `merges.txt`. By default
+            `tiktoken` for a path that ends with `.tiktoken`, and `bpejit` for others.
         legacy_merges : bool
             Whether to write the merges in `tokenizer.json` as `"a b"`, for readers that do not support pairs.
         bos_token, eos_token, pad_token, model_max_length, chat_template : optional
@@ -943,7 +945,7 @@ class Tokenizer:
         OutputError
             If a file cannot be written, or exists and `overwrite` is False. Existing files are then unchanged.
         """
-        from bpejit.formats.export import save_model
+        from bpejit.formats.export import chosen_format, save_model
 
         given = TokenizerConfig.checked(
             bos_token=bos_token,
@@ -952,6 +954,8 @@ class Tokenizer:
             model_max_length=model_max_length,
             chat_template=chat_template,
         ).fields
+        path = arguments.path("path", path, error=OutputError)
+        format = chosen_format(path, format)  # noqa: A001 - the parameter
         if given and format == "tiktoken":
             raise OptionError(
                 f"{next(iter(given))} is given, which the format 'tiktoken' cannot store; expected none: leave it out"
@@ -959,7 +963,7 @@ class Tokenizer:
         model = replace(self._codec.model, config=replace(self._codec.model.config, **given)) if given else self._codec.model
         return save_model(
             model,
-            arguments.path("path", path, error=OutputError),
+            path,
             format=format,
             legacy_merges=arguments.flag("legacy_merges", legacy_merges),
             overwrite=arguments.flag("overwrite", overwrite),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bpejit.errors import BpejitError, shorten
-from bpejit.tokenfiles import AUTO
+from bpejit.registry import AUTO
 
 from .command_types import command
 from .options import complete_path, dtype_option, pattern_options, read_tokenizer, token_format_option

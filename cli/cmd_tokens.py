@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.tokenfiles import AUTO
+from bpejit.registry import AUTO
 
 from .command_types import Group, command
 from .count_type import Count

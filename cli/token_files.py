@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bpejit.tokenfiles import AUTO
+from bpejit.registry import AUTO
 
 from .progress import format_bytes
 

@@ -10,6 +10,7 @@ from bpejit.formats.recognize import file_patterns
 from bpejit.formats.registry import load_format, load_writable, name_by_suffix
 from bpejit.formats.remote_tokenizers import stored_tokenizer
 from bpejit.model import Model
+from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.remote import is_remote
 
@@ -45,6 +46,11 @@ def _check_suffix(path: StrPath, format: str) -> None:  # noqa: A002
         )
 
 
+def chosen_format(path: StrPath, format: str) -> str:  # noqa: A002
+    """Return the format, and for `auto` that of the suffix, or `bpejit`."""
+    return (name_by_suffix(PurePath(path).suffix) or "bpejit") if format == AUTO else format
+
+
 def save_model(
     model: Model,
     path: StrPath,
@@ -55,8 +61,7 @@ def save_model(
 ) -> str | None:
     """Write a model; parameters, result and errors are the same as for `Tokenizer.save`."""
     found = load_writable(format)
-    if format != "bpejit":
-        _check_suffix(path, format)
+    _check_suffix(path, format)
     if legacy_merges and not found.has_tokenizer_json:
         raise TokenizerFormatError(
             f"the format {shorten(format)} has no `tokenizer.json`; expected no `legacy_merges`: omit it"

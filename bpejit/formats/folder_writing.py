@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from bpejit import __version__
-from bpejit.errors import PatternError, TokenizerFormatError, shorten
+from bpejit.errors import OutputError, PatternError, TokenizerFormatError, shorten, visible
 from bpejit.formats.folder_layout import (
     FORMAT,
     FORMAT_VERSION,
@@ -37,6 +37,9 @@ from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, creating_folder, replacing_all
 from bpejit.storage.outputs import check_output_folder, check_outputs
 from bpejit.storage.remote import is_remote
+
+FILE_SUFFIXES = (".json", ".model", ".tiktoken")
+"""Suffixes of the files in which tokenizers come, which a folder should not have."""
 
 
 @collector_paused()  # a fifth of the time, and more where the model has just been made
@@ -115,8 +118,15 @@ def check_folder(path: StrPath, *, inputs: Iterable[StrPath] = (), overwrite: bo
     Raises
     ------
     OutputError
-        If `path` is a file or cannot be written to, or if an output exists and `overwrite` is false, or is one of the inputs.
+        If `path` is a file, has the suffix of one, or cannot be written to; or if an output exists and `overwrite` is false,
+        or is one of the inputs.
     """
+    suffix = PurePath(path).suffix
+    if suffix in FILE_SUFFIXES:
+        raise OutputError(
+            f"`{visible(str(path))}` has the suffix of a file, and a tokenizer is saved as a folder; expected a name without "
+            f"{suffix}: change the name, or save the folder and write the file with `bpejit export`"
+        )
     if is_remote(path):
         with stored_tokenizer(str(path), (*PUBLIC_FILES, PRIVATE_FILE)) as local:
             check_folder(local, overwrite=overwrite)

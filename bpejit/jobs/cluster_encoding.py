@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from bpejit.encoding.encoder import Encoder
 from bpejit.engines.base import Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
 from bpejit.engines.ray_worker import TaskReport, warm_up
-from bpejit.errors import OutputError
+from bpejit.errors import BpejitWarning, OutputError, warn_user
 from bpejit.jit.listening import working_time
 from bpejit.jobs.encode_to_files import JobPlan, begin_job, run_part, slice_units
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished
@@ -241,7 +242,11 @@ def _encode_parts(
 
     report("encode", 0, total, "bytes")
     complete = dict(enumerate(found))
-    for index, (fields, peak) in cluster.run(tasks, shared, advance):
+    warned: set[str] = set()
+    for index, (fields, peak, messages) in cluster.run(tasks, shared, advance):
+        for message in sorted(messages - warned):
+            warn_user(message)
+        warned |= messages
         part = missing[index]
         totals = Totals.from_json(fields)
         totals.skipped = rename_records(totals.skipped, names)
@@ -257,7 +262,7 @@ def _encode_parts(
 
 def encode_part(
     shared: SharedJob, part: int, parts: int, units: list[Unit], times: dict[str, int | None], *, report: TaskReport
-) -> tuple[dict[str, Any], int]:
+) -> tuple[dict[str, Any], int, set[str]]:
     """Encode a part of a job: a task. It goes on from the part's last checkpoint.
 
     The inputs must have the modification times that they have on the driver: a node may have an old copy.
@@ -267,21 +272,26 @@ def encode_part(
     totals : dict
     memory : int
         Peak resident memory of the worker.
+    messages : set of str
+        Warnings, for the driver to give.
     """
     warm_up("encoding")
     check_times(times)
     before = 0 if shared.remote else _kept_totals(part_folder(Path(shared.folder), part, parts)).read
     plan = shared.plan(part, parts, units)
-    result = run_part(
-        plan,
-        shared.encoder,
-        workers=1,
-        engine="serial",
-        report=ShiftedTaskReport(report, before),
-        joins=False,
-        patience=PATIENCE,
-    )
-    return result.totals.as_json(), peak_memory()[0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BpejitWarning)
+        result = run_part(
+            plan,
+            shared.encoder,
+            workers=1,
+            engine="serial",
+            report=ShiftedTaskReport(report, before),
+            joins=False,
+            patience=PATIENCE,
+        )
+    messages = {str(warning.message) for warning in caught if issubclass(warning.category, BpejitWarning)}
+    return result.totals.as_json(), peak_memory()[0], messages
 
 
 class ShiftedTaskReport:

@@ -22,13 +22,13 @@ from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
+from bpejit.registry import AUTO
 from bpejit.storage.files import OutputFile, StrPath, replacing
 from bpejit.storage.outputs import check_outputs, is_standard_output
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
 from bpejit.t2t.text_encoders import EOS, EOS_ID, RESERVED_TOKENS
 from bpejit.tokenfiles.opening import check_token_outputs, read_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.output_format import output_format
-from bpejit.tokenfiles.registry import AUTO
 
 BLOCK_BYTES = 4 << 20
 """Size of a block of whole lines. A longer line is a block of its own."""

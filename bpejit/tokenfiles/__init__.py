@@ -12,7 +12,6 @@ little-endian. Test a round trip, the code of the tool that reads the format, a 
 from __future__ import annotations
 
 from bpejit.tokenfiles.registry import (
-    AUTO,
     DEFAULT_FORMAT,
     DEPRECATED_FORMATS,
     TEXT_FORMAT,
@@ -24,7 +23,6 @@ from bpejit.tokenfiles.registry import (
 )
 
 __all__ = [
-    "AUTO",
     "DEFAULT_FORMAT",
     "DEPRECATED_FORMATS",
     "TEXT_FORMAT",

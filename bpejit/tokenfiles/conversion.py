@@ -10,11 +10,12 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import OptionError, TokenFileError
+from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, has_columns, open_tokens, token_inputs, token_writer
 from bpejit.tokenfiles.output_format import output_format
-from bpejit.tokenfiles.registry import AUTO, load_format
+from bpejit.tokenfiles.registry import load_format
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.errors import OptionError, TokenFileError
+from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import InputFiles, check_outputs, is_device, is_standard_output
 from bpejit.tokenfiles.base import TokenFileFormat, TokenReader, TokenSource, TokenWriter
 from bpejit.tokenfiles.output_format import check_suffix
-from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, format_names, load_format
+from bpejit.tokenfiles.registry import DEFAULT_FORMAT, format_names, load_format
 
 if TYPE_CHECKING:
     from bpejit.arrow_columns import ColumnRows

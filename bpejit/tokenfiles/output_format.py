@@ -8,9 +8,10 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from bpejit.errors import OptionError
+from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.tokenfiles.registry import AUTO, DEFAULT_FORMAT, DEPRECATED_FORMATS, format_names, load_format
+from bpejit.tokenfiles.registry import DEFAULT_FORMAT, DEPRECATED_FORMATS, format_names, load_format
 
 _OTHER_KINDS = {
     **dict.fromkeys((".json", ".jsonl", ".jsonlines", ".ndjson"), "JSON"),

@@ -6,13 +6,10 @@ import warnings
 from typing import TYPE_CHECKING
 
 from bpejit.errors import TokenFileError
-from bpejit.registry import Registry
+from bpejit.registry import AUTO, Registry
 
 if TYPE_CHECKING:
     from bpejit.tokenfiles.base import TokenFileFormat
-
-AUTO = "auto"
-"""The name that selects a format by the files themselves."""
 
 DEFAULT_FORMAT = "bin"
 """The format that is written by default, and read if no format recognizes a file."""

@@ -128,6 +128,18 @@ def test_data_sets_survive_a_kill(cluster: LocalCluster, work: Path) -> None:
     assert snapshot(work / "data") == expected
 
 
+def test_one_warning_for_all_parts(cluster: LocalCluster, work: Path) -> None:
+    texts = [work / "in" / f"{name}.txt" for name in ("one", "two")]
+    for path in texts:
+        path.write_bytes(b"a line\r\n" * 20_000)
+    trained = bpejit.train(["in"], vocab_size=260, normalize_newlines=True)
+    assert cluster.address
+    with pytest.warns(bpejit.BpejitWarning, match="the text has carriage returns") as caught:
+        report = trained.encode_files("in", "tokens.bin", engine="ray", **UNIT)
+    assert report.parts > 1
+    assert len([warning for warning in caught if issubclass(warning.category, bpejit.BpejitWarning)]) == 1
+
+
 @pytest.mark.parametrize("stage", ["encode", "count", "datagen"])
 def test_nodes_with_another_copy_of_an_input_are_refused(
     cluster: LocalCluster, work: Path, tokenizer: bpejit.Tokenizer, monkeypatch: pytest.MonkeyPatch, stage: str

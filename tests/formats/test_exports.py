@@ -100,4 +100,21 @@ def test_the_suffix_of_a_rank_file_selects_its_format(tmp_path: Path, monkeypatc
     assert "has a suffix of the format tiktoken, and the format is hf" in refused.stderr
     with pytest.raises(TokenizerFormatError, match="the format is gpt2"):
         tokenizer.save("other.tiktoken", format="gpt2")
+    with pytest.raises(TokenizerFormatError, match="the format is bpejit"):
+        tokenizer.save("other.tiktoken", format="bpejit")
     assert not (tmp_path / "other.tiktoken").exists()
+    tokenizer.save("other.tiktoken")
+    assert (tmp_path / "other.tiktoken").read_bytes() == (tmp_path / "mine.tiktoken").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "mine.tiktoken", "mine.model"])
+def test_folders_do_not_get_the_suffix_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("some text\n" * 10, encoding="utf-8")
+    for command in (["train", "text.txt", "--vocab-size", "260"], ["train", "text.txt", "--vocab-size", "260", "--dry-run"]):
+        refused = invoke(*command, "--out", name)
+        assert refused.exit_code == 1
+        assert f"`{name}` has the suffix of a file, and a tokenizer is saved as a folder" in refused.stderr
+    bpejit.train("text.txt", vocab_size=260).save("tokenizer")
+    assert "is saved as a folder" in invoke("shrink", "tokenizer", "--vocab-size", "257", "--out", name).stderr
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["text.txt", "tokenizer"]

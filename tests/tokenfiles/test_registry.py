@@ -16,9 +16,10 @@ from cli_helpers import invoke
 import bpejit
 from bpejit import Tokenizer, tokenfiles
 from bpejit.errors import ArgumentTypeError, OutputError, TokenFileError
+from bpejit.registry import AUTO
 from bpejit.storage.files import replacing
 from bpejit.storage.outputs import check_outputs
-from bpejit.tokenfiles import AUTO, format_descriptions, format_names, load_format, register, unregister
+from bpejit.tokenfiles import format_descriptions, format_names, load_format, register, unregister
 from bpejit.tokenfiles.base import BLOCK_TOKENS, TokenFileFormat, choose_dtype
 from bpejit.tokenfiles.bin_files import BinFormat
 from bpejit.tokenfiles.description import DTYPES
