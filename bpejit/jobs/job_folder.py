@@ -354,7 +354,7 @@ def remove_folder(folder: Path) -> int:
 def _is_removed(folder: Path, *, is_last: bool) -> bool:
     """Remove a folder; return False if another process has changed it meanwhile, unless this is the last attempt."""
     try:
-        shutil.rmtree(folder)
+        _remove_tree(folder)
     except FileNotFoundError:
         return not folder.exists()
     except OSError as cause:
@@ -365,6 +365,19 @@ def _is_removed(folder: Path, *, is_last: bool) -> bool:
             "written to: remove it yourself"
         ) from cause
     return True
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder. If the process has too few file descriptors for `rmtree`, which takes several, one is enough."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as cause:
+        if cause.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        for parent, folders, names in os.walk(folder, topdown=False):
+            for path in (Path(parent, name) for name in (*names, *folders)):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        folder.rmdir()
 
 
 def folder_bytes(folder: Path) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -140,3 +142,30 @@ def test_folder_is_removed_beside_a_process_that_locks_it(tmp_path: Path) -> Non
     thread.join()
     assert not errors
     assert not (tmp_path / "job").exists()
+
+
+FEW_FILES = """
+import os, resource, sys
+from pathlib import Path
+from bpejit.jobs.job_folder import remove_folder
+
+folder = Path(sys.argv[1])
+used = max(map(int, os.listdir("/proc/self/fd")))  # that of the list itself, which is free again
+resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, used + 1))
+print(remove_folder(folder))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the open files")
+def test_folders_are_removed_with_a_single_descriptor(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    (folder / "part-0-of-1" / "rows").mkdir(parents=True)
+    (folder / "manifest.json").write_bytes(b"{}")
+    (folder / "part-0-of-1" / "rows" / "0").write_bytes(b"1234")
+    (tmp_path / "kept").mkdir()
+    (folder / "part-0-of-1" / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "kept" / "file").touch()
+    done = subprocess.run([sys.executable, "-c", FEW_FILES, folder], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 6
+    assert not folder.exists()
+    assert (tmp_path / "kept" / "file").exists()
