@@ -87,7 +87,7 @@ demo: $(READY) ## train, encode and decode the texts of tests/data, and compare
 	@wc -c demo/*.* demo/tokenizer/*
 
 pictures: $(READY) ## make the pictures of the documentation; needs chromium and chromedriver
-	$(BIN)/python .ci/pictures.py pictures
+	$(BIN)/python .ci/pictures.py docs/pictures
 	$(BIN)/python -m benchmarks.scaling_plan
 
 bench: $(READY) ## install other tools, measure everything and write the tables (about an hour on two quiet cores)

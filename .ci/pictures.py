@@ -1,6 +1,6 @@
-"""Make the pictures of INSPECTION.md: run the commands on the texts of tests/data, and take screenshots with Chromium.
+"""Make the pictures of docs/inspection.md: run the commands on the texts of tests/data, and take screenshots with Chromium.
 
-    python .ci/pictures.py pictures
+    python .ci/pictures.py docs/pictures
 
 It needs chromium, chromedriver, and fonts with Chinese and Arabic characters (Debian: chromium, chromium-driver, fonts-noto-cjk
 and fonts-noto-core).

@@ -1,4 +1,4 @@
-"""Plan jobs on clusters from measured unit times: write the tables and the plot of SCALING.md.
+"""Plan jobs on clusters from measured unit times: write the tables and the plot of docs/scaling.md.
 
     python -m benchmarks.scaling_plan
 
@@ -26,9 +26,9 @@ from benchmarks.scaling_measurements import LARGE, RESULTS, SMALL, TEXTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PAGE = ROOT / "SCALING.md"
+PAGE = ROOT / "docs" / "scaling.md"
 
-PICTURE = ROOT / "pictures" / "scaling.svg"
+PICTURE = ROOT / "docs" / "pictures" / "scaling.svg"
 
 NODES = (10, 100, 1000)
 

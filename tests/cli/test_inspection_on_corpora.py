@@ -1,4 +1,4 @@
-"""The commands of INSPECTION.md on larger texts in English, Chinese and Arabic, with published vocabularies."""
+"""The commands of docs/inspection.md on larger texts in English, Chinese and Arabic, with published vocabularies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of `--json`: standard output is a single object with the fields that COMMANDS.md lists."""
+"""Tests of `--json`: standard output is a single object with the fields that docs/commands.md lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import ROOT, data_text, small
 import bpejit
 
 TEXT = data_text("prose.txt")[: small(20_000, 3000)]
-PAGE = (ROOT / "COMMANDS.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
 TRAIN = ["train", "corpus.txt", "--vocab-size", "300", "--out", "new"]
 SUBWORD = ["--vocab", "vocab.subwords"]
@@ -100,7 +100,7 @@ def report(*arguments, code=0):
 
 
 def documented(name):
-    """Return the fields that COMMANDS.md lists for a command."""
+    """Return the fields that docs/commands.md lists for a command."""
     rows = [line.split("|")[1:3] for line in PAGE.splitlines() if line.startswith("| ")]
     (fields,) = [fields for names, fields in rows if name in names.replace("`", "").strip().split(", ")]
     return re.findall(r"`([^`]+)`", fields)

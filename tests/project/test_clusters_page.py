@@ -1,4 +1,4 @@
-"""Tests of CLUSTERS.md and SCALING.md: the examples run, and the tables are those of the stored measurements."""
+"""Tests of docs/clusters.md and docs/scaling.md: the examples run, and the tables are those of the stored measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cli_helpers import ENVIRONMENT, MODULE
 from cluster_helpers import LocalCluster
 from conftest import ROOT, data_text
 
-PAGE = (ROOT / "CLUSTERS.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
 
 SBATCH = """#!/bin/bash
 # Runs the tasks of an array at the same time, and then prints a number.

@@ -25,7 +25,7 @@ from bpejit.jit import cache
 from bpejit.tokenfiles import format_names
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [path for path in [*ROOT.glob("*.md"), *(ROOT / "tests").rglob("*.md")] if ".venv" not in path.parts]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tests").rglob("*.md")]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -102,7 +102,7 @@ def test_page_of_corpora(shell, monkeypatch):
     records = [{"text": text, "id": k, "meta": {"url": f"file:{k}"}} for k, text in enumerate(documents)]
     (shell.folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     (shell.folder / "lines.txt.gz").write_bytes(gzip.compress("\n".join(documents).encode()))
-    page = (ROOT / "CORPORA.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
     for session in blocks(page, "console"):
         assert all(line.startswith("$ bpejit ") for line in session.splitlines())
         shell(session.replace("$ bpejit", "bpejit"))
@@ -112,7 +112,7 @@ def test_page_of_corpora(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
     (example,) = blocks(page, "python")
     names: dict[str, object] = {}
-    exec(compile(example, "CORPORA.md", "exec"), names)
+    exec(compile(example, "docs/corpora.md", "exec"), names)
     assert names["report"].documents == 200
     assert names["tokenizer"].vocab == names["same"].vocab
 
@@ -121,13 +121,13 @@ def test_page_of_corpora(shell, monkeypatch):
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_page_of_jobs(shell, monkeypatch):
-    page = (ROOT / "JOBS.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
     for session in blocks(page, "console"):
         assert all(line.startswith("$ ") for line in session.splitlines())
         shell("\n".join(line[2:] for line in session.splitlines()))
     monkeypatch.chdir(shell.folder)
     (example,) = blocks(page, "python")
-    exec(compile(example, "JOBS.md", "exec"), {})
+    exec(compile(example, "docs/jobs.md", "exec"), {})
     assert [path.name for path in sorted(shell.folder.glob("python-*.bin"))]
 
 
@@ -157,22 +157,22 @@ def test_readme_in_python(shell, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_examples_of_inspection(shell, monkeypatch):
     pytest.importorskip("matplotlib")
-    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "inspection.md").read_text(encoding="utf-8")
     (session,) = blocks(page, "console")
     shell("\n".join(line.removeprefix("$ ") for line in session.splitlines()))
     assert (shell.folder / "report.html").stat().st_size > 50_000
     monkeypatch.chdir(shell.folder)
     (example,) = blocks(page, "python")
     names: dict[str, object] = {}
-    exec(compile(example, "INSPECTION.md", "exec"), names)
+    exec(compile(example, "docs/inspection.md", "exec"), names)
     assert "│" in repr(names["shown"])
     assert (shell.folder / "compression.svg").exists()
 
 
 def test_pictures_are_used():
-    page = (ROOT / "INSPECTION.md").read_text(encoding="utf-8")
-    pictures = {f"pictures/{path.name}" for path in (ROOT / "pictures").iterdir()}
-    page += (ROOT / "SCALING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "inspection.md").read_text(encoding="utf-8")
+    pictures = {f"pictures/{path.name}" for path in (ROOT / "docs" / "pictures").iterdir()}
+    page += (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page))
 
 
@@ -180,7 +180,7 @@ def test_pictures_are_used():
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_examples_of_counts(shell, monkeypatch):
-    page = (ROOT / "COUNTS.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "counts.md").read_text(encoding="utf-8")
     text = (shell.folder / "corpus.txt").read_bytes()
     for name, part in (("one.txt", text[: len(text) // 2]), ("two.txt", text[len(text) // 2 :])):
         (shell.folder / name).write_bytes(part)
@@ -189,7 +189,7 @@ def test_examples_of_counts(shell, monkeypatch):
     monkeypatch.chdir(shell.folder)
     names: dict[str, object] = {}
     for example in blocks(page, "python"):
-        exec(compile(example, "COUNTS.md", "exec"), names)
+        exec(compile(example, "docs/counts.md", "exec"), names)
     assert len(names["new"]) == 4500 - 4000
     counts = names["bpejit"].Counts
     assert counts.load("again.counts").table == counts.load("all.counts").table == counts.load("merged.counts").table
@@ -265,7 +265,7 @@ def test_examples_of_the_help(shell, name, monkeypatch):
     if name in ("", "combine", "datagen"):
         write_datagen_inputs(shell.folder)
     if name in ("combine", "datagen"):
-        page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "datagen.md").read_text(encoding="utf-8")
         (shell.folder / "translation.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
         (shell.folder / "problems.py").write_text(blocks(page, "python")[0].partition("\n\n\nreport")[0], encoding="utf-8")
         lines = [line.replace(" 0/8", " 0/1") for line in lines]
@@ -289,7 +289,7 @@ def write_datagen_inputs(folder):
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_data_sets_page(shell, monkeypatch):
-    page = (ROOT / "DATAGEN.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "datagen.md").read_text(encoding="utf-8")
     write_datagen_inputs(shell.folder)
     translation, reviews = blocks(page, "toml")
     (shell.folder / "translation.toml").write_text(translation, encoding="utf-8")
@@ -302,21 +302,21 @@ def test_data_sets_page(shell, monkeypatch):
                 assert "vocab.translation.500.subwords" in listed
     (example,) = blocks(page, "python")
     monkeypatch.chdir(shell.folder)
-    exec(compile(example, "DATAGEN.md", "exec"), {"__name__": "example"})
+    exec(compile(example, "docs/datagen.md", "exec"), {"__name__": "example"})
     assert (shell.folder / "data" / "reversal-dev-00000-of-00001").exists()
 
 
 SHELL_EXAMPLES = {
     ("README.md", "console", 1): "tests/project/test_docs.py::test_readme_on_the_command_line",
     ("README.md", "sh", 2): "tests/project/test_docs.py::test_large_corpora_in_the_readme",
-    ("CORPORA.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
-    ("COUNTS.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
-    ("DATAGEN.md", "console", 3): "tests/project/test_docs.py::test_data_sets_page",
-    ("INSPECTION.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
-    ("JOBS.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
-    ("SUBWORDS.md", "console", 4): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
-    ("CLUSTERS.md", "bash", 1): "tests/project/test_clusters_page.py::test_slurm",
-    ("CLUSTERS.md", "sh", 2): "tests/project/test_clusters_page.py::test_ray_job",
+    ("docs/corpora.md", "console", 3): "tests/project/test_docs.py::test_page_of_corpora",
+    ("docs/counts.md", "console", 5): "tests/project/test_docs.py::test_examples_of_counts",
+    ("docs/datagen.md", "console", 3): "tests/project/test_docs.py::test_data_sets_page",
+    ("docs/inspection.md", "console", 1): "tests/project/test_docs.py::test_examples_of_inspection",
+    ("docs/jobs.md", "console", 3): "tests/project/test_docs.py::test_page_of_jobs",
+    ("docs/subwords.md", "console", 4): "tests/t2t/test_subword_commands.py::test_examples_of_page_and_help",
+    ("docs/clusters.md", "bash", 1): "tests/project/test_clusters_page.py::test_slurm",
+    ("docs/clusters.md", "sh", 2): "tests/project/test_clusters_page.py::test_ray_job",
 }
 """The tests that run the shell examples of each page: the page, the language of the blocks and their number."""
 
@@ -452,12 +452,12 @@ def test_token_file_examples(shell, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch", stand_in)
     tokenizer = bpejit.train("corpus.txt", vocab_size=400)
     report = tokenizer.encode_files("corpus.txt", "tokens.bin")
-    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tokenfiles.md").read_text(encoding="utf-8")
     reading, loading = blocks(page, "python")
     names: dict[str, object] = {}
-    exec(compile(reading, "TOKENFILES.md", "exec"), names)
+    exec(compile(reading, "docs/tokenfiles.md", "exec"), names)
     assert len(names["tokens"]) == report.tokens
-    exec(compile(loading, "TOKENFILES.md", "exec"), names)
+    exec(compile(loading, "docs/tokenfiles.md", "exec"), names)
     inputs, targets = names["inputs"], names["targets"]
     assert tuple(inputs.shape) == tuple(targets.shape) == (8, 128)
     assert inputs[:, 1:].tolist() == targets[:, :-1].tolist()
@@ -468,5 +468,5 @@ def test_token_file_examples(shell, monkeypatch):
 
 
 def test_token_file_page_lists_every_format():
-    page = (ROOT / "TOKENFILES.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tokenfiles.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)`", page, re.MULTILINE) == list(format_names())

@@ -1,4 +1,4 @@
-"""Tests of `bpejit subword` and SUBWORDS.md: vocabularies, ids, round trips and errors."""
+"""Tests of `bpejit subword` and docs/subwords.md: vocabularies, ids, round trips and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bpejit.t2t.subword_files import count_tokens, line_blocks, reserved_tokens,
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = data_text("prose.txt")[: small(60_000, 2000)]
-PAGE = (ROOT / "SUBWORDS.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "subwords.md").read_text(encoding="utf-8")
 VOCAB = ["--vocab", "vocab.subwords"]
 
 
@@ -199,7 +199,7 @@ def test_errors(work):
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_examples_of_page_and_help(tmp_path):
-    """Run every command and all Python code of SUBWORDS.md, in order, and check the round trip."""
+    """Run every command and all Python code of docs/subwords.md, in order, and check the round trip."""
     work, tools = tmp_path / "work", tmp_path / "tools"
     work.mkdir()
     tools.mkdir()
