@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import data_text, small
-from naive import ESCAPE_CHARACTERS, encode_words
+from twins.subwords import ESCAPE_CHARACTERS, encode_words
 
 from bpejit.subword import SubwordTextEncoder
 from bpejit.t2t.tfrecords import frame_record, read_records, serialize_example

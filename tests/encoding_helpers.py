@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import naive
 import numpy as np
 import regex
+import twins
 from conftest import small
 from hypothesis import strategies as st
 
@@ -104,13 +104,13 @@ def ranked_models(draw: st.DrawFn) -> Model:
     return Model(tokens=dict(enumerate(tokens)), merges=[], special_tokens={"<|e|>": 900}, ranked=True)
 
 
-def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
+def naive_rules(model: Model) -> tuple[twins.encoding.Rules, list[int]]:
     """Return rules and ids of a model, in the form of the twins."""
     numbers: dict[bytes, int] = {bytes([byte]): byte for byte in range(256)}
     if model.ranked:
         for _, token in sorted(model.tokens.items()):
             numbers.setdefault(token, len(numbers))
-        rows = [(left, right, token, token) for left, right, token in naive.list_splits(list(numbers))]
+        rows = [(left, right, token, token) for left, right, token in twins.encoding.list_splits(list(numbers))]
     else:
         for left, right in model.merges:
             numbers.setdefault(left + right, len(numbers))
@@ -119,7 +119,8 @@ def naive_rules(model: Model) -> tuple[naive.Rules, list[int]]:
             for rank, (left, right) in enumerate(model.merges)
             if left in numbers and right in numbers
         ]
-    return naive.build_pairs(rows), [model.ids.get(token, -1) for token in numbers]  # -1: a byte that texts cannot contain
+    ids = [model.ids.get(token, -1) for token in numbers]  # -1: a byte that texts cannot contain
+    return twins.encoding.build_pairs(rows), ids
 
 
 def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
@@ -127,7 +128,7 @@ def naive_ids(model: Model, data: bytes, pattern: str) -> list[int]:
     rules, ids = naive_rules(model)
     specials = {text.encode("utf-8", "surrogateescape"): number for text, number in model.special_tokens.items()}
     whole = model.ids if model.ranked or model.ignore_merges else None
-    return naive.encode_text(data, regex.compile(pattern), rules, ids, specials, whole)
+    return twins.encoding.encode_text(data, regex.compile(pattern), rules, ids, specials, whole)
 
 
 CHARACTERS = ["あ", "い", "し", "で", "語", "本", "ก", "า"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import naive
+import twins
 from hypothesis import strategies as st
 from training_helpers import as_twin, pair_of
 
@@ -58,10 +58,10 @@ def read_words(learner: merge_learner.MergeLearner) -> list[tuple[list[int], int
     return [([token for _, token in word], weight) for word, weight in read_positions(learner)]
 
 
-def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[int]]:
+def positions_in(learner: merge_learner.MergeLearner) -> dict[twins.training.Pair, list[int]]:
     """Return the positions of each pair, read from the cells."""
     cells = as_twin(learner.ranges.cells, learner.ranges.weights, int(learner.boundary))
-    found: dict[naive.Pair, list[int]] = {}
+    found: dict[twins.training.Pair, list[int]] = {}
     at = 1
     while at < len(cells):
         left = cells[at][1]
@@ -75,7 +75,7 @@ def positions_in(learner: merge_learner.MergeLearner) -> dict[naive.Pair, list[i
 def check_everything(learner: merge_learner.MergeLearner, words: list[tuple[list[int], int]], threshold: int) -> None:
     """Compare cells, counts and posting lists with the words."""
     assert read_words(learner) == words
-    counts = naive.count_adjacent(words)
+    counts = twins.training.count_adjacent(words)
     followed = {pair_of(pair["key"]): pair for pair in learner.pairs[learner.pairs["count"] > 0]}
     assert {pair: int(followed[pair]["count"]) for pair in followed} == {pair: counts.get(pair, 0) for pair in followed}
     assert {pair for pair, count in counts.items() if count >= threshold} <= set(followed)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-import naive
 import numpy as np
+import twins
 from conftest import small
 from hypothesis import strategies as st
 from strategies import awkward_bytes
@@ -31,7 +31,7 @@ def split_whole(splitter: Splitter, data: bytes) -> list[int]:
 
 
 def split_by_regex(splitter: Splitter, data: bytes) -> list[int]:
-    return naive.split_spans(data, splitter.pattern.stages, list(splitter.special_tokens))
+    return twins.splitting.split_spans(data, splitter.pattern.stages, list(splitter.special_tokens))
 
 
 def split_some(splitter: Splitter, text: np.ndarray, stop: int, final: bool, state: np.ndarray, ends: np.ndarray) -> int:

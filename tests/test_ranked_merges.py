@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import naive
 import pytest
+import twins
 from conftest import read_shared, small
 from encoding_helpers import ranked_models, texts
 from formats_helpers import grown_models, hugging_face
@@ -55,7 +55,7 @@ def test_merges_and_ranks_have_equal_ids(model: Model, data: bytes) -> None:
 @given(ranked_models())
 def test_recover_merges(model: Model) -> None:
     internal = [bytes([byte]) for byte in range(256)] + [token for _, token in sorted(model.tokens.items()) if len(token) > 1]
-    found = naive.recover_splits(internal)
+    found = twins.encoding.recover_splits(internal)
     merges, unreachable = recover_merges(model.tokens)
     assert merges == [(internal[left], internal[right]) for left, right in found[256:] if left >= 0]
     assert unreachable == [token for token, (left, _) in zip(internal[256:], found[256:], strict=True) if left < 0]

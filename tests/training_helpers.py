@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
@@ -36,7 +36,7 @@ def filled(table: dict[bytes, int], cell_type: type = np.uint32) -> tuple[np.nda
     return filled_with_pairs(table, cell_type)[:3]
 
 
-def byte_pair_counts(found: np.ndarray) -> dict[naive.Pair, tuple[int, int]]:
+def byte_pair_counts(found: np.ndarray) -> dict[twins.training.Pair, tuple[int, int]]:
     """Return the count and the number of positions of each pair of bytes."""
     return {
         divmod(index, 256): (int(found[index]["count"]), int(found[index]["number"]))
@@ -44,9 +44,9 @@ def byte_pair_counts(found: np.ndarray) -> dict[naive.Pair, tuple[int, int]]:
     }
 
 
-def as_twin(array: np.ndarray, weights: np.ndarray, boundary: int = int(BOUNDARY)) -> list[naive.Cell]:
+def as_twin(array: np.ndarray, weights: np.ndarray, boundary: int = int(BOUNDARY)) -> list[twins.training.Cell]:
     """Return cells in the form of the twins."""
-    found: list[naive.Cell] = []
+    found: list[twins.training.Cell] = []
     for cell in array.tolist():
         code, token = divmod(cell, 1 << boundary.bit_length())
         found.append((int(weights[code]), None if token == boundary else token))
@@ -59,11 +59,11 @@ def with_token(cell: int, token: int) -> int:
     return int(cell) >> id_bits << id_bits | token
 
 
-def key(pair: naive.Pair) -> np.uint64:
+def key(pair: twins.training.Pair) -> np.uint64:
     return pairs.pair_key(np.uint64(pair[0]), np.uint64(pair[1]))
 
 
-def pair_of(value: np.uint64) -> naive.Pair:
+def pair_of(value: np.uint64) -> twins.training.Pair:
     """Return the pair with a key."""
     return divmod(int(value) - 1, 1 << 32)
 

@@ -7,7 +7,7 @@ Every kernel follows this contract:
   status (see `constants`) and can be called again after the caller has enlarged them;
 - its docstring gives dtype, shape and direction (in, out, in-out, scratch) of each array, its cost, and what is not
   checked;
-- `tests/naive.py` has a readable function of the same name that returns the same result.
+- `tests/twins` has a readable function of the same name that returns the same result.
 
 Nothing is imported here, so that `import bpejit` stays free of numba.
 """

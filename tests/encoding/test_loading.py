@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from encoding_helpers import naive_rules, ranked_models
 from hypothesis import given
@@ -28,7 +28,7 @@ from bpejit.model import Model
 def unreachable_tokens(model: Model) -> set[bytes]:
     """Return the tokens that their merges do not produce, according to the twin of the kernel."""
     rules, ids = naive_rules(model)
-    return {token for token in model.tokens.values() if len(naive.encode_pretoken(token, rules, ids)) > 1}
+    return {token for token in model.tokens.values() if len(twins.encoding.encode_pretoken(token, rules, ids)) > 1}
 
 
 def whole_tokens(encoder: encoding.Encoder) -> dict[bytes, int]:

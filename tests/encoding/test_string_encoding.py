@@ -10,9 +10,10 @@ import pickle
 import signal
 import sys
 import unicodedata
+from functools import partial
 
-import naive
 import pytest
+import twins
 from compat_helpers import NAMES, tiktoken_named, tokenizer_named
 from conftest import data_text, small
 from encoding_helpers import FALLBACK, learned_model, make_model, merge_lists
@@ -85,7 +86,8 @@ def test_encode_string(text, codec, builtin):
         (codec.encode_short_ordinary, {"disallowed_special": ()}, sys.maxsize),
         (codec._short_encoding(codec.encoder.splitter, 300), {}, 300),
     ):
-        expected = naive.encode_string(text, lambda text: codec.encode(text, **options).tolist(), SHORT_TEXT_BYTES, limit)  # noqa: B023
+        encode = partial(codec.encode, **options)
+        expected = twins.python_objects.encode_string(text, lambda text: encode(text).tolist(), SHORT_TEXT_BYTES, limit)  # noqa: B023
         for _ in range(2):
             found = function(text)
             assert found == expected

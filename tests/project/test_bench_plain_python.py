@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import naive
+import twins
 from conftest import ROOT, data_text, small
 
 sys.path.insert(0, str(ROOT))
@@ -18,7 +18,7 @@ def test_merges_match_the_twin() -> None:
     merges = baseline.train(text, 100, SPECIALS)
     tokens = [bytes([byte]) for byte in range(256)]
     words = [(list(pretoken), count) for pretoken, count in baseline.count_pretokens(text, SPECIALS).items()]
-    expected = naive.merge_some(words, tokens, 356)
+    expected = twins.training.merge_some(words, tokens, 356)
     assert merges == [(tokens[left], tokens[right]) for left, right, _ in expected]
 
 

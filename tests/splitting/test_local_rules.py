@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 
-import naive
 import numpy as np
 import pytest
 import regex
+import twins
 from conftest import data_text, small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -186,7 +186,9 @@ def brute_force(pattern: str, alphabet: str, longest: int) -> dict[tuple[str, ..
     An empty string represents a position before the start of the text.
     """
     compiled = regex.compile(pattern)
-    ends = {text: frozenset(naive.split_spans(text.encode(), compiled, [])) for text in short_texts(alphabet, longest)}
+    ends = {
+        text: frozenset(twins.splitting.split_spans(text.encode(), compiled, [])) for text in short_texts(alphabet, longest)
+    }
     facts: dict[tuple[str, ...], set[tuple[bool, bool]]] = {}
     for text, text_ends in ends.items():
         padded = [""] * CONTEXT_BEFORE + list(text)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import naive
 import pytest
 import regex
+import twins
 from cli_helpers import ENVIRONMENT
 from conftest import data_text, small
 from hypothesis import HealthCheck, given, settings
@@ -47,7 +47,7 @@ def test_train_encode_save_and_load(pattern: str | tuple[str, ...], corpus: Path
         tokenizer = bpejit.train([corpus], vocab_size=small(600, 280), pattern=NAME, engine="serial")
         text = corpus.read_bytes()[-1_000:]
         stages = [regex.compile(stage) for stage in ((pattern,) if isinstance(pattern, str) else pattern)]
-        ends = naive.split_spans(text, stages, [])
+        ends = twins.splitting.split_spans(text, stages, [])
         expected = [token for start, end in zip([0, *ends], ends, strict=False) for token in tokenizer.encode(text[start:end])]
         tokenizer.save(tmp_path / "tokenizer")
         loaded = bpejit.load(tmp_path / "tokenizer")
@@ -68,7 +68,7 @@ def test_train_encode_save_and_load(pattern: str | tuple[str, ...], corpus: Path
 def test_equal_to_the_regex_package(registered: str, data: bytes) -> None:
     splitter = Splitter(registered)
     assert splitter.pattern.kind == "transducer"
-    assert split_whole(splitter, data) == naive.split_spans(data, regex.compile(PATTERN), [])
+    assert split_whole(splitter, data) == twins.splitting.split_spans(data, regex.compile(PATTERN), [])
 
 
 def test_name_is_reported(registered: str) -> None:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import naive
 import numpy as np
 import pytest
+import twins
 from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
 from conftest import ROOT, data_text, read_shared, small
 from hypothesis import given
@@ -55,9 +55,9 @@ def fails(*arguments, code=1):
 
 def test_round_trip(work):
     lines = TEXT.decode().split("\n")
-    tokens = [token for line in map(str.strip, lines) for token in naive.drop_spaces(naive.split_words(line))]
+    tokens = [token for line in map(str.strip, lines) for token in twins.subwords.drop_spaces(twins.subwords.split_words(line))]
     counts = {token: tokens.count(token) for token in set(tokens)}
-    vocabulary = naive.bisect_subtokens(counts, 300, 1, 1000, ["<pad>", "<EOS>"])
+    vocabulary = twins.subwords.bisect_subtokens(counts, 300, 1, 1000, ["<pad>", "<EOS>"])
     encoder = SubwordTextEncoder("vocab.subwords")
     assert list(encoder.all_subtoken_strings) == vocabulary
     ids = [number for line in lines for number in [*(encoder.encode(line) if line else []), 1]]

@@ -10,9 +10,9 @@ import string
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import data_text, read_shared, small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,9 @@ words = st.text(alphabet="ab_\\ \nE<>OS", min_size=1, max_size=10)
 
 
 def count(given_texts) -> dict[str, int]:
-    return dict(Counter(token for text in given_texts for token in naive.drop_spaces(naive.split_words(text))))
+    return dict(
+        Counter(token for text in given_texts for token in twins.subwords.drop_spaces(twins.subwords.split_words(text)))
+    )
 
 
 def real_lines(name: str, n_bytes: int) -> list[str]:
@@ -43,16 +45,16 @@ def test_built_from_texts(given_texts, size, bound):
             SubwordTextEncoder.build_from_generator(iter(given_texts), size, bound)
         return
     encoder = SubwordTextEncoder.build_from_generator(iter(given_texts), size, bound)
-    vocabulary = naive.bisect_subtokens(counts, size, 1, 1000, RESERVED_TOKENS, bound)
+    vocabulary = twins.subwords.bisect_subtokens(counts, size, 1, 1000, RESERVED_TOKENS, bound)
     assert encoder.all_subtoken_strings == tuple(vocabulary)
     assert encoder.vocab_size == len(vocabulary)
-    assert encoder._subtoken_string_to_id == naive.build_edges(vocabulary)
+    assert encoder._subtoken_string_to_id == twins.subwords.build_edges(vocabulary)
     assert encoder._max_subtoken_len == max(map(len, vocabulary))
     assert encoder._alphabet == set("".join([*counts, *RESERVED_TOKENS])) | set("\\_u;0123456789")
     for text in [*given_texts, "new: ξ_\\\n \U0010ffff"]:
         ids = encoder.encode(text)
-        assert ids == naive.encode_words(text, vocabulary, encoder._alphabet)
-        assert encoder.decode(ids) == naive.decode_words(ids, vocabulary) == text
+        assert ids == twins.subwords.encode_words(text, vocabulary, encoder._alphabet)
+        assert encoder.decode(ids) == twins.subwords.decode_words(ids, vocabulary) == text
         assert "".join(encoder.decode_list(ids)) == "".join(vocabulary[number] for number in ids)
         assert encoder.encode_array(text).tolist() == encoder.encode(text.encode()) == ids
 
@@ -69,15 +71,15 @@ def test_built_from_counts(counts, least, iterations, bound, more, first):
     reserved = [*first, *more] if first == RESERVED_TOKENS else first
     encoder = SubwordTextEncoder()
     encoder.build_from_token_counts(counts, least, iterations, reserved, bound)
-    vocabulary = naive.build_subtokens(counts, least, iterations, reserved, bound)
+    vocabulary = twins.subwords.build_subtokens(counts, least, iterations, reserved, bound)
     assert encoder._all_subtoken_strings == vocabulary
     if iterations:
-        numbers = naive.build_edges(vocabulary)
+        numbers = twins.subwords.build_edges(vocabulary)
         for word in counts:
-            expected = naive.encode_split([word], numbers, encoder._max_subtoken_len, encoder._alphabet, None)
+            expected = twins.subwords.encode_split([word], numbers, encoder._max_subtoken_len, encoder._alphabet, None)
             assert encoder.encode_without_tokenizing(word) == expected
     encoder = SubwordTextEncoder.build_to_target_size(30, counts, 1, 20, bound, reserved, max(iterations, 1))
-    expected = naive.bisect_subtokens(counts, 30, 1, 20, reserved, bound, max(iterations, 1))
+    expected = twins.subwords.bisect_subtokens(counts, 30, 1, 20, reserved, bound, max(iterations, 1))
     assert encoder._all_subtoken_strings == expected
 
 
@@ -99,9 +101,9 @@ def test_real_text(name, tmp_path):
     # Without a bound the twin's memory is quadratic in the longest token.
     bound = None if max(map(len, counts)) < 100 else 20
     encoder = SubwordTextEncoder.build_to_target_size(1000, counts, 1, 1000, bound)
-    vocabulary = naive.bisect_subtokens(counts, 1000, 1, 1000, RESERVED_TOKENS, bound)
+    vocabulary = twins.subwords.bisect_subtokens(counts, 1000, 1, 1000, RESERVED_TOKENS, bound)
     assert encoder._all_subtoken_strings == vocabulary
-    expected = [naive.encode_words(line, vocabulary, encoder._alphabet, {}) if line else [] for line in lines]
+    expected = [twins.subwords.encode_words(line, vocabulary, encoder._alphabet, {}) if line else [] for line in lines]
     assert np.concatenate(list(encoder.encode_lines(data))).tolist() == [number for line in expected for number in line]
     for line, ids in zip(lines[:50], expected, strict=False):
         assert encoder.encode(line) == ids
@@ -130,7 +132,7 @@ def test_known_vocabulary():
     encoder.build_from_token_counts({"low": 5, "lower": 2}, 3, 1)
     # At first each character is a boundary: "low_", "ow_" and "w_" have 5, "_" has 7. "low" has 7, and 2 without "low_".
     assert encoder.all_subtoken_strings[:11] == ("<pad>_", "<EOS>_", "_", "w_", "ow_", "low_", "w", "r", "o", "l", "e")
-    assert naive.build_subtokens({"low": 5, "lower": 2}, 3, 1, RESERVED_TOKENS) == list(encoder.all_subtoken_strings)
+    assert twins.subwords.build_subtokens({"low": 5, "lower": 2}, 3, 1, RESERVED_TOKENS) == list(encoder.all_subtoken_strings)
 
 
 def test_escaping():
@@ -146,18 +148,20 @@ def test_escaping():
 def test_unescaping(token, alphabet):
     alphabet |= set("\\_u;0123456789")
     escaped = subword_text_encoder._escape_token(token, alphabet)
-    assert [escaped] == naive.escape_tokens([token], alphabet)
+    assert [escaped] == twins.subwords.escape_tokens([token], alphabet)
     assert set(escaped) <= alphabet - {"\n"}
     assert escaped.index("_") == len(escaped) - 1
-    assert subword_text_encoder._unescape_token(escaped) == naive.unescape_token(escaped) == token
+    assert subword_text_encoder._unescape_token(escaped) == twins.subwords.unescape_token(escaped) == token
 
 
 def test_lone_surrogates():
     text = "a\ud800b \udcff c\udcc3\udca9"
     encoder = SubwordTextEncoder.build_from_generator([text, "plain"], 60)
-    assert encoder.all_subtoken_strings == tuple(naive.bisect_subtokens(count([text, "plain"]), 60, 1, 1000, RESERVED_TOKENS))
+    assert encoder.all_subtoken_strings == tuple(
+        twins.subwords.bisect_subtokens(count([text, "plain"]), 60, 1, 1000, RESERVED_TOKENS)
+    )
     ids = encoder.encode(text)
-    assert ids == naive.encode_words(text, list(encoder.all_subtoken_strings), encoder._alphabet)
+    assert ids == twins.subwords.encode_words(text, list(encoder.all_subtoken_strings), encoder._alphabet)
     assert encoder.decode(ids) == text
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-import naive
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,14 +17,14 @@ def test_known_tokens():
     assert tokenizer.encode("") == []
     for text in (" a b ", "  a  b", " ", "a ", " a", "x²", "a\n b", "٣٤ 三", "a_b", "\ud800 a"):
         tokens = tokenizer.encode(text)
-        assert tokens == naive.drop_spaces(naive.split_words(text)), text
-        assert tokenizer.decode(tokens) == text == naive.join_words(tokens)
+        assert tokens == twins.subwords.drop_spaces(twins.subwords.split_words(text)), text
+        assert tokenizer.decode(tokens) == text == twins.subwords.join_words(tokens)
 
 
 @given(st.text())
 def test_equals_the_twin(text):
     tokens = tokenizer.encode(text)
-    assert tokens == naive.drop_spaces(naive.split_words(text))
+    assert tokens == twins.subwords.drop_spaces(twins.subwords.split_words(text))
     assert tokenizer.decode(tokens) == text
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import data_text, small
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -44,9 +44,9 @@ def extended_by_the_twin(
     for word, count in sorted(table.items()):
         sequence = list(word)
         for (left, right), merged in pairs.items():
-            sequence = naive.replace_pair(sequence, (tokens.index(left), tokens.index(right)), merged)
+            sequence = twins.training.replace_pair(sequence, (tokens.index(left), tokens.index(right)), merged)
         words.append((sequence, count))
-    merges = naive.merge_some(words, tokens, len(tokens) + n_new, rule, least, most)
+    merges = twins.training.merge_some(words, tokens, len(tokens) + n_new, rule, least, most)
     return [(tokens[left], tokens[right]) for left, right, _ in merges]
 
 

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 import regex
+import twins
 from conftest import data_text, small
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -76,7 +76,7 @@ def test_equals_the_twin(
         n_merges,
         MergeSettings(rule, min_frequency, max_token_bytes),
     )
-    assert as_list(merges) == naive.learn_merges(table, n_merges, rule, min_frequency, max_token_bytes)
+    assert as_list(merges) == twins.training.learn_merges(table, n_merges, rule, min_frequency, max_token_bytes)
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ _expected: dict[str, list[tuple[int, int, int]]] = {}
 
 def expected_on_real_text(rule: str, table: Counter[bytes]) -> list[tuple[int, int, int]]:
     if rule not in _expected:
-        _expected[rule] = naive.learn_merges(table, small(200, 40), rule)
+        _expected[rule] = twins.training.learn_merges(table, small(200, 40), rule)
     return _expected[rule]
 
 

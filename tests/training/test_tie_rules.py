@@ -9,8 +9,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import naive
 import pytest
+import twins
 from cli_helpers import invoke
 from conftest import ROOT, data_text, small
 from hypothesis import given
@@ -39,7 +39,7 @@ def by_evens(token: bytes) -> bytes:
 # Name: rule, and the key of the twin trainer.
 ADDED: dict[str, tuple[TieRule, Any]] = {
     "newest": (TieRule("greatest-ids"), lambda pair, tokens: pair),
-    "first-bytes": (TieRule("smallest-bytes"), naive.TIE_KEYS["smallest-bytes"]),
+    "first-bytes": (TieRule("smallest-bytes"), twins.training.TIE_KEYS["smallest-bytes"]),
     "evens-first": (TieRule("smallest-ids", EVENS_FIRST), lambda pair, tokens: [-evens_first(token) for token in pair]),
     "greatest-evens": (TieRule("greatest-bytes", EVENS_FIRST), lambda pair, tokens: [by_evens(tokens[t]) for t in pair]),
 }
@@ -48,13 +48,13 @@ ADDED: dict[str, tuple[TieRule, Any]] = {
 @contextmanager
 def registered(name: str) -> Iterator[None]:
     """Register a rule of `ADDED`, here and with the twin trainer."""
-    rule, naive.TIE_KEYS[name] = ADDED[name]
+    rule, twins.training.TIE_KEYS[name] = ADDED[name]
     tie_rules.register(name, rule)
     try:
         yield
     finally:
         tie_rules.unregister(name)
-        del naive.TIE_KEYS[name]
+        del twins.training.TIE_KEYS[name]
 
 
 def as_list(merges: MergeTable) -> list[tuple[int, int, int]]:
@@ -69,7 +69,7 @@ words = st.text("abcd", min_size=2, max_size=10).map(str.encode)
 def test_added_rule_equals_the_twin(added: str, table: dict[bytes, int]) -> None:
     with registered(added):
         merges = learn_merges(PretokenTable.from_counts(table), 100, MergeSettings(added))
-        expected = naive.learn_merges(table, 100, added)
+        expected = twins.training.learn_merges(table, 100, added)
     assert as_list(merges) == expected
 
 
@@ -121,7 +121,7 @@ def test_every_comparison_has_its_own_result() -> None:
             merges = learn_merges(PretokenTable.from_counts(table), 4, MergeSettings("temporary"))
         finally:
             tie_rules.unregister("temporary")
-        assert as_list(merges) == naive.learn_merges(table, 4, comparison)
+        assert as_list(merges) == twins.training.learn_merges(table, 4, comparison)
         results.append(as_list(merges))
     assert all(a != b for a, b in combinations(results, 2))
 

@@ -171,16 +171,16 @@ def split_plainly(text: str) -> list[str]:
 def plain_encoder(path: Path) -> Any:
     """Return a function that encodes a line with a vocabulary file."""
     sys.path.insert(0, str(ROOT / "tests"))
-    import naive
+    import twins
 
     strings = [line[1:-1] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-    numbers = naive.build_edges(strings)
+    numbers = twins.subwords.build_edges(strings)
     longest = max(map(len, numbers))
-    alphabet = {character for string in strings for character in string} | naive.ESCAPE_CHARACTERS
+    alphabet = {character for string in strings for character in string} | twins.subwords.ESCAPE_CHARACTERS
     cache: dict[str, list[int]] = {}
 
     def encode(line: str) -> list[int]:
-        return naive.encode_split(split_plainly(line), numbers, longest, alphabet, cache)  # type: ignore[no-any-return]
+        return twins.subwords.encode_split(split_plainly(line), numbers, longest, alphabet, cache)  # type: ignore[no-any-return]
 
     return encode
 

@@ -76,9 +76,9 @@ def compiled(text: bytes, vocab_size: int) -> tuple[Record, dict[str, int], list
 
 
 def plain(text: bytes, vocab_size: int) -> tuple[Record, dict[str, int], list[str], list[int]]:
-    """Count, build and encode with the functions of tests/naive.py."""
+    """Count, build and encode with the functions of tests/twins/subwords.py."""
     sys.path.insert(0, str(ROOT / "tests"))
-    import naive
+    import twins
 
     from bpejit.t2t.subword_text_encoder import RESERVED_TOKENS
 
@@ -87,20 +87,22 @@ def plain(text: bytes, vocab_size: int) -> tuple[Record, dict[str, int], list[st
     def count() -> Counter[str]:
         counts: Counter[str] = Counter()
         for line in lines:
-            counts.update(naive.drop_spaces(naive.split_words(line)))
+            counts.update(twins.subwords.drop_spaces(twins.subwords.split_words(line)))
         return counts
 
     def encode(cache: dict[str, list[int]] | None) -> list[int]:
-        numbers = naive.build_edges(vocabulary)
+        numbers = twins.subwords.build_edges(vocabulary)
         longest = max(map(len, numbers))
         ids: list[int] = []
         for line in lines:
-            ids += naive.encode_split(naive.drop_spaces(naive.split_words(line)), numbers, longest, alphabet, cache)
+            ids += twins.subwords.encode_split(
+                twins.subwords.drop_spaces(twins.subwords.split_words(line)), numbers, longest, alphabet, cache
+            )
         return ids
 
     counts, counting = cpu_timed(count)
-    vocabulary, building = cpu_timed(lambda: naive.bisect_subtokens(counts, vocab_size, 1, 1000, RESERVED_TOKENS))
-    alphabet = {character for token in [*counts, *RESERVED_TOKENS] for character in token} | naive.ESCAPE_CHARACTERS
+    vocabulary, building = cpu_timed(lambda: twins.subwords.bisect_subtokens(counts, vocab_size, 1, 1000, RESERVED_TOKENS))
+    alphabet = {character for token in [*counts, *RESERVED_TOKENS] for character in token} | twins.subwords.ESCAPE_CHARACTERS
     ids, encoding = cpu_timed(lambda: encode(None))
     _, cached = cpu_timed(lambda: encode({}))
     metrics = {"count_seconds": counting, "build_seconds": building, "encode_seconds": encoding, "cached_seconds": cached}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def read(data: bytes, position: int, stop: int, final: bool) -> tuple[int, int]:
 
 
 def check(data: bytes, position: int, stop: int, final: bool) -> None:
-    assert read(data, position, stop, final) == naive.read_character(data, position, stop, final)
+    assert read(data, position, stop, final) == twins.characters.read_character(data, position, stop, final)
 
 
 # The limits of lead bytes, of continuation bytes, of overlong forms, of surrogates and of code points.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import hash_table, slot_contents
@@ -34,7 +34,7 @@ def test_move_common(given_tables: list[tuple[dict[bytes, int], int]], n_parts: 
             assert status == NEED_SPACE
             index = np.empty(2 * index.size, np.uint64)
     expected = [dict(counts) for counts, _ in given_tables]
-    naive.move_common(expected)
+    twins.counting.move_common(expected)
     assert [slot_contents(*found) for found in arrays] == expected
 
 

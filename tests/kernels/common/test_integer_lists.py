@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ def test_make_lists(parts, few):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(integer_lists, "_FEW", few)
         for _ in range(2):  # the second time, the integers are known
-            assert lists_of(ids, starts) == naive.make_lists(ids.tolist(), starts.tolist()) == parts
+            assert lists_of(ids, starts) == twins.python_objects.make_lists(ids.tolist(), starts.tolist()) == parts
             assert list_of(ids) == ids.tolist()
     assert all(type(number) is int for number in list_of(ids))
 
@@ -36,7 +36,7 @@ def test_next_integer(blocks):
     expected = []
     for block in blocks:
         words = [0]
-        expected += iter(lambda words=words, block=block: naive.next_integer(words, block), None)
+        expected += iter(lambda words=words, block=block: twins.python_objects.next_integer(words, block), None)
     for _ in range(2):
         found = chained(iter(arrays))
         assert iter(found) is found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +72,7 @@ def test_count_spans(spans: list[tuple[bytes, bool]], first: int) -> None:
         position += len(pretoken)
         ends.append(position | (SPECIAL_FLAG if special else 0))
     expected: dict[bytes, int] = {}
-    naive.count_spans(data, first, ends, expected)
+    twins.counting.count_spans(data, first, ends, expected)
 
     text, _ = padded_text(data)
     table, arena, state = make_table()
@@ -81,7 +81,7 @@ def test_count_spans(spans: list[tuple[bytes, bool]], first: int) -> None:
     assert status == DONE
     assert state[interning.NEXT] == len(ends)
     assert contents(table, arena) == expected
-    assert interning.measure_table(table) == naive.measure_table(expected)
+    assert interning.measure_table(table) == twins.counting.measure_table(expected)
 
 
 def test_count_spans__full_table() -> None:
@@ -94,7 +94,7 @@ def test_count_spans__full_table() -> None:
         calls += 1
         larger = np.zeros(2 * table.size, np.uint64)
         interning.rehash(table, larger)
-        assert slots_of(larger, arena) == naive.rehash(slots_of(table, arena), larger.size // 4)
+        assert slots_of(larger, arena) == twins.counting.rehash(slots_of(table, arena), larger.size // 4)
         table = larger
     assert calls >= 2
     assert contents(table, arena) == dict.fromkeys(words, 1)
@@ -132,7 +132,7 @@ def test_add_pretokens(first: dict[bytes, int], second: dict[bytes, int], stride
     expected: dict[bytes, int] = {}
     table, arena, state = make_table()
     for counts in (first, second):
-        naive.add_pretokens(list(counts), list(counts.values()), expected)
+        twins.counting.add_pretokens(list(counts), list(counts.values()), expected)
         packed = ByteStrings.from_list(list(counts))
         pool = np.concatenate([packed.pool, np.zeros(TEXT_PADDING, np.uint8)])
         state[interning.NEXT] = 0
@@ -150,7 +150,7 @@ def test_measuring_and_unpacking_ranges(counts: dict[bytes, int], moved: int, n_
     expected = dict(list(contents(table, arena).items())[moved:])
     table[2::4][np.flatnonzero(table[2::4])[:moved]] = interning.MOVED
     assert contents(table, arena) == expected
-    assert interning.measure_table(table) == naive.measure_table(expected)
+    assert interning.measure_table(table) == twins.counting.measure_table(expected)
 
     unpacked: dict[bytes, int] = {}
     for begin, end in pairwise(table.size // 4 * part // n_ranges * 4 for part in range(n_ranges + 1)):
@@ -167,20 +167,22 @@ def test_order_by_bytes(counts: dict[bytes, int]) -> None:
     words = list(counts)
     pool, starts, numbers = (
         np.array(list(part), dtype)
-        for part, dtype in zip(naive.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True)
+        for part, dtype in zip(twins.counting.unpack_table(counts), (np.uint8, np.int64, np.int64), strict=True)
     )
     padded = np.concatenate([pool, np.zeros(8, np.uint8)])
     prefixes = np.zeros(len(words), np.uint64)
     interning.make_prefixes(padded, starts, prefixes)
-    assert prefixes.tolist() == naive.make_prefixes(words)
+    assert prefixes.tolist() == twins.counting.make_prefixes(words)
 
     order = np.argsort(prefixes)
     interning.sort_runs(padded, starts, prefixes, order)
-    assert order.tolist() == naive.sort_runs(words)
+    assert order.tolist() == twins.counting.sort_runs(words)
 
     out = np.zeros_like(pool), np.zeros_like(starts), np.zeros_like(numbers)
     interning.gather(padded, starts, numbers, order, *out)
-    assert (list(ByteStrings(out[0], out[1])), out[2].tolist()) == naive.gather(words, list(counts.values()), order.tolist())
+    assert (list(ByteStrings(out[0], out[1])), out[2].tolist()) == twins.counting.gather(
+        words, list(counts.values()), order.tolist()
+    )
 
 
 class Sized:
@@ -193,9 +195,9 @@ class Sized:
 
     def add(self, pretoken: bytes, home: int, count: int) -> None:
         text, _ = padded_text(b"??" + pretoken)
-        low, high, _ = naive.make_key(pretoken)
+        low, high, _ = twins.characters.make_key(pretoken)
         key = np.uint64(low), np.uint64(high), np.uint64(4 * home)
-        slot = naive.find_word(self.slots, pretoken, home)
+        slot = twins.counting.find_word(self.slots, pretoken, home)
         assert find(self.table, *key, text, np.uint64(2), self.arena) == 4 * slot
         assert add(self.table, self.arena, self.state, *key, text, np.uint64(2), np.uint64(count))
         self.slots[slot] = pretoken
@@ -224,7 +226,7 @@ def test_rehash(words: set[bytes], larger_size: int) -> None:
     interning.add_pretokens(pool, packed.starts, np.ones(len(words), np.int64), 1, table, arena, state)
     larger = np.zeros(4 * larger_size, np.uint64)
     interning.rehash(table, larger)
-    assert slots_of(larger, arena) == naive.rehash(slots_of(table, arena), larger_size)
+    assert slots_of(larger, arena) == twins.counting.rehash(slots_of(table, arena), larger_size)
 
 
 def test_add__full_arena() -> None:
@@ -232,7 +234,7 @@ def test_add__full_arena() -> None:
     arena = np.zeros(47, np.uint8)
     text, _ = padded_text(b"a" * 20 + b"b" * 20)
     for start, added in ((0, True), (20, False), (0, True)):
-        low, high, _ = naive.make_key(bytes(text[start : start + 20]))
+        low, high, _ = twins.characters.make_key(bytes(text[start : start + 20]))
         key = np.uint64(low), np.uint64(high), np.uint64(0)
         assert add(table, arena, state, *key, text, np.uint64(start), np.uint64(1)) == added
     assert contents(table, arena) == {b"a" * 20: 2}

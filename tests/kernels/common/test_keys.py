@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -65,7 +65,7 @@ def surrounded(data: bytes) -> np.ndarray:
 @given(strings.filter(lambda data: 1 <= len(data) <= 15))
 def test_short_key(data: bytes) -> None:
     key = short_key(surrounded(data), np.uint64(3), np.uint64(len(data)))
-    assert tuple(map(int, key)) == naive.make_key(data)[:2]
+    assert tuple(map(int, key)) == twins.characters.make_key(data)[:2]
 
 
 @given(st.binary(max_size=15), st.binary(max_size=15))
@@ -82,12 +82,12 @@ def test_short_keys_are_equal_only_for_equal_pretokens(a: bytes, b: bytes) -> No
 @example(0, 0)
 @example(2**64 - 1, 2**64 - 1)
 def test_hash_key(low: int, high: int) -> None:
-    assert int(hash_key(np.uint64(low), np.uint64(high))) == naive.hash_key(low, high)
+    assert int(hash_key(np.uint64(low), np.uint64(high))) == twins.characters.hash_key(low, high)
 
 
 @given(strings)
 def test_hash_bytes(data: bytes) -> None:
-    assert int(hash_bytes(surrounded(data), np.uint64(3), np.uint64(len(data)))) == naive.hash_bytes(data)
+    assert int(hash_bytes(surrounded(data), np.uint64(3), np.uint64(len(data)))) == twins.characters.hash_bytes(data)
 
 
 @given(strings, st.data())
@@ -128,7 +128,7 @@ def test_make_keys(spans: list[tuple[bytes, bool]], start: int, n_slots: int, dr
         np.zeros(4 * n_slots, np.uint64),
         batch,
     )
-    expected = naive.make_keys(data, begin, ends[first:], n_slots)
+    expected = twins.characters.make_keys(data, begin, ends[first:], n_slots)
     written = batch[: keys.BATCH_WORDS * size].reshape(-1, keys.BATCH_WORDS)
     assert [tuple(map(int, row)) for row in written] == expected
     assert (batch[keys.BATCH_WORDS * size :] == 0xABCDEF).all()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ def merged(a: PretokenTable, b: PretokenTable, most: int, most_bytes: int) -> li
 
 @given(tables, tables, st.integers(1, 60), st.integers(100, 300))
 def test_merging_equals_the_twin(left: dict[bytes, int], right: dict[bytes, int], most: int, most_bytes: int) -> None:
-    expected = naive.merge_sorted(sorted(left.items()), sorted(right.items()))
+    expected = twins.counting.merge_sorted(sorted(left.items()), sorted(right.items()))
     a, b = PretokenTable.from_counts(left), PretokenTable.from_counts(right)
     assert merged(a, b, most, most_bytes) == expected
     assert merged(b, a, most, most_bytes) == expected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain, pairwise
 
-import naive
 import numpy as np
+import twins
 from encoding_helpers import make_model, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def cuts(data: bytes, inner_pairs: np.ndarray) -> list[int]:
 def candidate_cuts(data: bytes) -> list[tuple[int, bytes, bytes]]:
     """Return candidates for cuts: positions between valid characters that are not both ASCII."""
     candidates, at = [], 0
-    for before, after in pairwise(naive.characters(data)):
+    for before, after in pairwise(twins.encoding.characters(data)):
         at += len(before)
         whole = all(piece[0] < 0x80 or len(piece) > 1 for piece in (before, after))
         if whole and (before[-1] >= 0x80 or after[0] >= 0x80):
@@ -43,7 +43,7 @@ def candidate_cuts(data: bytes) -> list[tuple[int, bytes, bytes]]:
 
 @given(st.lists(strings.filter(bool), max_size=12), strings)
 def test_cuts_are_never_inside_a_token(tokens, data):
-    known = naive.build_inner_pairs(tokens)
+    known = twins.encoding.build_inner_pairs(tokens)
     free = [
         at for at, before, after in candidate_cuts(data) if (before, after) not in known and (before[-1], after[0]) not in known
     ]
@@ -58,7 +58,7 @@ def test_build_inner_pairs(tokens):
     packed = ByteStrings.from_list(tokens)
     inner_pairs = np.zeros(boundary_filter.BYTE_PAIR_WORDS + 64, dtype=np.uint64)
     n = boundary_filter.build_inner_pairs(np.concatenate([packed.pool, np.zeros(8, np.uint8)]), packed.starts, inner_pairs)
-    known = naive.build_inner_pairs(tokens)
+    known = twins.encoding.build_inner_pairs(tokens)
     bits = np.unpackbits(inner_pairs.view(np.uint8), bitorder="little")
     pieces_set = {(int(bit) >> 8, int(bit) & 0xFF) for bit in np.flatnonzero(bits[: 64 * boundary_filter.BYTE_PAIR_WORDS])}
     assert pieces_set == {pair for pair in known if isinstance(pair[0], int)}
@@ -74,8 +74,8 @@ def test_fragments_are_encoded_independently(merges, data):
     model = make_model(merges)
     rules, ids = naive_rules(model)
     bounds = [0, *cuts(data, make_tables(model, {}).inner_pairs), len(data)]
-    alone = [naive.encode_pretoken(data[start:stop], rules, ids) for start, stop in pairwise(bounds)]
-    assert list(chain.from_iterable(alone)) == naive.encode_pretoken(data, rules, ids)
+    alone = [twins.encoding.encode_pretoken(data[start:stop], rules, ids) for start, stop in pairwise(bounds)]
+    assert list(chain.from_iterable(alone)) == twins.encoding.encode_pretoken(data, rules, ids)
 
 
 def test_cuts_between_words():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_encode_pretoken(merges, data):
     model = make_model(merges)
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
-    expected = naive.encode_pretoken(data, table, ids)
+    expected = twins.encoding.encode_pretoken(data, table, ids)
     assert run(bpe.encode_pretoken, data, tables, window=windowed_merging.WINDOW) == expected
     assert b"".join(model.tokens[number] for number in expected) == data
 
@@ -62,7 +62,7 @@ def test_encode_pretoken__each_algorithm(least, data):
     model = make_model(data.draw(merge_lists()))
     table, ids = naive_rules(model)
     pretoken = data.draw(pretokens_of_size(st.sampled_from([least, least + 1, most - 1, most]) | st.integers(least, most)))
-    expected = naive.encode_pretoken(pretoken, table, ids)
+    expected = twins.encoding.encode_pretoken(pretoken, table, ids)
     assert run(bpe.encode_pretoken, pretoken, make_tables(model, {}), window=windowed_merging.WINDOW) == expected
 
 
@@ -78,7 +78,7 @@ def test_encode_pretoken__every_length():
         for size in range(1, 40):
             for first in range(0, 12, small(1, 5)):
                 data = text[first : first + size]
-                expected = naive.encode_pretoken(data, table, ids)
+                expected = twins.encoding.encode_pretoken(data, table, ids)
                 assert run(bpe.encode_pretoken, data, tables, window=windowed_merging.WINDOW) == expected
 
 
@@ -109,7 +109,7 @@ def run_merges(draw):
 def test_encode_pretoken__runs(merges, data):
     model = make_model(merges)
     table, ids = naive_rules(model)
-    expected = naive.encode_pretoken(data, table, ids)
+    expected = twins.encoding.encode_pretoken(data, table, ids)
     assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windowed_merging.WINDOW) == expected
 
 
@@ -119,7 +119,7 @@ def test_encode_pretoken__run_whose_merges_make_pairs_of_lower_rank():
         table, ids = naive_rules(model)
         for size in range(1, 60):
             for data in (b"a" * size, b"a" * size + b"b" + b"a" * 40):
-                expected = naive.encode_pretoken(data, table, ids)
+                expected = twins.encoding.encode_pretoken(data, table, ids)
                 assert run(bpe.encode_pretoken, data, make_tables(model, {}), window=windowed_merging.WINDOW) == expected
 
 
@@ -130,7 +130,7 @@ def test_encode_pretoken__needs_scratch_space():
     data = b"a" * 300
     words = windowed_merging.SCRATCH_EXTRA + windowed_merging.SCRATCH_WORDS * 64
     assert run(bpe.encode_pretoken, data, tables, window=64, scratch_words=words) is None
-    assert run(bpe.encode_pretoken, data, tables, window=64) == naive.encode_pretoken(data, table, ids)
+    assert run(bpe.encode_pretoken, data, tables, window=64) == twins.encoding.encode_pretoken(data, table, ids)
 
 
 def test_encode_pretoken__every_byte():
@@ -147,7 +147,7 @@ rows = st.lists(st.tuples(st.integers(250, 270), st.integers(250, 270), st.integ
 def test_build_pairs(pairs_and_ranks):
     """Include duplicate pairs, shared ranks, and collisions in the hash table."""
     given_rules = [(left, right, 256 + rank, rank) for left, right, rank in pairs_and_ranks]
-    expected = naive.build_pairs(given_rules)
+    expected = twins.encoding.build_pairs(given_rules)
     columns = np.array(given_rules, dtype=np.int32).reshape(-1, 4)
     pairs = np.full(64, merge_rules.FREE, dtype=np.uint64)
     byte_pairs = np.full(1 << 16, merge_rules.NO_RANK, dtype=np.uint32)
@@ -185,4 +185,4 @@ def test_list_splits(strings):
     pool = np.concatenate([packed.pool, np.full(16, 0x61, dtype=np.uint8)])
     columns = [np.full(packed.pool.size, -1, dtype=np.int32) for _ in range(3)]
     n = merge_rules.list_splits(pool, packed.starts, np.zeros(1024, dtype=np.int32), *columns)
-    assert list(zip(*(column[:n].tolist() for column in columns), strict=True)) == naive.list_splits(tokens)
+    assert list(zip(*(column[:n].tolist() for column in columns), strict=True)) == twins.encoding.list_splits(tokens)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from encoding_helpers import (
     character_merges,
     characters,
@@ -46,7 +46,7 @@ def encode(data: bytes, model: Model) -> list[int] | None:
     end, position = encode_characters(text, np.uint64(2), np.uint64(len(data) + 2), tables, make_workspace(), out, np.uint64(3))
     rest = data[int(position) - 2 :]
     table, ids = naive_rules(model)
-    return out[3 : int(end)].tolist() + (naive.encode_pretoken(rest, table, ids) if rest else [])
+    return out[3 : int(end)].tolist() + (twins.encoding.encode_pretoken(rest, table, ids) if rest else [])
 
 
 @given(character_merges(), characters)
@@ -54,7 +54,7 @@ def test_encode_characters(merges, data):
     model = make_model(merges)
     ids = encode(data, model)
     if ids is not None:
-        assert ids == naive.encode_pretoken(data, *naive_rules(model))
+        assert ids == twins.encoding.encode_pretoken(data, *naive_rules(model))
 
 
 @given(character_merges(), st.lists(characters, min_size=1, max_size=6))
@@ -67,7 +67,7 @@ def test_encode_text__with_characters(merges, pieces):
     text, n_bytes = padded_text(data)
     ends = encoder.splitter.split(text, n_bytes).tolist()
     pretokens = [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    expected = [number for pretoken in pretokens for number in naive.encode_pretoken(pretoken, table, ids)]
+    expected = [number for pretoken in pretokens for number in twins.encoding.encode_pretoken(pretoken, table, ids)]
     assert encoder.encode(data).tolist() == expected
 
 
@@ -75,7 +75,7 @@ def test_encode_text__with_characters(merges, pieces):
 def test_encode_characters__ranked(model, data):
     ids = encode(data, model)
     if ids is not None:
-        assert ids == naive.encode_pretoken(data, *naive_rules(model))
+        assert ids == twins.encoding.encode_pretoken(data, *naive_rules(model))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 15, 16, 17, 18, 64, MAX_ELEMENTS, MAX_ELEMENTS + 1, 2 * MAX_ELEMENTS])
@@ -85,7 +85,7 @@ def test_encode_characters__sizes(n):
     merges += [("あ".encode(), "い".encode()), ("い".encode(), "あ".encode()), ("あい".encode(), "あい".encode())]
     model = make_model(merges)
     for data in (("あい" * n)[:n], "い" * n, "いい" + ("あい" * n)[:n] + "語" + "いあ"):
-        assert encode(data.encode(), model) == naive.encode_pretoken(data.encode(), *naive_rules(model))
+        assert encode(data.encode(), model) == twins.encoding.encode_pretoken(data.encode(), *naive_rules(model))
 
 
 def test_make_tables__needs_increasing_ranks():
@@ -111,7 +111,7 @@ def test_derive_tokens_and_build_joins(model):
     increasing = token_derivations.derive_tokens(
         pool, strings.starts, tables.pairs, tables.byte_pairs, tables.merged, scratch, splits
     )
-    expected, expected_increasing = naive.derive_tokens(tokens, rules)
+    expected, expected_increasing = twins.encoding.derive_tokens(tokens, rules)
     words = []
     for token, split in zip(tokens, expected, strict=True):
         if len(token) == 1:
@@ -126,7 +126,7 @@ def test_derive_tokens_and_build_joins(model):
     pairs = {left << 43 | right << 22 | rank - first_rank for left, right, rank in filter(None, expected)}
     assert {*tables.pairs[tables.pairs != FREE].tolist()} == pairs
     assert bool(increasing) == expected_increasing
-    joins, found = naive.build_joins(tokens, expected)
+    joins, found = twins.encoding.build_joins(tokens, expected)
     bits = np.zeros(8, dtype=np.uint64)
     pair_bits = np.zeros(8, dtype=np.uint64)
     characters = np.full(character_joins.N_CODES, character_joins.NO_CHARACTER, dtype=np.uint32)
@@ -169,8 +169,8 @@ def test_find_join(merges, data):
     if not tables.characters.size:
         return
     tokens = list(dict.fromkeys([*(bytes([byte]) for byte in range(256)), *(left + right for left, right in merges)]))
-    joins, _ = naive.build_joins(tokens, naive.derive_tokens(tokens, naive_rules(model)[0])[0])
-    for before, after in pairwise(naive.characters(data)):
+    joins, _ = twins.encoding.build_joins(tokens, twins.encoding.derive_tokens(tokens, naive_rules(model)[0])[0])
+    for before, after in pairwise(twins.encoding.characters(data)):
         if len(before) == len(after) == 3:
             codes = [np.uint64(_code_of(character)) for character in (before, after)]
             kinds = [np.uint64(tables.characters[code]) >> character_joins.KIND_SHIFT for code in codes]

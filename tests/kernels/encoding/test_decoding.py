@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +24,7 @@ def tables(vocab: dict[int, bytes]) -> tuple[np.ndarray, np.ndarray]:
     decoding.fill_slots(pool, strings.starts, np.array(list(vocab), np.int64), slots, lengths)
     assert lengths.tolist() == [len(vocab.get(number, b"")) for number in range(N_SLOTS)]
     starts = dict(zip(vocab, strings.starts.tolist(), strict=False))
-    assert slots.tobytes() == naive.fill_slots(vocab, starts, N_SLOTS)
+    assert slots.tobytes() == twins.decoding.fill_slots(vocab, starts, N_SLOTS)
     return slots, pool
 
 
@@ -44,10 +44,10 @@ def test_decode_ids(vocab, data, space, width):
     state = np.zeros(2, dtype=np.int64)
     while True:
         begin = int(state[decoding.N_IDS])
-        expected = naive.decode_ids(ids[begin:], vocab, out.size - decoding.SLOT_BYTES)
+        expected = twins.decoding.decode_ids(ids[begin:], vocab, out.size - decoding.SLOT_BYTES)
         status = decode(ids, width, slots, pool, out, state)
         done, size = state.tolist()
-        assert out[:size].tobytes() == naive.decode_ids(ids[begin:done], vocab)[1]
+        assert out[:size].tobytes() == twins.decoding.decode_ids(ids[begin:done], vocab)[1]
         # The kernel needs the last bytes of the output for excess bytes only, so another short token may fit.
         assert done - begin >= expected[0]
         assert status == (DONE if done == len(ids) else NEED_SPACE)
@@ -64,7 +64,7 @@ def test_decode_ids__appends(vocab, data):
     out[:3] = [1, 2, 3]
     state = np.array([0, 3], dtype=np.int64)
     assert decode(ids, 2, slots, pool, out, state) == DONE
-    expected = b"\1\2\3" + naive.decode_ids(ids, vocab)[1]
+    expected = b"\1\2\3" + twins.decoding.decode_ids(ids, vocab)[1]
     assert out[: state[decoding.N_BYTES]].tobytes() == expected
 
 
@@ -78,7 +78,7 @@ def test_decode_ids__finds_first_unknown_id(vocab, ids, width):
     out = np.zeros(2000, dtype=np.uint8)
     state = np.zeros(2, dtype=np.int64)
     status = decode(ids, width, slots, pool, out, state)
-    done, data = naive.decode_ids([number % 256**width for number in ids], vocab)
+    done, data = twins.decoding.decode_ids([number % 256**width for number in ids], vocab)
     assert state.tolist() == [done, len(data)]
     assert out[: len(data)].tobytes() == data
     assert status == (DONE if done == len(ids) else decoding.UNKNOWN_ID)
@@ -95,7 +95,7 @@ def test_decode_ids__unusual_tokens_at_each_position(width, unusual):
             ids = [*ids[:position], unusual, *ids[position : n - 1]]
             out, state = np.zeros(200, dtype=np.uint8), np.zeros(2, dtype=np.int64)
             assert decode(ids, width, slots, pool, out, state) == DONE
-            assert out[: state[decoding.N_BYTES]].tobytes() == naive.decode_ids(ids, vocab)[1]
+            assert out[: state[decoding.N_BYTES]].tobytes() == twins.decoding.decode_ids(ids, vocab)[1]
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 14, 15, 16, 17, 24, 300])
@@ -106,4 +106,4 @@ def test_decode_ids__of_each_length(length):
     out = np.zeros(5 * length + 40, dtype=np.uint8)
     state = np.zeros(2, dtype=np.int64)
     assert decode(ids, 8, slots, pool, out, state) == DONE
-    assert out[: state[decoding.N_BYTES]].tobytes() == naive.decode_ids(ids, vocab)[1]
+    assert out[: state[decoding.N_BYTES]].tobytes() == twins.decoding.decode_ids(ids, vocab)[1]

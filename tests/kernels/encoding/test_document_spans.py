@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
 import regex
+import twins
 from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ def test_encode_text__documents(pattern, merges, texts, ends, room):
     model = make_model(merges)
     table, ids = naive_rules(model)
     compiled = regex.compile(PRESETS[pattern])
-    expected = [naive.encode_text(text, compiled, table, ids, SPECIALS) for text in texts]
+    expected = [twins.encoding.encode_text(text, compiled, table, ids, SPECIALS) for text in texts]
     assert encode(model, pattern, texts, make_workspace(ends=ends), room) == expected
 
 
@@ -79,7 +79,7 @@ def test_encode_text__as_many_spans_as_are_retained(size, before):
     model = make_model([])
     table, ids = naive_rules(model)
     texts = [*before, b"a\n" * (size // 2) + b"a" * (size % 2), b"", b"b", b""]
-    expected = [naive.encode_text(text, regex.compile(PRESETS["gpt2"]), table, ids, SPECIALS) for text in texts]
+    expected = [twins.encoding.encode_text(text, regex.compile(PRESETS["gpt2"]), table, ids, SPECIALS) for text in texts]
     for ends in (MIN_ENDS, 8 * RECENT_SPANS):
         for room in (64, 1 << 14):
             assert encode(model, "gpt2", texts, make_workspace(ends=ends), room) == expected
@@ -90,5 +90,5 @@ def test_encode_text__documents_ask_for_scratch_space():
     table, ids = naive_rules(model)
     scratch = windowed_merging.SCRATCH_EXTRA + windowed_merging.SCRATCH_WORDS * windowed_merging.WINDOW
     texts = [b"b b", b"ab " + b"a" * 2000 + b" b", b"", b"b"]
-    expected = [naive.encode_text(text, regex.compile(PRESETS["gpt2"]), table, ids, SPECIALS) for text in texts]
+    expected = [twins.encoding.encode_text(text, regex.compile(PRESETS["gpt2"]), table, ids, SPECIALS) for text in texts]
     assert encode(model, "gpt2", texts, make_workspace(scratch=scratch, ends=4096), 64) == expected

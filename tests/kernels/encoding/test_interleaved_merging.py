@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,12 +116,12 @@ def test_encode_deferred(merges, spans, n_others, known):
     rules, ids = naive_rules(model)
     tables = make_tables(model, {})
     workspace = make_workspace()
-    twin = naive.PretokenCache(1024, 256, 4096 - pretoken_cache.ARENA_SLACK, pretoken_cache.ARENA_SLACK)
+    twin = twins.encoding.PretokenCache(1024, 256, 4096 - pretoken_cache.ARENA_SLACK, pretoken_cache.ARENA_SLACK)
     for batch in ([(word, False) for word in known], spans):
         if batch:
             before = [twin.find(data) for data, _ in batch]
             parts, encoded = encode(batch, n_others[: len(batch)], tables, workspace)
-            assert encoded == [naive.encode_deferred([part], twin, rules, ids) for part in parts]
+            assert encoded == [twins.encoding.encode_deferred([part], twin, rules, ids) for part in parts]
             for (data, special), found, part in zip(batch, before, parts, strict=True):
                 can_be = not special and found is None and len(data) <= 15 and data.isascii()
                 assert can_be or isinstance(part, list)
@@ -148,7 +148,7 @@ def test_encode_deferred__of_every_length(n, size):
     spans = [span for pair in zip([(word, False) for word in words], others, strict=True) for span in pair]
     _, encoded = encode(spans[:256], [min(size, 3)] * len(spans[:256]), make_tables(model, {}), workspace)
     n_new = min(n, MAX_INTERLEAVED)
-    expected = [naive.encode_pretoken(word, rules, ids) for word in words[:n_new]]
+    expected = [twins.encoding.encode_pretoken(word, rules, ids) for word in words[:n_new]]
     assert encoded[: 2 * n_new : 2] == expected
     assert cached(words, workspace) == expected + [None] * (n - n_new)
 
@@ -161,7 +161,7 @@ def test_encode_deferred__as_many_gaps_as_there_are():
     spans = [(b"ab%d" % (number % 7), False) for number in range(256)]
     parts, encoded = encode(spans, [1] * 256, make_tables(model, {}), workspace)
     assert [isinstance(part, bytes) for part in parts] == [i < interleaved_merging.MAX_DEFERRED for i in range(256)]
-    assert encoded[:100] == [naive.encode_pretoken(data, rules, ids) for data, _ in spans[:100]]
+    assert encoded[:100] == [twins.encoding.encode_pretoken(data, rules, ids) for data, _ in spans[:100]]
     assert workspace.progress[pretoken_cache.USED_SLOTS] == 7
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def test_build_last_merges(merges, others, n_sets):
     status, tables = build(merges, 256, n_sets)
     assert status == DONE
     assert np.count_nonzero(tables.last_merges != FREE) == len(merges)
-    ranks = naive.build_last_merges([None, *((*pair, rank) for pair, rank in merges.items()), None])
+    ranks = twins.encoding.build_last_merges([None, *((*pair, rank) for pair, rank in merges.items()), None])
     for pair in [*merges, *others, (0, 0)]:
         assert find(tables, *pair) == ranks.get(pair, int(NO_RANK))
 

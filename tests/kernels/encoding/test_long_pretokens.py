@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from encoding_helpers import make_workspace
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ def test_make_cache_keys(spans: list[tuple[bytes, bool]], start: int, n_slots: i
     workspace.batch[:] = 0xABCDEF
     text, _ = padded_text(data)
     n_long = make_cache_keys(text, np.uint64(begin), np.array(ends, np.uint32), np.uint64(first), np.uint64(size), workspace)
-    keys, hashes = naive.make_cache_keys(data, begin, ends[first:], n_slots)
+    keys, hashes = twins.characters.make_cache_keys(data, begin, ends[first:], n_slots)
     written = workspace.batch[: BATCH_WORDS * size].reshape(-1, BATCH_WORDS)
     assert [tuple(map(int, row)) for row in written] == keys
     rest = workspace.batch[BATCH_WORDS * BATCH :]
@@ -83,7 +83,7 @@ def test_make_cache_keys(spans: list[tuple[bytes, bool]], start: int, n_slots: i
 def test_prefetch_records__finds_each_pretoken_of_the_index(some: list[tuple[bytes, bool]], arena: int) -> None:
     """The hash is replaced by the number of the record, unless that was overwritten or never written."""
     workspace = make_workspace(arena=arena)
-    texts = [(*padded_text(data), naive.hash_bytes(data), inserted) for data, inserted in dict(some).items()]
+    texts = [(*padded_text(data), twins.characters.hash_bytes(data), inserted) for data, inserted in dict(some).items()]
     for text, length, hashed, inserted in texts:
         if inserted:
             insert_long(workspace, np.uint64(hashed), text, np.uint64(length), np.zeros(2, np.uint32))
@@ -110,7 +110,7 @@ def test_move_entries__preserves_all_entries(hashes: list[int]) -> None:
     larger = np.zeros(128 * long_pretokens.ENTRY_WORDS, np.uint64)
     long_pretokens.move_entries(index, larger)
     rows = larger.reshape(-1, 2).tolist()
-    assert {hashed: record for hashed, record in rows if record} == naive.move_entries(records)
+    assert {hashed: record for hashed, record in rows if record} == twins.encoding.move_entries(records)
     for hashed in hashes:
         entry = hashed % 128
         while rows[entry][0] != hashed or not rows[entry][1]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from encoding_helpers import ranked_models
 from hypothesis import example, given
 
@@ -33,4 +33,4 @@ def test_recover_splits(model: Model) -> None:
     left, right = (np.full(len(internal), 77, dtype=np.int32) for _ in range(2))
     scratch = np.full(2 * max(map(len, internal)), 0xABCDEF, dtype=np.uint32)
     recover_splits(strings.pool, strings.starts, pairs, scratch, left, right)
-    assert list(zip(left.tolist(), right.tolist(), strict=True)) == naive.recover_splits(internal)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == twins.encoding.recover_splits(internal)

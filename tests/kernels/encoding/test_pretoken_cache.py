@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import zlib
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,7 +98,7 @@ class CacheMachine(RuleBasedStateMachine):
     def make(self, cache_bytes: int, limit: int) -> None:
         self.workspace = Workspace(cache_bytes=cache_bytes, cache_limit=limit, text_bytes=16, budget=Budget(1 << 20))
         arrays = self.workspace.arrays
-        self.twin = naive.PretokenCache(
+        self.twin = twins.encoding.PretokenCache(
             arrays.slots.size // pretoken_cache.SLOT_WORDS,
             arrays.long_index.size // long_pretokens.ENTRY_WORDS,
             arrays.arena.size - pretoken_cache.ARENA_SLACK,
@@ -132,12 +132,12 @@ class CacheMachine(RuleBasedStateMachine):
         arrays = self.workspace.arrays
         n_slots = arrays.slots.size // pretoken_cache.SLOT_WORDS
         if n_slots > self.twin.n_slots:
-            self.twin.short = naive.move_slots(self.twin.short)
+            self.twin.short = twins.encoding.move_slots(self.twin.short)
             self.twin.n_slots = n_slots
             self.twin.clears = 0
         n_entries = arrays.long_index.size // long_pretokens.ENTRY_WORDS
         if n_entries > self.twin.n_entries:
-            self.twin.long = naive.move_entries(self.twin.long)
+            self.twin.long = twins.encoding.move_entries(self.twin.long)
             self.twin.n_entries = n_entries
             self.twin.long_clears = 0
         ring_bytes = arrays.arena.size - pretoken_cache.ARENA_SLACK

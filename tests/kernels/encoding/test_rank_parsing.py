@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,7 +43,7 @@ lines = st.lists(st.tuples(st.binary(max_size=LONGEST + 2), st.integers(0, 10**8
 @given(lines, st.booleans())
 def test_files(tokens: list[tuple[bytes, int]], ordered: bool) -> None:
     data = written(sorted(tokens, key=lambda line: line[1]) if ordered else tokens)
-    assert parse(data) == naive.parse_rank_lines(data, LONGEST)
+    assert parse(data) == twins.formats.parse_rank_lines(data, LONGEST)
 
 
 @given(lines, st.lists(st.tuples(st.integers(0, 200), st.sampled_from(b"=Ab+/ 09\n\r\0-_\xff")), max_size=3))
@@ -51,17 +51,17 @@ def test_changed_files(tokens: list[tuple[bytes, int]], changes: list[tuple[int,
     data = bytearray(written(sorted(tokens, key=lambda line: line[1])) or b"YQ== 1\n")
     for at, byte in changes:
         data[at % len(data)] = byte
-    assert parse(bytes(data)) == naive.parse_rank_lines(bytes(data), LONGEST)
+    assert parse(bytes(data)) == twins.formats.parse_rank_lines(bytes(data), LONGEST)
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"YQ== 0", b"YQ= 0\n", b"YQ 0\n", b"Y=== 0\n", b"YR== 0\n", b"YQ==  0\n", b"YWJj 00\n"]
 )
 def test_edges(data: bytes) -> None:
-    assert parse(data) == naive.parse_rank_lines(data, LONGEST)
+    assert parse(data) == twins.formats.parse_rank_lines(data, LONGEST)
 
 
 def test_each_cut() -> None:
     data = written([(b"a", 0), (b"ab", 7), (b"abc", 12), (b"abcd", 99_999_999)])
     for size in range(len(data) + 1):
-        assert parse(data[:size]) == naive.parse_rank_lines(data[:size], LONGEST)
+        assert parse(data[:size]) == twins.formats.parse_rank_lines(data[:size], LONGEST)

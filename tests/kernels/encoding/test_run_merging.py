@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from encoding_helpers import make_model, naive_rules
 from hypothesis import given
@@ -72,8 +72,8 @@ def test_merge_sweeps(merges, data):
     model = make_model(merges)
     table, ids = naive_rules(model)
     found = run(data, make_tables(model, {}))
-    assert found == naive.merge_runs(data, table, ids)
-    assert found is None or found == naive.encode_pretoken(data, table, ids)
+    assert found == twins.encoding.merge_runs(data, table, ids)
+    assert found is None or found == twins.encoding.encode_pretoken(data, table, ids)
 
 
 @pytest.mark.parametrize("step", [1, 3])
@@ -83,8 +83,8 @@ def test_merge_sweeps__ranks_in_training_order(step):
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
     for length in [*range(1, 70), small(1000, 200), small(1001, 201)]:
-        expected = naive.encode_pretoken(b"a" * length, table, ids)
-        assert run(b"a" * length, tables) == expected == naive.merge_runs(b"a" * length, table, ids)
+        expected = twins.encoding.encode_pretoken(b"a" * length, table, ids)
+        assert run(b"a" * length, tables) == expected == twins.encoding.merge_runs(b"a" * length, table, ids)
 
 
 def test_merge_sweeps__gives_up_on_pair_of_lower_rank():
@@ -92,7 +92,7 @@ def test_merge_sweeps__gives_up_on_pair_of_lower_rank():
     table, ids = naive_rules(model)
     assert run(b"a" * 40, make_tables(model, {})) is None
     # Each merge makes a pair of lower rank than all others, even if that pair is itself merged at the end of a sweep.
-    assert len(naive.encode_pretoken(b"a" * 40, table, ids)) == 14
+    assert len(twins.encoding.encode_pretoken(b"a" * 40, table, ids)) == 14
 
 
 def test_merge_sweeps__gives_up_after_many_sweeps():
@@ -106,7 +106,7 @@ def test_merge_sweeps__gives_up_after_many_sweeps():
     table, ids = naive_rules(model)
     # The last sweep finds no more pairs.
     assert run(chain, tables) is None
-    assert run(chain[2:], tables) == naive.encode_pretoken(chain[2:], table, ids)
+    assert run(chain[2:], tables) == twins.encoding.encode_pretoken(chain[2:], table, ids)
 
 
 @given(st.lists(st.sampled_from(b"ab"), min_size=1, max_size=40).map(bytes))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from encoding_helpers import (
     CHARACTERS,
@@ -77,7 +77,7 @@ def merge(pretokens: list[bytes], model: Model, known: set[bytes]) -> list[list[
 
 
 def check(pretokens: list[bytes], model: Model, known: set[bytes] | None = None) -> None:
-    wanted = naive.merge_sentences(pretokens, sentence_merging.MAX_SENTENCE_BYTES, *naive_rules(model))
+    wanted = twins.encoding.merge_sentences(pretokens, sentence_merging.MAX_SENTENCE_BYTES, *naive_rules(model))
     if not make_tables(model, {}).last_merges.size:
         known = set(pretokens)
     known = known or set()
@@ -128,5 +128,5 @@ def test_encode_text__of_sentences(merges, sentences):
     ends = encoder.splitter.split(text, n_bytes).tolist()
     rules = naive_rules(model)
     pretokens = [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    expected = [number for pretoken in pretokens for number in naive.encode_pretoken(pretoken, *rules)]
+    expected = [number for pretoken in pretokens for number in twins.encoding.encode_pretoken(pretoken, *rules)]
     assert encoder.encode(data).tolist() == expected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
 import regex
+import twins
 from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ del dispatch.KERNELS[-1:]
 )
 def test_remove_separators(ids, separator, stops, room):
     """In several calls, and with more separators than there is room for."""
-    expected, ends = naive.remove_separators(ids, separator)
+    expected, ends = twins.decoding.remove_separators(ids, separator)
     out = np.array([5, *ids], np.uint32)
     id_stops = np.full(room, 99, np.int64)
     progress = np.zeros(pretoken_cache.PROGRESS_SIZE, np.int64)
@@ -70,7 +70,7 @@ def test_encode_text__separators(pattern, merges, texts, n_ends, room):
     model = make_model(merges)
     table, ids = naive_rules(model)
     compiled = regex.compile(PRESETS[pattern])
-    expected = [naive.encode_text(text, compiled, table, ids, SPECIALS) for text in texts]
+    expected = [twins.encoding.encode_text(text, compiled, table, ids, SPECIALS) for text in texts]
     tables, splitter = make_tables(model, SPECIALS), Splitter(pattern, list(SPECIALS))
     assert splitter.separated is not None
     joined = b"".join(text + SEPARATOR for text in texts)

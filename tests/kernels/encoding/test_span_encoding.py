@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
 import regex
+import twins
 from conftest import small
 from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules, ranked_models, texts
 from hypothesis import given
@@ -72,7 +72,7 @@ def test_encode_spans(merges, pieces, repeats, capacity):
         ends.append(position | (SPECIAL_FLAG if special else 0))
     table, ids = naive_rules(model)
     workspace = make_workspace()
-    assert encode(data, ends, make_tables(model, specials), workspace, capacity) == naive.encode_spans(
+    assert encode(data, ends, make_tables(model, specials), workspace, capacity) == twins.encoding.encode_spans(
         data, ends, table, ids, specials
     )
 
@@ -87,7 +87,7 @@ def test_encode_spans__small_cache(slots, arena):
     order = [words[number] for number in generator.integers(0, len(words), small(20_000, 1500)) % generator.integers(1, 900)]
     model = make_model([(b"a", b"b"), (b"ab", b"c"), (b"a", b"a"), (b"aa", b"ab"), (b"c", b"c")])
     table, ids = naive_rules(model)
-    known = {word: naive.encode_pretoken(word, table, ids) for word in words}
+    known = {word: twins.encoding.encode_pretoken(word, table, ids) for word in words}
     workspace = make_workspace(slots=slots, arena=arena)
     ends = np.cumsum([len(word) for word in order]).tolist()
     encoded = encode(b"".join(order), ends, make_tables(model, {}), workspace)
@@ -128,7 +128,7 @@ def test_encode_spans__many_new_pretokens_at_once(merges, vocabulary, order, slo
         position += len(piece)
         ends.append(position | (SPECIAL_FLAG if special else 0))
     data = b"".join(piece for piece, _ in pieces)
-    expected = naive.encode_spans(data, ends, table, ids, specials)
+    expected = twins.encoding.encode_spans(data, ends, table, ids, specials)
     tables = make_tables(model, specials)
     longest = max(len(piece) for piece, _ in pieces)
     for scratch in (INTERLEAVED_SCRATCH_WORDS, INTERLEAVED_SCRATCH_WORDS - 1):
@@ -158,7 +158,7 @@ def test_encode_spans__batch_of_new_pretokens():
     ]:
         numbers = generator.integers(0, 10 ** generator.integers(1, 15, size))
         words = [b"%d" % number for number in numbers.tolist()]
-        expected = [number for word in words for number in naive.encode_pretoken(word, table, ids)]
+        expected = [number for word in words for number in twins.encoding.encode_pretoken(word, table, ids)]
         ends = np.cumsum([len(word) for word in words]).tolist()
         workspace = make_workspace(slots=4096, arena=1 << 15)
         for known in (0, 1, size // 2):
@@ -177,7 +177,9 @@ def test_encode_spans__same_pretoken_twice_in_a_batch():
     workspace = make_workspace()
     table, ids = naive_rules(model)
     data = b"abcdefgh0" * 3
-    assert encode(data, [9, 18, 27], make_tables(model, {}), workspace) == naive.encode_spans(data, [9, 18, 27], table, ids, {})
+    assert encode(data, [9, 18, 27], make_tables(model, {}), workspace) == twins.encoding.encode_spans(
+        data, [9, 18, 27], table, ids, {}
+    )
     assert workspace.progress[pretoken_cache.USED_SLOTS] == 1
     assert workspace.progress[pretoken_cache.ARENA_WRITTEN] == 4 * 10
 
@@ -191,7 +193,7 @@ def test_encode_spans__whole_tokens(model, pieces):
     tables = make_tables(model, {})._replace(whole_tokens=whole, whole_token_pool=pool)
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     data = b"".join(pieces)
-    assert encode(data, ends, tables, make_workspace()) == naive.encode_spans(data, ends, table, ids, {}, model.ids)
+    assert encode(data, ends, tables, make_workspace()) == twins.encoding.encode_spans(data, ends, table, ids, {}, model.ids)
 
 
 def test_encode_spans__many_new_pretokens_clear_the_slots():
@@ -201,7 +203,7 @@ def test_encode_spans__many_new_pretokens_clear_the_slots():
     workspace = make_workspace(slots=512)
     ends = np.cumsum([len(word) for word in words]).tolist()
     data = b"".join(words)
-    expected = naive.encode_spans(data, ends, table, ids, {})
+    expected = twins.encoding.encode_spans(data, ends, table, ids, {})
     assert encode(data, ends, make_tables(model, {}), workspace) == expected
     assert workspace.progress[pretoken_cache.CLEARS] == 2000 // (512 * 3 // 4)
     assert workspace.progress[pretoken_cache.USED_SLOTS] <= 512 * 3 // 4
@@ -260,7 +262,7 @@ def test_encode_spans__sentences(model, vocabulary, order, slots, arena, capacit
         whole, pool = make_whole_tokens(model, list(model.tokens.values()))
         tables = tables._replace(whole_tokens=whole, whole_token_pool=pool)
         whole_ids = model.ids
-    expected = naive.encode_spans(data, ends, table, ids, {}, whole_ids)
+    expected = twins.encoding.encode_spans(data, ends, table, ids, {}, whole_ids)
     workspace = make_workspace(slots=slots, arena=arena)
     for _ in range(3):
         assert encode(data, ends, tables, workspace, capacity) == expected
@@ -277,7 +279,7 @@ def test_encode_spans__fragment_equal_to_whole_token():
     tables = make_tables(model, {})._replace(whole_tokens=whole, whole_token_pool=pool)
     pieces = [middle + land, "日本中国日本".encode(), middle + land, "日本中国日本".encode()]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
-    expected = naive.encode_spans(b"".join(pieces), ends, table, ids, {}, {middle + land: model.ids[middle + land]})
+    expected = twins.encoding.encode_spans(b"".join(pieces), ends, table, ids, {}, {middle + land: model.ids[middle + land]})
     assert expected.count(model.ids[middle + land]) == 2
     assert encode(b"".join(pieces), ends, tables, make_workspace()) == expected
 
@@ -288,7 +290,7 @@ def test_encode_spans__sentence_is_cached_when_it_recurs():
     tables = make_tables(model, {})
     workspace = make_workspace()
     data = "中国日本東京大学".encode()
-    expected = naive.encode_pretoken(data, table, ids)
+    expected = twins.encoding.encode_pretoken(data, table, ids)
     used = []
     for _ in range(4):
         assert encode(data, [len(data)], tables, workspace) == expected
@@ -312,7 +314,7 @@ def test_encode_spans__seen_sentences_are_cleared():
     some = ["".join(characters[number >> shift & 15] for shift in (0, 4, 8, 12)) * 2 for number in range(7, 60_000, 197)]
     data = "".join(some).encode()
     ends = [24 * (number + 1) for number in range(len(some))]
-    expected = naive.encode_spans(data, ends, table, ids, {})
+    expected = twins.encoding.encode_spans(data, ends, table, ids, {})
     limit = long_pretokens.SEEN_PER_WORD * workspace.seen_once.size
     assert len(some) > 2 * limit
     for _ in range(3):
@@ -328,7 +330,7 @@ def test_encode_spans__every_character_of_three_bytes():
     characters = [chr(point).encode() for point in range(0x800, 0x10000, small(1, 97)) if not 0xD800 <= point < 0xE000]
     data = b"".join(characters)
     ends = [*range(120, len(data), 120), len(data)]
-    expected = [number for character in characters for number in naive.encode_pretoken(character, table, ids)]
+    expected = [number for character in characters for number in twins.encoding.encode_pretoken(character, table, ids)]
     workspace = make_workspace(arena=1 << 14)
     tables = make_tables(model, {})
     for _ in range(2):
@@ -356,7 +358,9 @@ def test_encode_spans__needs_scratch_space():
         scratch=np.zeros(windowed_merging.SCRATCH_EXTRA + windowed_merging.SCRATCH_WORDS * 2000, np.uint32)
     )
     assert kernels.encode_spans(text, ends, tables, workspace, out) == DONE
-    assert out[: workspace.progress[pretoken_cache.N_OUT]].tolist() == naive.encode_spans(data, ends.tolist(), table, ids, {})
+    assert out[: workspace.progress[pretoken_cache.N_OUT]].tolist() == twins.encoding.encode_spans(
+        data, ends.tolist(), table, ids, {}
+    )
 
 
 @given(merge_lists(), texts, st.integers(0, 120), st.integers(4, 80))
@@ -384,7 +388,7 @@ def test_encode_text(merges, data, cut, capacity):
             assert status == NEED_SPACE
             if workspace.progress[pretoken_cache.N_OUT] == 0:
                 out = np.zeros(out.size + 8, np.uint32)
-    assert encoded == naive.encode_text(data, regex.compile(pattern), table, ids, specials)
+    assert encoded == twins.encoding.encode_text(data, regex.compile(pattern), table, ids, specials)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=90) | st.integers(1, 50).map(bytes), max_size=10))
@@ -392,7 +396,7 @@ def test_hash_strings(strings):
     packed = ByteStrings.from_list(strings)
     hashes = np.zeros(len(strings), np.uint64)
     kernels.hash_strings(np.concatenate([packed.pool, np.full(16, 0xEE, np.uint8)]), packed.starts, hashes)
-    assert hashes.tolist() == naive.hash_strings(strings)
+    assert hashes.tolist() == twins.encoding.hash_strings(strings)
 
 
 @given(given_texts=st.lists(st.binary(min_size=1, max_size=15), max_size=110))
@@ -408,7 +412,7 @@ def test_move_slots__preserves_all_entries(given_texts):
     larger = np.zeros(256 * pretoken_cache.SLOT_WORDS, np.uint64)
     pretoken_cache.move_slots(small_slots, larger)
     rows = larger.reshape(-1, 4)
-    assert {(int(a), int(b)): (int(c), int(d)) for a, b, c, d in rows if b} == naive.move_slots(words)
+    assert {(int(a), int(b)): (int(c), int(d)) for a, b, c, d in rows if b} == twins.encoding.move_slots(words)
     for low, high in words:
         slot = int(hash_key(np.uint64(low), np.uint64(high))) & 255
         tried = 0

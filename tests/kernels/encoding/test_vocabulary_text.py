@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def packed(strings: list[str]) -> ByteStrings:
 
 @given(tokens_of_any_bytes)
 def test_quote_tokens(tokens: list[bytes]) -> None:
-    strings, expected = ByteStrings.from_list(tokens), packed(naive.quote_tokens(tokens, CHARACTERS))
+    strings, expected = ByteStrings.from_list(tokens), packed(twins.formats.quote_tokens(tokens, CHARACTERS))
     quoted, starts = np.zeros(expected.pool.size, np.uint8), np.zeros(len(tokens) + 1, np.int64)
     kernels.quote_tokens(strings.pool, strings.starts, _FORMS, quoted, starts)
     assert ByteStrings(quoted, starts) == expected
@@ -34,26 +34,26 @@ def test_quote_tokens(tokens: list[bytes]) -> None:
 
 @given(st.data(), tokens_of_any_bytes)
 def test_write_vocabulary(data: st.DataObject, tokens: list[bytes]) -> None:
-    quoted = naive.quote_tokens(tokens, CHARACTERS)
+    quoted = twins.formats.quote_tokens(tokens, CHARACTERS)
     order = data.draw(st.permutations(range(len(tokens))))
     number = st.one_of(st.integers(0, 2**63 - 1), st.sampled_from([0, 9, 10, 99, 100]))
     numbers = data.draw(st.lists(number, min_size=len(tokens), max_size=len(tokens)))
     strings = packed(quoted)
     out = np.zeros(strings.pool.size + (kernels.INDENT + kernels.MOST_DIGITS + 4) * len(tokens), np.uint8)
     size = kernels.write_vocabulary(strings.pool, strings.starts, np.array(order), np.array(numbers, np.int64), out)
-    assert out[:size].tobytes().decode() == naive.write_vocabulary(quoted, order, numbers)
+    assert out[:size].tobytes().decode() == twins.formats.write_vocabulary(quoted, order, numbers)
 
 
 @given(st.data(), tokens_of_any_bytes, st.booleans())
 def test_write_merges(data: st.DataObject, tokens: list[bytes], joined: bool) -> None:
-    quoted = naive.quote_tokens(tokens, CHARACTERS)
+    quoted = twins.formats.quote_tokens(tokens, CHARACTERS)
     token = st.integers(0, len(tokens) - 1)
     pairs = data.draw(st.lists(st.tuples(token, token), max_size=20))
     lefts, rights = [left for left, _ in pairs], [right for _, right in pairs]
     strings = packed(quoted)
     out = np.zeros(sum(len(quoted[i].encode()) for i in lefts + rights) + (kernels.INDENT + 6) * len(pairs), np.uint8)
     given = strings.pool, strings.starts, np.array(lefts, np.int64), np.array(rights, np.int64), joined, out
-    assert out[: kernels.write_merges(*given)].tobytes().decode() == naive.write_merges(quoted, lefts, rights, joined)
+    assert out[: kernels.write_merges(*given)].tobytes().decode() == twins.formats.write_merges(quoted, lefts, rights, joined)
 
 
 @given(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
 from hypothesis import given
@@ -58,7 +58,7 @@ def test_tree_has_the_minima_after_every_change(ranks, changes):
     )
     for position, (_, rank) in zip(positions.tolist(), changes, strict=True):
         ranks[position] = rank
-    expected = naive.build_minima(ranks)
+    expected = twins.encoding.build_minima(ranks)
     assert n_levels == len(expected)
     for start, level in zip(scratch[:n_levels].tolist(), expected, strict=True):
         padded = level + [int(NO_RANK)] * (-len(level) % FANOUT)
@@ -85,7 +85,7 @@ def test_merge_long__any_window(merges, data, window):
     """Ranks have any order, so that windows often disagree and are enlarged."""
     model = make_model(merges)
     table, ids = naive_rules(model)
-    assert merge(data, make_tables(model, {}), window=window) == naive.merge_long(data, table, ids)
+    assert merge(data, make_tables(model, {}), window=window) == twins.encoding.merge_long(data, table, ids)
 
 
 @given(merge_lists(), fragments)
@@ -101,7 +101,7 @@ def test_merge_window(merges, data):
         assert back == before
         tokens.append(token)
         before, at = at, after
-    assert tokens == naive.merge_window(data, table)
+    assert tokens == twins.encoding.merge_window(data, table)
 
 
 @pytest.mark.parametrize("window", [4, windowed_merging.WINDOW])
@@ -111,7 +111,7 @@ def test_merge_long__runs(window):
     table, ids = naive_rules(model)
     tables = make_tables(model, {})
     for length in [*range(1, 40), small(1000, 100), small(1001, 101)]:
-        assert merge(b"a" * length, tables, window=window) == naive.merge_long(b"a" * length, table, ids)
+        assert merge(b"a" * length, tables, window=window) == twins.encoding.merge_long(b"a" * length, table, ids)
 
 
 def test_merge_long__token_longer_than_window():
@@ -119,7 +119,7 @@ def test_merge_long__token_longer_than_window():
     model = make_model(merges)
     table, ids = naive_rules(model)
     data = b"a" * 100
-    assert merge(data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+    assert merge(data, make_tables(model, {}), window=4) == twins.encoding.merge_long(data, table, ids)
 
 
 def test_merge_long__change_that_propagates_far():
@@ -130,4 +130,4 @@ def test_merge_long__change_that_propagates_far():
     table, ids = naive_rules(model)
     for length in range(2, len(chain)):
         data = chain[:length]
-        assert merge(data, make_tables(model, {}), window=4) == naive.merge_long(data, table, ids)
+        assert merge(data, make_tables(model, {}), window=4) == twins.encoding.merge_long(data, table, ids)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import awkward_bytes, awkward_text
@@ -16,7 +16,7 @@ from bpejit.kernels.inspection import amounts
 def test_count_ids(ids):
     counts, expected = np.arange(10, dtype=np.int64), list(range(10))
     amounts.count_ids(np.array(ids, dtype=np.uint32), counts)
-    naive.count_ids(ids, expected)
+    twins.inspection.count_ids(ids, expected)
     assert counts.tolist() == expected
 
 
@@ -30,13 +30,13 @@ def words_of(data):
 
 @given(awkward_text())
 def test_count_words(text):
-    assert words_of(text.encode()) == naive.count_words(text.encode())
+    assert words_of(text.encode()) == twins.inspection.count_words(text.encode())
 
 
 @given(awkward_bytes())
 @example(b" \x80 \xe2\x80\x80\x80 \xe2\x80")
 def test_count_words_of_any_bytes(data):
-    assert words_of(data) == naive.count_words(data)
+    assert words_of(data) == twins.inspection.count_words(data)
 
 
 def test_every_white_space():

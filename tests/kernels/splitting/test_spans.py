@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,7 +117,7 @@ def test_every_short_character_sequence(pattern: str) -> None:
 def test_shift_state(values: list[int], by: int) -> None:
     state = np.array(values, dtype=np.int64)
     spans.shift_state(state, by)
-    assert state.tolist() == naive.shift_state(values, by)
+    assert state.tolist() == twins.splitting.shift_state(values, by)
 
 
 @given(patterns, awkward_bytes(12), special_tokens(), st.integers(0, 40), st.integers(0, 40))
@@ -128,7 +128,7 @@ def test_find_cut(pattern: str, data: bytes, tokens: list[bytes], lo: int, lengt
     stride = int(automaton.settings[spans.STRIDE])
     text, n = padded_text(data)
     found = splitter.find_cut(text, lo, lo + length, n)
-    expected = naive.find_cut(
+    expected = twins.splitting.find_cut(
         data, lo, lo + length, automaton.class_of, lambda x, y: bool(automaton.safe[int(x) * stride + int(y)]), tokens
     )
     assert found == expected
@@ -176,7 +176,7 @@ def test_split_adjacent(pattern: str, texts: list[bytes], tokens: list[bytes], n
     found: list[int] = []
     while done[0] < len(texts):
         found += ends[: split_adjacent(text, stops, done, True, splitter.automaton, state, ends)].tolist()
-    assert found == naive.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))
+    assert found == twins.splitting.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", r"(?<=\s)\w+|\w+|\W"], ids=["automaton", "regex"])
@@ -189,4 +189,4 @@ def test_document_blocks(pattern: str, texts: list[bytes], tokens: list[bytes]) 
     for first, ends, n in splitter.document_blocks(text, stops):
         assert first == (found[-1] & POSITION_MASK if found else first)
         found += ends[:n].tolist()
-    assert found == naive.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))
+    assert found == twins.splitting.split_adjacent(texts, splitter.pattern.stages, list(splitter.special_tokens))

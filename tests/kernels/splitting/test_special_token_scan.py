@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,13 +61,13 @@ def nodes_of(tokens: list[bytes]) -> tuple[list[bytes], Any]:
 
 @given(token_lists.filter(len))
 def test_build_trie(tokens: list[bytes]) -> None:
-    assert nodes_of(tokens)[0] == naive.build_trie(tokens)
+    assert nodes_of(tokens)[0] == twins.splitting.build_trie(tokens)
 
 
 @given(token_lists.filter(len))
 def test_link_trie(tokens: list[bytes]) -> None:
     paths, trie = nodes_of(tokens)
-    expected = naive.link_trie(tokens)
+    expected = twins.splitting.link_trie(tokens)
     named = [*paths, b""]  # the root is the last: -1
     entries = trie.trie_found.reshape(-1, FOUND_WORDS)
     assert len(entries) <= sum(map(len, tokens))
@@ -100,7 +100,7 @@ def find(finder: SpecialTokenFinder, pieces: list[bytes], n_spans: int = 1) -> l
 @given(token_lists, data_of_tokens, st.integers(1, 4))
 def test_find_specials(tokens: list[bytes], data: bytes, n_spans: int) -> None:
     finder = SpecialTokenFinder(tokens)
-    expected = list(naive.find_specials(data, tokens))
+    expected = list(twins.splitting.find_specials(data, tokens))
     assert find(finder, [data], n_spans) == expected
     assert list(finder.spans(data)) == expected
     for cut in range(len(data) + 1):
@@ -128,7 +128,7 @@ def test_reach_specials(tokens: list[bytes], data: bytes, first: int, size: int)
     first = min(first, len(data))
     last = min(first + size, len(data))
     reach, hidden = SpecialTokenFinder(tokens).reach(*padded_text(data)[:1], first, last, len(data))
-    expected, first_hidden = naive.reach_specials(data, first, last, tokens)
+    expected, first_hidden = twins.splitting.reach_specials(data, first, last, tokens)
     assert reach.tolist() == expected
     assert min(hidden, last) == min(first_hidden, last)
 

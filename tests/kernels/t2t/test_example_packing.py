@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ def test_assign_packs(rows, packed_length, spacing, queue_size):
         np.array(found, np.int64).T.reshape(-1).copy(), np.array(alone, np.uint8), packed_length, spacing,
         np.zeros(queue_size, np.int64), np.zeros(n_features * queue_size, np.int64), packs, complete,
     )  # fmt: skip
-    expected = naive.assign_packs(found, alone, packed_length, spacing, queue_size)
+    expected = twins.records.assign_packs(found, alone, packed_length, spacing, queue_size)
     assert (packs.tolist(), complete[:n_packs].tolist()) == expected
 
 
@@ -38,7 +38,7 @@ members = st.lists(st.lists(st.integers(1, 99), max_size=5), min_size=1, max_siz
 
 @given(st.lists(members, max_size=6), st.integers(0, 3), st.randoms())
 def test_fill_packs(packs, spacing, random):
-    plain = [naive.fill_packs(own, spacing) for own in packs]
+    plain = [twins.records.fill_packs(own, spacing) for own in packs]
     lists = [(member, number) for number, own in enumerate(packs) for member in own]
     stored = list(range(len(lists)))
     random.shuffle(stored)  # where in `ids` each list is

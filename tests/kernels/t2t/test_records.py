@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,8 +57,8 @@ def written(found):
 @given(examples())
 def test_put_examples(found):
     data, record_starts = written(found)
-    assert np.diff(record_starts).tolist() == naive.measure_examples(found)
-    assert data[:-8].tobytes() == b"".join(naive.put_examples(found))
+    assert np.diff(record_starts).tolist() == twins.records.measure_examples(found)
+    assert data[:-8].tobytes() == b"".join(twins.records.put_examples(found))
 
 
 def test_measure_finds_empty_lists():
@@ -76,12 +76,12 @@ def scanned(data, starts):
 
 @given(examples(), st.data())
 def test_scan_records(found, data):
-    records = b"".join(naive.put_examples(found))
+    records = b"".join(twins.records.put_examples(found))
     damaged = bytearray(records[: data.draw(st.integers(0, len(records)))])
     for _ in range(data.draw(st.integers(0, 2))):
         if damaged:
             damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.sampled_from([1, 0x10, 0x80]))
-    starts, expected = naive.scan_records(bytes(damaged))
+    starts, expected = twins.records.scan_records(bytes(damaged))
     array = np.frombuffer(damaged, np.uint8)
     assert scanned(array, np.zeros(len(starts) + 1, np.int64)) == (starts, STATUS[expected])
     if len(starts) > 2:
@@ -91,7 +91,7 @@ def test_scan_records(found, data):
 def test_huge_lengths():
     for length in (2**63, 2**64 - 1, 2**64 - 16, 2**32, 1):
         head = length.to_bytes(8, "little")
-        data = np.frombuffer(bytearray(head + naive.masked_crc(head) + b"abcd"), np.uint8)
+        data = np.frombuffer(bytearray(head + twins.records.masked_crc(head) + b"abcd"), np.uint8)
         assert scanned(data, np.zeros(4, np.int64)) == ([0], record_reading.INCOMPLETE)
 
 
@@ -114,7 +114,7 @@ def test_find_lists_and_decode_varints(found):
         assert out.tolist() == [value for example in found for value in example[name]]
         assert counts[number * len(found) :][: len(found)].tolist() == [len(example[name]) for example in found]
     for i, (start, end) in enumerate(pairwise(starts.tolist())):
-        plain = naive.find_lists(data[start:end].tobytes(), list(found[0]))
+        plain = twins.records.find_lists(data[start:end].tobytes(), list(found[0]))
         assert (own[:, i] - start).tolist() == [list(pair) for pair in plain]
 
 
@@ -131,11 +131,11 @@ def test_other_layouts():
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
 def test_wide_varints(numbers):
-    data = b"".join(naive.varint(number % 2**64) for number in numbers)
+    data = b"".join(twins.records.varint(number % 2**64) for number in numbers)
     array = np.frombuffer(bytearray(data + bytes(8)), np.uint8)
     out = np.zeros(len(numbers), np.int64)
     assert record_reading.decode_varints(array, np.array([0, len(data)]), out) == -1
-    assert out.tolist() == numbers == naive.decode_varints(data)
+    assert out.tolist() == numbers == twins.records.decode_varints(data)
 
 
 @pytest.mark.parametrize(("data", "status"), [(b"\xff" * 9 + b"\x7f", -1), (b"\xff" * 10 + b"\x01", 0)])
@@ -143,14 +143,14 @@ def test_long_varints(data, status):
     array = np.frombuffer(bytearray(data + bytes(8)), np.uint8)
     out = np.zeros(1, np.int64)
     assert record_reading.decode_varints(array, np.array([0, len(data)]), out) == status
-    assert status == 0 or out.tolist() == naive.decode_varints(data)
+    assert status == 0 or out.tolist() == twins.records.decode_varints(data)
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=8), st.data())
 def test_gather_records(records, data):
     order = data.draw(st.lists(st.integers(0, len(records) - 1), max_size=12))
     source = np.frombuffer(bytearray(b"".join(records) + bytes(8)), np.uint8)
-    expected = naive.gather_records(records, order)
+    expected = twins.records.gather_records(records, order)
     out = np.zeros(len(expected) + 8, np.uint8)
     starts = np.array([0, *accumulate(map(len, records))], np.int64)
     record_reading.gather_records(source, starts, np.array(order, np.int64), out)

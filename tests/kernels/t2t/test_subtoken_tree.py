@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +35,7 @@ def test_escape_tokens(given_tokens, alphabet):
     out = np.zeros(subtoken_tree.MAX_ESCAPE_LENGTH * points.size + starts.size, np.uint32)
     out_starts = np.zeros(starts.size, np.int64)
     subtoken_tree.escape_tokens(points, starts, alphabet_table(alphabet), out, out_starts)
-    assert strings(out, out_starts) == naive.escape_tokens(given_tokens, alphabet)
+    assert strings(out, out_starts) == twins.subwords.escape_tokens(given_tokens, alphabet)
 
 
 class Tree:
@@ -65,9 +65,9 @@ def test_suffixes_prefixes_and_tree(given_tokens, longest):
     expected = sorted(range(len(tree.suffixes)), key=lambda place: (tree.suffixes[place], place))
     assert tree.order.tolist() == expected
     assert [tree.place[place] for place in expected] == list(range(len(expected)))
-    assert tree.prefixes.tolist() == naive.common_prefixes([tree.suffixes[place] for place in expected])
+    assert tree.prefixes.tolist() == twins.subwords.common_prefixes([tree.suffixes[place] for place in expected])
     assert len(set(tree.nodes)) == tree.n
-    assert set(tree.nodes) == naive.build_tree(tree.suffixes, longest)
+    assert set(tree.nodes) == twins.subwords.build_tree(tree.suffixes, longest)
     assert [tree.nodes[leaf] for leaf in tree.leaf] == [suffix[:longest] for suffix in tree.suffixes]
     for node, string in enumerate(tree.nodes):
         above = [other for other in tree.nodes if string.startswith(other) and other != string]
@@ -90,10 +90,10 @@ def test_segment_and_prune(token_counts, learned, least, reserved):
     found = np.array([len(reserved) if suffix.startswith(reserved) else 0 for suffix in tree.suffixes], np.int32)
     counts = np.array(list(escaped.values()), np.int64)
     subtoken_tree.segment_tokens(tree.starts, counts, tree.leaf, matched, found if reserved else found[:0].copy(), weights)
-    naive_counts = naive.segment_tokens(escaped, known | {reserved} - {""}, 50)
+    naive_counts = twins.subwords.segment_tokens(escaped, known | {reserved} - {""}, 50)
     kept = subtoken_tree.prune_tree(tree.parent, tree.depth, tree.n, least, weights, left, matched)
     assert weights.tolist() == [naive_counts.get(node, 0) for node in tree.nodes]
-    naive_kept = naive.prune_tree(naive_counts, least)
+    naive_kept = twins.subwords.prune_tree(naive_counts, least)
     assert left.tolist() == [naive_counts.get(node, 0) for node in tree.nodes]
     longer = {string for string in naive_kept if len(string) > 1}
     assert longer == {node for node, rest in zip(tree.nodes, left.tolist(), strict=True) if rest >= least and len(node) > 1}
@@ -116,7 +116,7 @@ def split(data: bytes, by_lines: bool, capacity: int) -> list[int]:
 def test_split_words(text, capacity):
     ends = split(text.encode(), False, capacity)
     words = [text.encode()[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
-    assert words == naive.split_words(text)
+    assert words == twins.subwords.split_words(text)
 
 
 @given(st.binary(max_size=30), texts)
@@ -129,7 +129,7 @@ def test_split_words_in_lines_of_any_bytes(some, more):
     kept = [a for a, b in zip([0, *ends], marked.tolist(), strict=False) if b < SPECIAL_FLAG]
     pieces = [data[a : ends[[0, *ends].index(a)]].decode("utf-8", "surrogateescape") for a in kept]
     lines = data.decode("utf-8", "surrogateescape").split("\n")
-    assert pieces == [token for line in lines for token in naive.drop_spaces(naive.split_words(line))]
+    assert pieces == [token for line in lines for token in twins.subwords.drop_spaces(twins.subwords.split_words(line))]
 
 
 @given(st.lists(st.text(alphabet="abé日_\U0001f600", max_size=5), max_size=20))
@@ -151,7 +151,7 @@ def test_build_edges(vocabulary):
                 walk(value >> 32, longer)
 
     walk(1, "")
-    assert found == naive.build_edges(vocabulary)
+    assert found == twins.subwords.build_edges(vocabulary)
     assert n_edges == len(entries) == len({string[:end] for string in vocabulary for end in range(1, len(string) + 1)})
     of_root = {key & 0x1FFFFF: value for key, value in entries.items() if key >> 21 == 1 and key & 0x1FFFFF < 1 << 16}
     assert {2 * int(point) for point in of_root} == {int(at) for at in np.flatnonzero(roots) if at % 2 == 0}
@@ -168,7 +168,7 @@ def test_build_edges(vocabulary):
 )
 def test_encode_words_with_small_buffers(given_texts, learned, capacity):
     """The ids do not change if the cache is cleared constantly and output and scratch are always full."""
-    vocabulary = [*sorted(naive.ESCAPE_CHARACTERS | set("ab日")), *learned]
+    vocabulary = [*sorted(twins.subwords.ESCAPE_CHARACTERS | set("ab日")), *learned]
     alphabet = set("".join(vocabulary))
     points, starts = pack_strings(vocabulary)
     edges = np.zeros(4 << (2 * points.size).bit_length(), np.uint64)
@@ -194,8 +194,8 @@ def test_encode_words_with_small_buffers(given_texts, learned, capacity):
                 scratch = np.zeros(scratch.size * 2, np.uint32)
             elif status == NEED_SPACE and not state[subtoken_encoding.WRITTEN]:
                 out = np.zeros(out.size * 2, np.uint32)
-        assert ids == naive.encode_words(string, vocabulary, alphabet)
-        assert naive.decode_words(ids, vocabulary) == string
+        assert ids == twins.subwords.encode_words(string, vocabulary, alphabet)
+        assert twins.subwords.decode_words(ids, vocabulary) == string
 
 
 def test_word_that_cannot_be_encoded():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cmp_to_key
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,9 @@ def new_tokens(strings: list[bytes]) -> merging.Tokens:
     )
 
 
-def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens: merging.Tokens) -> merging.MergeArrays:
+def new_arrays(
+    counts: dict[twins.training.Pair, int], threshold: int, rule: str, tokens: merging.Tokens
+) -> merging.MergeArrays:
     table = np.zeros(64, pairs.PAIR)
     for pair, count in counts.items():
         slot = pairs.find_pair_slot(table, key(pair))
@@ -66,7 +68,7 @@ def new_arrays(counts: dict[naive.Pair, int], threshold: int, rule: str, tokens:
 @given(st.one_of(st.integers(0, 2000), st.integers(0, 2**63 - 1), st.integers(0, 62).map(lambda bits: 2**bits)))
 def test_bucket_of(count: int) -> None:
     bucket = int(buckets.bucket_of(np.uint64(count)))
-    assert bucket == naive.bucket_of(count)
+    assert bucket == twins.training.bucket_of(count)
     assert bucket < buckets.N_BUCKETS
     assert int(buckets.bucket_of(np.uint64(count + 1))) in (bucket, bucket + 1)
 
@@ -91,14 +93,14 @@ def test_comes_first__sorts_like_the_twin(rule: str, strings: list[bytes], data:
     ids = st.integers(0, len(strings) - 1)
     counts = data.draw(st.dictionaries(st.tuples(ids, ids), st.integers(1, 2), max_size=10))
 
-    def compare(a: naive.Pair, b: naive.Pair) -> int:
+    def compare(a: twins.training.Pair, b: twins.training.Pair) -> int:
         arguments = [(np.uint64(counts[pair]), key(pair)) for pair in (a, b)]
         first = buckets.comes_first(*arguments[0], *arguments[1], buckets.COMPARISONS[rule], tokens)
         second = buckets.comes_first(*arguments[1], *arguments[0], buckets.COMPARISONS[rule], tokens)
         assert first != second or a == b
         return -1 if first else 1
 
-    expected = sorted(counts, key=lambda pair: (counts[pair], naive.tie_key(pair, strings, rule)), reverse=True)
+    expected = sorted(counts, key=lambda pair: (counts[pair], twins.training.tie_key(pair, strings, rule)), reverse=True)
     assert sorted(counts, key=cmp_to_key(compare)) == expected
 
 
@@ -121,21 +123,23 @@ pair_counts = st.dictionaries(
 
 
 @given(pair_counts, st.sampled_from([1, 2, 255, 2**40]))
-def test_bucket_pairs(counts: dict[naive.Pair, int], threshold: int) -> None:
+def test_bucket_pairs(counts: dict[twins.training.Pair, int], threshold: int) -> None:
     arrays = new_arrays(counts, threshold, "smallest-ids", new_tokens([b"a", b"b", b"c", b"d"]))
     buckets.bucket_pairs(arrays)
-    found: dict[int, set[naive.Pair]] = {}
+    found: dict[int, set[twins.training.Pair]] = {}
     for bucket, entry in enumerate(arrays.heads.tolist()):
         while entry:
             found.setdefault(bucket, set()).add(pair_of(arrays.pairs[entry - 1]["key"]))
             entry = int(arrays.pairs[entry - 1]["next"])
-    assert found == naive.bucket_pairs(counts, threshold)
+    assert found == twins.training.bucket_pairs(counts, threshold)
     assert all(pairs.mark_of(key(pair), arrays.marks) for pair in counts)
 
 
 @pytest.mark.parametrize("rule", buckets.COMPARISONS)
 @given(counts=pair_counts, threshold=st.sampled_from([1, 2, 255]), data=st.data())
-def test_next_pair__while_counts_fall(rule: str, counts: dict[naive.Pair, int], threshold: int, data: st.DataObject) -> None:
+def test_next_pair__while_counts_fall(
+    rule: str, counts: dict[twins.training.Pair, int], threshold: int, data: st.DataObject
+) -> None:
     strings = [b"b", b"a", b"ab", b"a\0"]
     arrays = new_arrays(counts, threshold, rule, new_tokens(strings))
     buckets.bucket_pairs(arrays)
@@ -146,7 +150,7 @@ def test_next_pair__while_counts_fall(rule: str, counts: dict[naive.Pair, int], 
         if slot == pairs.NO_SLOT:
             break
         found = pair_of(arrays.pairs[slot]["key"])
-        assert found == max(live, key=lambda pair: (live[pair], naive.tie_key(pair, strings, rule)))
+        assert found == max(live, key=lambda pair: (live[pair], twins.training.tie_key(pair, strings, rule)))
         del live[found]
         for number, fall in data.draw(steps):
             if number < len(live):

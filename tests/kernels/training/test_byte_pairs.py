@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, byte_pair_counts, cell_types, filled, filled_with_pairs, tables
@@ -17,15 +17,15 @@ bytes_tables = st.dictionaries(st.binary(max_size=9), st.one_of(st.integers(-1, 
 def test_fill_cells(table: dict[bytes, int], cell_type: type) -> None:
     array, weights, byte_ids, found = filled_with_pairs(table, cell_type)
     cells = as_twin(array, weights)
-    assert cells == naive.fill_cells(sorted(table.items()), byte_ids.tolist())
-    assert byte_pair_counts(found) == naive.count_byte_pairs(cells)
+    assert cells == twins.training.fill_cells(sorted(table.items()), byte_ids.tolist())
+    assert byte_pair_counts(found) == twins.training.count_byte_pairs(cells)
 
 
 @given(st.one_of(tables, bytes_tables), cell_types, st.data())
 def test_write_byte_postings(table: dict[bytes, int], cell_type: type, data: st.DataObject) -> None:
     array, weights, _ = filled(table, cell_type)
     cells = as_twin(array, weights)
-    counts = naive.count_byte_pairs(cells)
+    counts = twins.training.count_byte_pairs(cells)
     listed = {pair for pair in sorted(counts) if data.draw(st.booleans())}
     cursors = np.full(byte_pairs.N_BYTE_PAIRS + 1, pairs.NOT_FOLLOWED, np.uint64)
     starts, n_postings = {}, 0
@@ -37,6 +37,6 @@ def test_write_byte_postings(table: dict[bytes, int], cell_type: type, data: st.
     byte_pairs.write_byte_postings(array, np.uint64(100), BOUNDARY, cursors, np.uint64(n_postings + 1), postings)
 
     found = {pair: postings[starts[pair] : starts[pair] + counts[pair][1]].tolist() for pair in listed}
-    expected = naive.write_byte_postings(cells, listed)
+    expected = twins.training.write_byte_postings(cells, listed)
     assert found == {pair: [100 + at for at in positions] for pair, positions in expected.items()}
     assert postings[[n_postings, n_postings + 2]].tolist() == [12345, 12345]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, cell_types, filled, tables, with_token
@@ -25,7 +25,7 @@ def test_compact_cells(table: dict[bytes, int], cell_type: type, wide: list[tupl
             if width == 3:
                 array[at + 1] = BOUNDARY
             taken |= span
-    expected = naive.compact_cells(as_twin(array, weights), widths.tolist())
+    expected = twins.training.compact_cells(as_twin(array, weights), widths.tolist())
 
     n = cells.compact_cells(array, np.uint64(array.size), widths, BOUNDARY)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import key, pair_of
@@ -16,7 +16,7 @@ counted = st.dictionaries(pairs_of_ids, st.tuples(st.integers(1, 2**40), st.inte
 LENGTHS = np.ones(6, np.uint32)
 
 
-def pair_table(size: int, found: dict[naive.Pair, tuple[int, int, int]]) -> np.ndarray:
+def pair_table(size: int, found: dict[twins.training.Pair, tuple[int, int, int]]) -> np.ndarray:
     """Return a table of pairs with (count, start, length)."""
     table = np.zeros(size, pairs.PAIR)
     for pair, values in found.items():
@@ -24,7 +24,7 @@ def pair_table(size: int, found: dict[naive.Pair, tuple[int, int, int]]) -> np.n
     return table
 
 
-def contents(table: np.ndarray, *names: str) -> dict[naive.Pair, tuple[int, ...]]:
+def contents(table: np.ndarray, *names: str) -> dict[twins.training.Pair, tuple[int, ...]]:
     return {pair_of(found["key"]): tuple(int(found[name]) for name in names) for found in table if found["key"] != 0}
 
 
@@ -35,7 +35,7 @@ def test_move_cells(values: list[int], data: st.DataObject) -> None:
     target = data.draw(st.integers(0, source))
     array = np.array(values, np.uint64)
     combining.move_cells(array, np.uint64(source), np.uint64(number), np.uint64(target))
-    assert array.tolist() == naive.move_cells(values, source, number, target)
+    assert array.tolist() == twins.training.move_cells(values, source, number, target)
 
 
 @given(st.sampled_from([np.uint16, np.uint32]), st.data())
@@ -44,13 +44,15 @@ def test_add_sums(sum_type: type, data: st.DataObject) -> None:
     sums = st.one_of(st.integers(0, 9), st.integers(limit // 2, limit))
     values = data.draw(st.lists(st.tuples(sums, sums), max_size=40))
     source, added = (np.array([pair[side] for pair in values], sum_type) for side in (0, 1))
-    expected = naive.add_sums(source.tolist(), added.tolist(), limit)
+    expected = twins.training.add_sums(source.tolist(), added.tolist(), limit)
     combining.add_sums(source, np.uint64(limit), added)
     assert added.tolist() == expected
 
 
 @given(counted, counted)
-def test_add_counted_pairs__growing_from_two_slots(one: dict[naive.Pair, tuple], other: dict[naive.Pair, tuple]) -> None:
+def test_add_counted_pairs__growing_from_two_slots(
+    one: dict[twins.training.Pair, tuple], other: dict[twins.training.Pair, tuple]
+) -> None:
     state = np.zeros(1, merging.STATE)
     state["max_bytes"] = 2**63
     table = np.zeros(2, pairs.PAIR)
@@ -62,7 +64,7 @@ def test_add_counted_pairs__growing_from_two_slots(one: dict[naive.Pair, tuple],
             pairs.copy_pairs(table, np.uint64(0), LENGTHS, state, larger)
             table = larger
         assert status == DONE
-    expected = naive.add_counted_pairs(one, other)
+    expected = twins.training.add_counted_pairs(one, other)
     assert contents(table, "count", "length") == expected
     assert state[0]["n_pairs"] == len(expected) <= table.size * 3 // 4
 
@@ -71,10 +73,10 @@ def test_add_counted_pairs__growing_from_two_slots(one: dict[naive.Pair, tuple],
     st.dictionaries(pairs_of_ids, st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20),
     st.dictionaries(pairs_of_ids, st.integers(1, 9), max_size=20),
 )
-def test_divide_postings(lists: dict[naive.Pair, tuple[int, int]], numbers: dict[naive.Pair, int]) -> None:
+def test_divide_postings(lists: dict[twins.training.Pair, tuple[int, int]], numbers: dict[twins.training.Pair, int]) -> None:
     table = pair_table(64, {pair: (1, start, length) for pair, (start, length) in lists.items()})
     part = pair_table(64, {pair: (1, at, number) for at, (pair, number) in enumerate(numbers.items())})
-    expected, starts = naive.divide_postings(lists, numbers)
+    expected, starts = twins.training.divide_postings(lists, numbers)
     cursors = np.zeros(len(numbers), np.uint64)
     combining.divide_postings(table, part, cursors)
     assert contents(table, "start", "length") == expected

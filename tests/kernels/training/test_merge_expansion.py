@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ from bpejit.kernels.training.merge_expansion import expand_merges
 def test_expand_merges(shares: list[tuple[float, float]]) -> None:
     left = [int(share * (256 + number)) for number, (share, _) in enumerate(shares)]
     right = [int(share * (256 + number)) for number, (_, share) in enumerate(shares)]
-    expected = naive.expand_merges(left, right)
+    expected = twins.training.expand_merges(left, right)
     starts, sides = np.zeros(256 + len(left) + 1, np.int64), (np.array(left, np.int32), np.array(right, np.int32))
     size = expand_merges(*sides, starts, np.zeros(0, np.uint8))
     assert size == sum(map(len, expected))

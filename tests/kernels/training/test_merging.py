@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import example, given
 from hypothesis import strategies as st
 from learner_helpers import FILLER, check_everything, start, tables
@@ -26,7 +26,7 @@ def test_merge_some__step_by_step(counts: dict[bytes, int], threshold: int) -> N
     tokens = [bytes([byte]) for byte in range(256)]
     check_everything(learner, words, threshold)
     while True:
-        expected = naive.merge_some(words, tokens, len(tokens) + 1, threshold=threshold)
+        expected = twins.training.merge_some(words, tokens, len(tokens) + 1, threshold=threshold)
         status = merging.merge_some(learner.arrays(), np.uint64(learner.state[0]["n_tokens"]) + np.uint64(1))
         if not expected:
             assert status == EXHAUSTED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, cell_types, filled, key, pair_of, tables
@@ -15,7 +15,7 @@ ONES = np.ones(int(BOUNDARY) + 1, np.uint32)
 """Lengths of tokens of one byte."""
 
 
-def contents(table: np.ndarray, *names: str) -> dict[naive.Pair, tuple[int, ...]]:
+def contents(table: np.ndarray, *names: str) -> dict[twins.training.Pair, tuple[int, ...]]:
     return {pair_of(found["key"]): tuple(int(found[name]) for name in names) for found in table if found["key"] != 0}
 
 
@@ -48,7 +48,7 @@ def test_pair_key__is_unique_and_ordered(left: int, right: int) -> None:
 
 
 @given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15), st.tuples(st.integers(0, 9), st.integers(0, 9)))
-def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
+def test_find_pair_slot(held: set[twins.training.Pair], wanted: twins.training.Pair) -> None:
     table = np.zeros(16, pairs.PAIR)  # the last test of a full table is that one slot is left
     for pair in held:
         slot = pairs.find_pair_slot(table, key(pair))
@@ -59,7 +59,7 @@ def test_find_pair_slot(held: set[naive.Pair], wanted: naive.Pair) -> None:
 
 
 @given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=15), st.sampled_from([2, 64]))
-def test_mark_pair(held: set[naive.Pair], size: int) -> None:
+def test_mark_pair(held: set[twins.training.Pair], size: int) -> None:
     marks = np.zeros(size, np.uint8)
     for pair in held:
         pairs.mark_pair(key(pair), marks)
@@ -73,7 +73,7 @@ def test_mark_pair(held: set[naive.Pair], size: int) -> None:
 def test_bound_counts(table: dict[bytes, int], cell_type: type, size: int, sum_type: type) -> None:
     array, weights, _ = filled(table, cell_type)
     sums = new_sums(size, array, weights, sum_type)
-    expected = naive.bound_counts(as_twin(array, weights), slot_of_pair(size), np.iinfo(sum_type).max)
+    expected = twins.training.bound_counts(as_twin(array, weights), slot_of_pair(size), np.iinfo(sum_type).max)
     assert {slot: total for slot, total in enumerate(sums.tolist()) if total} == expected
 
 
@@ -88,8 +88,8 @@ def test_select_positions(table: dict[bytes, int], cell_type: type, size: int, t
     reaching = np.packbits(new_sums(size, array, weights) >= threshold, bitorder="little")
     n_selected = pairs.select_positions(array, np.uint64(array.size), BOUNDARY, reaching, selected)
     cells = as_twin(array, weights)
-    sums = naive.bound_counts(cells, slot_of_pair(size), 2**32 - 1)
-    expected = naive.select_positions(cells, sums, slot_of_pair(size), threshold)
+    sums = twins.training.bound_counts(cells, slot_of_pair(size), 2**32 - 1)
+    expected = twins.training.select_positions(cells, sums, slot_of_pair(size), threshold)
     assert np.flatnonzero(np.unpackbits(selected.view(np.uint8), bitorder="little")).tolist() == expected
     assert n_selected == len(expected)
 
@@ -132,15 +132,15 @@ def counted(
 def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], cell_type: type, data: st.DataObject) -> None:
     array, weights, _ = filled(table, cell_type)
     cells = as_twin(array, weights)
-    everywhere = [at for at, _, _ in naive.positions_of_pairs(cells)]
+    everywhere = [at for at, _, _ in twins.training.positions_of_pairs(cells)]
     omitted = data.draw(st.sets(st.integers(0, 99)))
     positions = [at for at in everywhere if at not in omitted]
-    expected = naive.count_pairs(cells, positions)
+    expected = twins.training.count_pairs(cells, positions)
     state = new_state()
     found, numbers, growths = counted(array, weights, positions, 2, state)
     assert contents(found, "count", "length") == expected
     assert state[0]["n_pairs"] == len(expected)
-    assert numbers.tolist() == naive.number_pairs(cells, positions)
+    assert numbers.tolist() == twins.training.number_pairs(cells, positions)
     assert contents(found, "start") == {pair: (number,) for number, pair in enumerate(expected)}
     assert growths > 0 or len(expected) < 2
 
@@ -150,13 +150,13 @@ def test_count_pairs__growing_from_two_slots(table: dict[bytes, int], cell_type:
     st.integers(0, 9),
     st.sampled_from([2, 4, 5, 2**63]),
 )
-def test_copy_pairs(counts: dict[naive.Pair, int], least: int, max_bytes: int) -> None:
+def test_copy_pairs(counts: dict[twins.training.Pair, int], least: int, max_bytes: int) -> None:
     table = np.zeros(16, pairs.PAIR)
     for number, (pair, count) in enumerate(counts.items()):
         table[pairs.find_pair_slot(table, key(pair))] = (key(pair), count, 3 * number, number, 7)
     copy, state, lengths = np.zeros(64, pairs.PAIR), new_state(max_bytes=max_bytes), np.array([1, 1, 2, 2, 3, 9], np.uint32)
     pairs.copy_pairs(table, np.uint64(least), lengths, state, copy)
-    selected = naive.copy_pairs(counts, least, lengths.tolist(), max_bytes)
+    selected = twins.training.copy_pairs(counts, least, lengths.tolist(), max_bytes)
     assert contents(copy, "count", "start", "length", "next") == {
         pair: (count, 3 * number, number, 0) for number, (pair, count) in enumerate(counts.items()) if pair in selected
     }
@@ -167,7 +167,7 @@ def test_copy_pairs(counts: dict[naive.Pair, int], least: int, max_bytes: int) -
 def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least: int, first: int) -> None:
     array, weights, _ = filled(table, cell_type)
     cells = as_twin(array, weights)
-    positions = [at for at, _, _ in naive.positions_of_pairs(cells)]
+    positions = [at for at, _, _ in twins.training.positions_of_pairs(cells)]
     state = new_state()
     everything, of_positions, _ = counted(array, weights, positions, 64, state)
     found = np.zeros(64, pairs.PAIR)
@@ -177,7 +177,7 @@ def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least
 
     pairs.plan_postings(found, state)
 
-    starts, n_postings, longest = naive.plan_postings([numbers[pair][0] for pair in in_order])
+    starts, n_postings, longest = twins.training.plan_postings([numbers[pair][0] for pair in in_order])
     assert contents(found, "start", "length") == {pair: (start, 0) for pair, start in zip(in_order, starts, strict=True)}
     assert (state[0]["n_postings"], state[0]["longest"]) == (n_postings, longest)
 
@@ -192,4 +192,4 @@ def test_plan_and_write_postings(table: dict[bytes, int], cell_type: type, least
         pair: (postings[start : start + length].astype(np.int64) - first).tolist()
         for pair, (start, length) in contents(found, "start", "length").items()
     }
-    assert lists == naive.write_postings(cells, positions, set(in_order))
+    assert lists == twins.training.write_postings(cells, positions, set(in_order))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from conftest import data_text, small
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -78,7 +78,7 @@ def test_shared_merges__step_by_step(
             status, _ = merge_one(shared)
             assert merging.merge_some(alone.arrays(), alone.status["n_tokens"] + np.uint64(1)) == status
             check_equal(shared, alone)
-            naive.merge_some(words, tokens, len(tokens) + 1, threshold=threshold)
+            twins.training.merge_some(words, tokens, len(tokens) + 1, threshold=threshold)
             check_everything(shared, words, threshold)
         assert status == EXHAUSTED
         parts = shared.shared_merges._parts if shared.shared_merges else ()
@@ -114,10 +114,10 @@ def check_stages(learner: merge_learner.MergeLearner, words: list[tuple[list[tup
     parts, found = [], [np.zeros(3, np.uint64) for _ in range(n_parts)]
     for part in range(n_parts):
         listed = set(postings[int(bounds[part]) : int(bounds[part + 1])].tolist())
-        parts.append(naive.replace_in_part([w for w in words if listed & {at for at, _ in w[0]}], pair, merged))
+        parts.append(twins.training.replace_in_part([w for w in words if listed & {at for at, _ in w[0]}], pair, merged))
     assert len({at for part in parts for at, *_ in part}) == sum(map(len, parts)), "a pre-token is in one part"
     own = [shared._arrays_of(arrays, part) for part in range(n_parts)]
-    expected = {side: naive.update_shared(parts, side) for side in ("before", "after")}
+    expected = {side: twins.training.update_shared(parts, side) for side in ("before", "after")}
 
     def sums_of(part: int, side: str) -> dict[int, tuple[int, int]]:
         sums = getattr(own[part], f"{side}_sums")[: int(learner.boundary)].tolist()
@@ -142,7 +142,7 @@ def check_stages(learner: merge_learner.MergeLearner, words: list[tuple[list[tup
             places = {token: cursor for token, (_, cursor) in sums_of(part, side).items() if cursor != merging.NO_LIST}
             assert places == starts[-1]
         shared_merging.finish_part(own[part], bounds[part], found[part], np.uint64(part), has_lists)
-        written = naive.finish_part(parts[part], *starts)
+        written = twins.training.finish_part(parts[part], *starts)
         assert {at: int(arrays.postings[at]) for at in written} == written
         assert not sums_of(part, "before")
         assert not sums_of(part, "after")

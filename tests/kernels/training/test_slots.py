@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import naive
 import numpy as np
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from training_helpers import BOUNDARY, as_twin, byte_pair_counts, cell_types, hash_table, slot_contents
@@ -23,7 +23,7 @@ tables = st.dictionaries(
 def test_measuring_and_filling(table: dict[bytes, int], moved: int, n_ranges: int, cell_type: type) -> None:
     array, arena = hash_table(table)
     array[2::4][np.flatnonzero(array[2::4])[:moved]] = interning.MOVED
-    weights = np.array([0, *naive.measure_slots(slot_contents(array, arena))[1]], np.uint64)
+    weights = np.array([0, *twins.training.measure_slots(slot_contents(array, arena))[1]], np.uint64)
     byte_ids = np.roll(np.arange(256, dtype=np.uint64), -1)
     bounds = [64 * number // n_ranges * 4 for number in range(n_ranges + 1)]
     for begin, end in pairwise(bounds):
@@ -33,9 +33,10 @@ def test_measuring_and_filling(table: dict[bytes, int], moved: int, n_ranges: in
         large = np.zeros(part.size // 4, np.uint64)
         slots.measure_slots(part, sizes, occurs, large)
         small = np.flatnonzero(occurs).tolist()
-        assert (sizes[0].tolist(), small + sorted(set(large[: int(sizes[0]["large"])].tolist()))) == naive.measure_slots(
-            expected
-        )
+        assert (
+            sizes[0].tolist(),
+            small + sorted(set(large[: int(sizes[0]["large"])].tolist())),
+        ) == twins.training.measure_slots(expected)
 
         n_cells = int(sizes[0]["units"] + sizes[0]["with_pairs"])
         cells = np.full(n_cells + 1, 12345, cell_type)
@@ -44,6 +45,6 @@ def test_measuring_and_filling(table: dict[bytes, int], moved: int, n_ranges: in
             part, part.view(np.uint8), arena, byte_ids, BOUNDARY, weights, cells, pairs
         )
         assert cells[n_cells] == 12345
-        twin = naive.fill_cells_from_slots(expected, byte_ids.tolist())
+        twin = twins.training.fill_cells_from_slots(expected, byte_ids.tolist())
         assert as_twin(cells[:n_cells], weights) == twin
-        assert byte_pair_counts(pairs) == naive.count_byte_pairs([naive.BOUNDARY, *twin])
+        assert byte_pair_counts(pairs) == twins.training.count_byte_pairs([twins.training.BOUNDARY, *twin])

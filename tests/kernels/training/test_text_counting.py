@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from split_helpers import all_cuts, cached_splitter
@@ -47,7 +47,7 @@ def test_count_text(pattern: str, texts: list[bytes], tokens: list[bytes], n_end
     splitter = cached_splitter(pattern, tuple(tokens))
     data = b"".join(texts)
     expected: dict[bytes, int] = {}
-    naive.count_text(texts, len(data), splitter.pattern.stages, list(splitter.special_tokens), expected)
+    twins.counting.count_text(texts, len(data), splitter.pattern.stages, list(splitter.special_tokens), expected)
     stops = np.cumsum([len(text) for text in texts], dtype=np.int64).tolist()
     assert count(splitter, data, stops, len(data), True, n_ends) == expected
 
@@ -57,7 +57,7 @@ def test_count_text__before_a_cut(pattern: str, data: bytes, tokens: list[bytes]
     splitter = cached_splitter(pattern, tuple(tokens))
     for cut in all_cuts(splitter, data)[:4]:
         expected: dict[bytes, int] = {}
-        naive.count_text([data], cut, splitter.pattern.stages, list(splitter.special_tokens), expected)
+        twins.counting.count_text([data], cut, splitter.pattern.stages, list(splitter.special_tokens), expected)
         stop = min(cut + max(4, *map(len, tokens), 0), len(data))
         assert count(splitter, data[:stop], [stop], cut, False, n_ends) == expected
 
@@ -68,5 +68,5 @@ def test_count_text__many_enlargements(n_ends: int) -> None:
     data = b"".join(words)
     splitter = cached_splitter("gpt2", ())
     expected: dict[bytes, int] = {}
-    naive.count_text([data], len(data), splitter.pattern.stages, [], expected)
+    twins.counting.count_text([data], len(data), splitter.pattern.stages, [], expected)
     assert count(splitter, data, [len(data)], len(data), True, n_ends) == expected

@@ -1,0 +1,35 @@
+"""Reading and writing the files of tokenizers."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+
+
+def parse_rank_lines(data: bytes, longest: int) -> list[tuple[bytes, int]] | None:
+    """Return the tokens and ranks of a rank file, or None if it is not in canonical form."""
+    if not re.fullmatch(rb"([A-Za-z0-9+/]+={0,2} [0-9]{1,8}\n)*", data):
+        return None
+    lines = [line.split() for line in data.splitlines()]
+    if any(len(text) % 4 for text, _ in lines):
+        return None
+    found = [(binascii.a2b_base64(text), int(rank)) for text, rank in lines]
+    ranks = [rank for _, rank in found]
+    return found if ranks == sorted(set(ranks)) and all(0 < len(token) <= longest for token, _ in found) else None
+
+
+def quote_tokens(tokens: list[bytes], characters: str) -> list[str]:
+    """Return tokens as JSON strings, with a character for each byte."""
+    return [json.dumps("".join(characters[byte] for byte in token), ensure_ascii=False) for token in tokens]
+
+
+def write_vocabulary(quoted: list[str], order: list[int], numbers: list[int]) -> str:
+    """Return the lines of a vocabulary."""
+    return ",\n".join(f"      {quoted[token]}: {numbers[token]}" for token in order)
+
+
+def write_merges(quoted: list[str], lefts: list[int], rights: list[int], joined: bool) -> str:
+    """Return the lines of a list of merges."""
+    pairs = [(quoted[left], quoted[right]) for left, right in zip(lefts, rights, strict=True)]
+    return ",\n".join(f"      {left[:-1]} {right[1:]}" if joined else f"      [{left}, {right}]" for left, right in pairs)
