@@ -25,7 +25,7 @@ import bpejit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browser_helpers import chromium, resize, use_dark_mode  # noqa: E402
+from helpers.browser import chromium, resize, use_dark_mode  # noqa: E402
 
 TERMINAL = (
     "<body style='margin:0;background:#fff'><div id=shot style='display:inline-block;padding:10px 14px;background:#fff'>"

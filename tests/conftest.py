@@ -29,7 +29,7 @@ from hypothesis import HealthCheck, settings
 from bpejit.jit.dispatch import JIT_ENABLED as JIT
 
 if TYPE_CHECKING:
-    from cluster_helpers import LocalCluster
+    from helpers.cluster import LocalCluster
 
 Size = TypeVar("Size")
 
@@ -91,7 +91,7 @@ def _without_waiting_for_the_disk() -> Iterator[None]:
 def cluster() -> Iterator[LocalCluster]:
     """A Ray cluster of up to three nodes, which all tests of a process share, since it takes seconds to start."""
     pytest.importorskip("ray", reason="ray is not installed")
-    from cluster_helpers import connected_cluster
+    from helpers.cluster import connected_cluster
 
     with connected_cluster() as cluster:
         yield cluster

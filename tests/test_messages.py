@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 import pytest
-from cli_helpers import MODULE, invoke
+from helpers.cli import MODULE, invoke
 
 import bpejit
 from bpejit.errors import shorten

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import twins
 from conftest import read_shared, small
-from encoding_helpers import ranked_models, texts
-from formats_helpers import grown_models, hugging_face
+from helpers.encoding import ranked_models, texts
+from helpers.formats import grown_models, hugging_face
+from helpers.strategies import awkward_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import awkward_text
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.folder_reading import load_folder

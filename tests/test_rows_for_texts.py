@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow
 import pytest
+from helpers.formats import BYTES
 
 import bpejit
 from bpejit.subword import SubwordTextEncoder, TokenTextEncoder
-from tests.formats_helpers import BYTES
 
 ROWS = [{"text": "alpha", "url": "u1"}, {"text": "one two", "url": "u2"}]
 

@@ -2,7 +2,7 @@ r"""Pre-tokenizers of `tokenizer.json` for split patterns, in the spelling that 
 
 Some readers have no engine for regular expressions: they recognize the pre-tokenizers of published files by their text and
 refuse all others. So a preset is written as in its published file, if that splits every text in the same way
-(`tests/split_equivalence.py` proves it on the automata of both spellings). Other patterns are translated to the dialect
+(`tests/helpers/split_equivalence.py` proves it on the automata of both spellings). Other patterns are translated to the dialect
 of Hugging Face's `Split` (see `bpejit.splitting.dialect_writer`).
 
 One pattern has no spelling that all readers accept: `cl100k` keeps white space at the end of a text together, whereas the

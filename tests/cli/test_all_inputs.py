@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import invoke
-from input_forms import write_form
+from helpers.cli import invoke
+from helpers.input_forms import write_form
 
 import bpejit
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_helpers import ENVIRONMENT, MODULE, invoke
+from helpers.cli import ENVIRONMENT, MODULE, invoke
 
 from bpejit.jit import cache, dispatch, listening
 

@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, invoke, run
 from conftest import ROOT, data_text, small
+from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, invoke, run
 
 import bpejit
 

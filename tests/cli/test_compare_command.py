@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from cli_helpers import invoke, run
 from conftest import data_text, small
-from encoding_helpers import make_model
+from helpers.cli import invoke, run
+from helpers.encoding import make_model
 
 import bpejit
 from bpejit.inspection.vocabulary_comparison import compare_vocabularies

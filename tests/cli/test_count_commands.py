@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke
 from conftest import data_text, small
+from helpers.cli import invoke
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke
+from helpers.cli import invoke
 
 import bpejit
 

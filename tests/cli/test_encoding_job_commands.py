@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, MODULE, invoke, snapshot
 from conftest import data_text, small
+from helpers.cli import COMMAND, ENVIRONMENT, MODULE, invoke, snapshot
 
 import bpejit
 

@@ -13,8 +13,8 @@ import sys
 import time
 
 import pytest
-from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, MODULE, copy_files, invoke, run, snapshot
 from conftest import data_text, small
+from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, MODULE, copy_files, invoke, run, snapshot
 
 import bpejit
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 import regex
-from cli_helpers import invoke
 from conftest import read_shared
+from helpers.cli import invoke
 
 import bpejit
 

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from cli_helpers import COMMANDS, copy_files, invoke
 from conftest import ROOT, data_text, small
+from helpers.cli import COMMANDS, copy_files, invoke
 
 import bpejit
 

@@ -9,8 +9,8 @@ import zlib
 
 import numpy as np
 import pytest
-from cli_helpers import invoke, run
 from conftest import data_text, small
+from helpers.cli import invoke, run
 
 import bpejit
 

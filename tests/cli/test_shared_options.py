@@ -9,8 +9,8 @@ import sys
 
 import click
 import pytest
-from cli_helpers import COMMAND, COMMANDS, ENVIRONMENT, MODULE, invoke, run
 from conftest import data_text
+from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, MODULE, invoke, run
 from hypothesis import given
 from hypothesis import strategies as st
 

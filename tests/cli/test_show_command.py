@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
-from cli_helpers import invoke, run
 from conftest import data_text, read_shared, small
+from helpers.cli import ENVIRONMENT, invoke, run
 
 import bpejit
 
@@ -43,7 +43,7 @@ def test_text_from_standard_input_and_files(tokenizer, tmp_path):
     assert piped.returncode == 0
     assert piped.stdout.decode() == shown
     assert shown.endswith("│\\n\n│\\xff\n")
-    ascii_only = run("show", tokenizer, "é a", env={**__import__("cli_helpers").ENVIRONMENT, "PYTHONIOENCODING": "ascii"})
+    ascii_only = run("show", tokenizer, "é a", env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"})
     assert ascii_only.returncode == 0
     assert b"|" in ascii_only.stdout
     assert invoke("show", tokenizer).exit_code == 2

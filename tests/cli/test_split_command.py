@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import regex
-from cli_helpers import MODULE, invoke, run
 from click.testing import Result
 from conftest import data_text, small
+from helpers.cli import MODULE, invoke, run
+from helpers.strategies import awkward_bytes
 from hypothesis import given
-from strategies import awkward_bytes
 
 import bpejit
 from bpejit.arrays import padded_text

@@ -6,8 +6,8 @@ import csv
 import json
 
 import pytest
-from cli_helpers import invoke, run
 from conftest import data_text, small
+from helpers.cli import invoke, run
 
 import bpejit
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from cli_helpers import run
 from conftest import data_text
+from helpers.cli import run
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX file descriptors"), pytest.mark.slow]
 

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_helpers import copy_files, invoke, run
 from conftest import data_text
+from helpers.cli import copy_files, invoke, run
 
 import bpejit
 import bpejit.tokenfiles

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import ENVIRONMENT, MODULE, SEPARATELY, invoke, run
 from click.testing import CliRunner
+from helpers.cli import ENVIRONMENT, MODULE, SEPARATELY, invoke, run
 
 import bpejit
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import huggingface_helpers as hf
 import numpy as np
 import pytest
-from cli_helpers import ENVIRONMENT
-from compat_helpers import CHAT, END, listed_tokenizer, pieces
 from conftest import data_text, read_shared, small
+from helpers import huggingface as hf
+from helpers.cli import ENVIRONMENT
+from helpers.compat import CHAT, END, listed_tokenizer, pieces
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

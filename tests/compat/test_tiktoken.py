@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import huggingface_helpers as hf
 import numpy as np
 import pytest
-from cli_helpers import ENVIRONMENT
-from compat_helpers import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
 from conftest import data_text, read_shared, small
+from helpers import huggingface as hf
+from helpers.cli import ENVIRONMENT
+from helpers.compat import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import SEPARATELY, invoke
 from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
+from helpers.cli import SEPARATELY, invoke
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -321,7 +321,7 @@ def test_commands_refuse_binary_input(command: str, work: Path) -> None:
 
 
 def test_stdin_is_checked(work: Path) -> None:
-    from cli_helpers import program
+    from helpers.cli import program
 
     for data, code in ((bz2.compress(TEXT), 1), (TEXT, 0)):
         result = CliRunner(**SEPARATELY).invoke(program, ["encode", "-", "--out", "t"], input=data)

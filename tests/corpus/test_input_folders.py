@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from cli_helpers import invoke
-from input_forms import json_lines, table, write_parquet
+from helpers.cli import invoke
+from helpers.input_forms import json_lines, table, write_parquet
 
 import bpejit
 from bpejit.corpus.contents import Contents

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import data_text, small
-from input_forms import FORMS, SEPARATOR, write_form
+from helpers.input_forms import FORMS, SEPARATOR, write_form
 
 import bpejit
 from bpejit.corpus.chunks import Chunker

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import zstandard
-from cli_helpers import SEPARATELY, invoke, program
 from click.testing import CliRunner
+from helpers.cli import SEPARATELY, invoke, program
 
 import bpejit
 from bpejit.corpus.json_heads import begins_like_json, is_json_lines, is_list_of_records

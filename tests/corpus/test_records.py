@@ -18,9 +18,9 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 import zstandard
-from cli_helpers import SEPARATELY, invoke, program
 from click.testing import CliRunner
-from input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
+from helpers.cli import SEPARATELY, invoke, program
+from helpers.input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
 
 import bpejit
 from bpejit.corpus import columns as text_columns

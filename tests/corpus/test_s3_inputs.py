@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import data_text, small
-from input_forms import FORMS, json_lines, write_form
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from helpers.input_forms import FORMS, json_lines, write_form
+from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.corpus.chunks import Chunker

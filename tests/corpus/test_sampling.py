@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import small
-from input_forms import FORMS, write_form
+from helpers.input_forms import FORMS, write_form
 
 import bpejit
 from bpejit.errors import ArgumentTypeError, CorpusError, OptionError

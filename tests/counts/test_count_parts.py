@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import data_text
-from input_forms import json_lines, write_parquet
+from helpers.input_forms import json_lines, write_parquet
 
 import bpejit
 from bpejit.errors import BpejitWarning, CountsError, OptionError

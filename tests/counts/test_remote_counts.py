@@ -8,8 +8,8 @@ import gc
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from helpers.cli import invoke
+from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import CountsError, OptionError, OutputError

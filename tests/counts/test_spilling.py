@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import small
+from helpers.cli import COMMAND, ENVIRONMENT
 
 import bpejit
 from bpejit.arrays import padded_text

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import t2t_cases
-from cli_helpers import snapshot
 from conftest import small
-from datagen_helpers import (
+from helpers import t2t_cases
+from helpers.cli import snapshot
+from helpers.datagen import (
     LABELS,
     PlainSubwords,
     pairs,
@@ -24,8 +24,8 @@ from datagen_helpers import (
     write_lines,
     write_problem,
 )
-from kill_helpers import needs_fork, run_killed
-from t2t_helpers import STORED, TEXTS, write_text
+from helpers.killing import needs_fork, run_killed
+from helpers.t2t import STORED, TEXTS, write_text
 
 import bpejit
 from bpejit.datagen.generation import GenerationReport

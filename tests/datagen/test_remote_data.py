@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import snapshot
 from conftest import small
-from datagen_helpers import pairs, write_lines, write_problem
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from helpers.cli import snapshot
+from helpers.datagen import pairs, write_lines, write_problem
+from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.datagen.generation import GenerationReport

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from conftest import data_text, small
-from encoding_helpers import FALLBACK, SMALL, WORDS, learned_model, make_model
+from helpers.encoding import FALLBACK, SMALL, WORDS, learned_model, make_model
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import small
-from encoding_helpers import make_model
+from helpers.encoding import make_model
 
 import bpejit
 from bpejit.arrays import padded_text
@@ -255,7 +255,7 @@ def test_budget_after_fork() -> None:
 MEASURED = """
     import sys, threading
     sys.path.insert(0, {tests!r})
-    from encoding_helpers import make_model
+    from helpers.encoding import make_model
     import bpejit
     bpejit.set_encoding_cache_budget({limit})
     tokenizers = [bpejit.Tokenizer.from_model(make_model([(b"1", b"%d" % n)], ["<|s|>"])) for n in range(3)]

@@ -6,7 +6,7 @@ import pickle
 import warnings
 
 import pytest
-from cli_helpers import invoke
+from helpers.cli import invoke
 
 import bpejit
 from bpejit import BpejitWarning

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 from conftest import data_text, small
-from encoding_helpers import FALLBACK, WORDS, learned_model
+from helpers.encoding import FALLBACK, WORDS, learned_model
 from hypothesis import given
 from hypothesis import strategies as st
 

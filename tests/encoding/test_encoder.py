@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tiktoken
 from conftest import JIT, data_text, small
-from encoding_helpers import (
+from helpers.encoding import (
     FALLBACK,
     PATTERNS,
     SMALL,
@@ -405,7 +405,7 @@ LIMITED = """
     import os, resource, sys
     sys.path.insert(0, {tests!r})
     from conftest import data_text
-    from encoding_helpers import make_model
+    from helpers.encoding import make_model
     from bpejit.encoding.encoder import Encoder
     lines = data_text("prose.txt").decode("utf-8").splitlines(keepends=True)
     encoder = Encoder(make_model([(b"t", b"h"), (b"th", b"e"), (b" ", b"the")], ["<|s|>"]))

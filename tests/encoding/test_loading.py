@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from encoding_helpers import naive_rules, ranked_models
+from helpers.encoding import naive_rules, ranked_models
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,14 +6,14 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import huggingface_helpers as hf
 import numpy as np
 import pytest
-from compat_helpers import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
 from conftest import data_text, read_shared, small
+from helpers import huggingface as hf
+from helpers.compat import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
+from helpers.strategies import awkward_bytes
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import awkward_bytes
 
 import bpejit
 from bpejit.encoding.offsets import character_starts, pipeline_offsets

@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from compat_helpers import NAMES, tiktoken_named, tokenizer_named
 from conftest import data_text, small
-from encoding_helpers import PATTERNS, learned_model, make_model, merge_lists, naive_ids, texts
+from helpers.compat import NAMES, tiktoken_named, tokenizer_named
+from helpers.encoding import PATTERNS, learned_model, make_model, merge_lists, naive_ids, texts
 from hypothesis import given
 from hypothesis import strategies as st
 

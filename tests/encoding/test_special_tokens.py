@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import huggingface_helpers as hf
 import pytest
 import regex
-from compat_helpers import CHAT, END, NAMES, small_tokenizer, texts, tiktoken_named, tokenizer_named, trained
 from conftest import data_text, small
-from encoding_helpers import FALLBACK
+from helpers import huggingface as hf
+from helpers.compat import CHAT, END, NAMES, small_tokenizer, texts, tiktoken_named, tokenizer_named, trained
+from helpers.encoding import FALLBACK
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from compat_helpers import END, small_tokenizer
 from conftest import data_text, small
+from helpers.compat import END, small_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -14,9 +14,9 @@ from functools import partial
 
 import pytest
 import twins
-from compat_helpers import NAMES, tiktoken_named, tokenizer_named
 from conftest import data_text, small
-from encoding_helpers import FALLBACK, learned_model, make_model, merge_lists
+from helpers.compat import NAMES, tiktoken_named, tokenizer_named
+from helpers.encoding import FALLBACK, learned_model, make_model, merge_lists
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import data_text
+from helpers.cli import COMMAND, ENVIRONMENT
 
 from bpejit.corpus.chunks import Chunk
 from bpejit.engines import make_engine, processes, stopped

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from cli_helpers import ENVIRONMENT
 from conftest import DATA
+from helpers.cli import ENVIRONMENT
 
 from bpejit.engines import processes
 from bpejit.errors import CorpusError

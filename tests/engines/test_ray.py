@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import snapshot
-from cluster_helpers import LocalCluster, Midway
 from conftest import data_text
-from datagen_helpers import write_problem
+from helpers.cli import snapshot
+from helpers.cluster import LocalCluster, Midway
+from helpers.datagen import write_problem
 
 import bpejit
 from bpejit.arrays import PretokenTable
@@ -244,9 +244,9 @@ def test_command_with_a_local_ray(work: Path) -> None:
 def test_tasks_that_fail(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with ray_cluster.connected(None) as connection:
         with pytest.raises(EngineError, match=r"the workers of the task `a name` died 4 times without progress"):
-            list(connection.run([ClusterTask("a name", "cluster_helpers:die", ())]))
+            list(connection.run([ClusterTask("a name", "helpers.cluster:die", ())]))
         with pytest.raises(OutputError, match=r"No space left on device.*\(in the task `b` on node .+\)"):
-            list(connection.run([ClusterTask("b", "cluster_helpers:fill_disk", ())]))
+            list(connection.run([ClusterTask("b", "helpers.cluster:fill_disk", ())]))
         with pytest.raises(EngineError, match=r"cannot see `/no/such/folder`, which the driver sees; expected storage"):
             connection.prepare_nodes("test", ["encoding"], ["/no/such/folder"])
         versions = installed_versions() | {"bpejit": "0.0.0", "numba": "0.1"}

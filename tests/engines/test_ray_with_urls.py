@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_helpers import LocalCluster, Midway
 from conftest import DATA, data_text
-from datagen_helpers import write_problem
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from helpers.cluster import LocalCluster, Midway
+from helpers.datagen import write_problem
+from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import OutputError

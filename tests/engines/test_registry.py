@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from cli_helpers import ENVIRONMENT, invoke
 from conftest import data_text, small
+from helpers.cli import ENVIRONMENT, invoke
 
 import bpejit
 from bpejit import engines

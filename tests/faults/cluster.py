@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import data_text
-from datagen_helpers import write_problem
+from helpers.cli import COMMAND, ENVIRONMENT
+from helpers.datagen import write_problem
 
 from tests.faults.area import WrongError
 from tests.faults.commands import read_files
@@ -93,7 +93,7 @@ def prepare(folder: Path) -> Shared | None:
     """Make the inputs, run each job on one machine, and start a cluster."""
     if importlib.util.find_spec("ray") is None:
         return None
-    from cluster_helpers import LocalCluster
+    from helpers.cluster import LocalCluster
 
     storage = _storage()  # before the cluster, whose nodes get the credentials from this process
 
@@ -122,7 +122,7 @@ def _storage() -> Any:
     """Start a server and create a bucket; None if the packages are missing."""
     if any(importlib.util.find_spec(name) is None for name in ("s3fs", "moto", "flask")):
         return None
-    from s3_helpers import Bucket, server_environment
+    from helpers.s3 import Bucket, server_environment
 
     os.environ |= server_environment()
     return Bucket(server_environment())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import data_text
-from datagen_helpers import write_lines, write_problem
+from helpers.datagen import write_lines, write_problem
 
 from tests.faults.jobs import Launcher, Shared, attempt, run_without_faults
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from conftest import data_text
-from datagen_helpers import write_lines, write_problem
+from helpers.datagen import write_lines, write_problem
 
 import bpejit
 from bpejit.errors import BpejitError

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli_helpers import COMMAND, ENVIRONMENT
 from conftest import data_text
+from helpers.cli import COMMAND, ENVIRONMENT
 
 from tests.faults.area import WrongError
 from tests.faults.commands import read_files

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from cli_helpers import COMMAND, ENVIRONMENT
+from helpers.cli import COMMAND, ENVIRONMENT
 
 from tests.faults import commands
 from tests.faults.commands import TASKS, Shared

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conftest import data_text
-from encoding_helpers import naive_ids
-from formats_helpers import NEWER
+from helpers.encoding import naive_ids
+from helpers.formats import NEWER
 
 import bpejit
 from bpejit.errors import BpejitError

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import regex
-import strategies
-from split_helpers import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
+from helpers import strategies
+from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 
 from bpejit.errors import PatternError
 from bpejit.splitting import Splitter, compile_pattern

@@ -48,7 +48,7 @@ def main() -> None:
     os.fsync = sync_as_step
     sys.addaudithook(hook)
 
-    from cli_helpers import program
+    from helpers.cli import program
 
     try:
         program.main(sys.argv[2:], prog_name="bpejit")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from token_file_helpers import byte_tokenizer, write_documents
+from helpers.token_files import byte_tokenizer, write_documents
 
 import bpejit
 from bpejit.errors import BpejitError

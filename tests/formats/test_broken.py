@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import small
-from formats_helpers import NEWER, OLDER, PAIR, RANKED, changed
+from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke
+from helpers.cli import invoke
 
 import bpejit
 from bpejit.errors import TokenizerFormatError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT, data_text, read_shared, small
-from formats_helpers import TEXT, changed, hugging_face, models
+from helpers.formats import TEXT, changed, hugging_face, models
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

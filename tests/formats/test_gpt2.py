@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats_helpers import models
+from helpers.formats import models
 from hypothesis import example, given
 from hypothesis import strategies as st
 

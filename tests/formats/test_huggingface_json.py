@@ -13,13 +13,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-import huggingface_helpers as hf
 import numpy as np
 import pytest
 from conftest import data_text, read_shared, small
+from helpers import huggingface as hf
+from helpers.strategies import PIECES, awkward_bytes
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import PIECES, awkward_bytes
 
 from bpejit.arrays import padded_text
 from bpejit.compat.model_inputs import TokenRows, apply_template

@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import huggingface_helpers as hf
 import pytest
 from conftest import small
+from helpers import huggingface as hf
+from helpers.split_equivalence import find_difference
+from helpers.splitting import split_whole
+from helpers.strategies import awkward_text
 from hypothesis import given, settings
-from split_equivalence import find_difference
-from split_helpers import split_whole
-from strategies import awkward_text
 
 import bpejit
 from bpejit.errors import PatternError

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import invoke
-from formats_helpers import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED
+from helpers.cli import invoke
+from helpers.formats import BYTES, NEWER, OLDER, PAIR, PATTERN, RANKED
 
 import bpejit
 from bpejit.errors import TokenizerFormatError

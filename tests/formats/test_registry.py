@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import invoke
-from formats_helpers import PAIR, RANKED
+from helpers.cli import invoke
+from helpers.formats import PAIR, RANKED
 
 import bpejit
 from bpejit.errors import ArgumentTypeError, OutputError, TokenizerFormatError

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, data_text, read_shared, small
-from encoding_helpers import ranked_models
-from formats_helpers import TEXT, changed, grown_models, models
+from helpers.encoding import ranked_models
+from helpers.formats import TEXT, changed, grown_models, models
+from helpers.strategies import awkward_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import awkward_bytes
 
 import bpejit
 from bpejit.encoding.encoder import Encoder

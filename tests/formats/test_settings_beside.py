@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from settings_cases import CASES, DECODER, END, LAST, STORED, config, write_case
-from settings_observer import TEXTS, observe
+from helpers.settings_cases import CASES, DECODER, END, LAST, STORED, config, write_case
+from helpers.settings_observer import TEXTS, observe
 
 import bpejit
 from bpejit.errors import BpejitWarning, TokenizerFormatError

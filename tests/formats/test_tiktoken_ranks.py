@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import snapshot
 from conftest import ROOT, data_text, read_shared, small
+from helpers.cli import snapshot
 
 import bpejit
 from bpejit.errors import BpejitError, BpejitWarning, OutputError, TokenizerFormatError

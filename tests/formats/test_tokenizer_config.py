@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import invoke
+from helpers.cli import invoke
 
 import bpejit
 

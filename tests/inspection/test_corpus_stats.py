@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import regex
 from conftest import data_text, read_shared, small
-from encoding_helpers import make_model
+from helpers.encoding import make_model
+from helpers.strategies import awkward_bytes, awkward_text
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import awkward_bytes, awkward_text
 
 import bpejit
 from bpejit.arrays import padded_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import data_text, small
-from encoding_helpers import learned_model
-from report_helpers import HOSTILE, hostile_model
+from helpers.encoding import learned_model
+from helpers.reports import HOSTILE, hostile_model
 
 import bpejit
 from bpejit.encoding.codec import Codec

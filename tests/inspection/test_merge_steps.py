@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from encoding_helpers import make_model, merge_lists, naive_rules, ranked_models
+from helpers.encoding import make_model, merge_lists, naive_rules, ranked_models
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from browser_helpers import chromium, console_errors, resize, use_dark_mode
 from conftest import data_text
-from report_helpers import HOSTILE, hostile_model, large_model
+from helpers.browser import chromium, console_errors, resize, use_dark_mode
+from helpers.reports import HOSTILE, hostile_model, large_model
 
 import bpejit
 from bpejit.corpus.sources import find_sources

@@ -7,8 +7,8 @@ import unicodedata
 from html import unescape
 
 import pytest
+from helpers.strategies import awkward_bytes
 from hypothesis import given
-from strategies import awkward_bytes
 
 from bpejit.inspection.visible_text import html_text, plain_text, visible_pieces
 

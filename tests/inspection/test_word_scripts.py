@@ -8,10 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 import regex
-from encoding_helpers import make_model
+from helpers.encoding import make_model
+from helpers.strategies import awkward_bytes, awkward_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import awkward_bytes, awkward_text
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.contents import Contents

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from cli_helpers import ENVIRONMENT
+from helpers.cli import ENVIRONMENT
 
 from bpejit.errors import OptionError
 from bpejit.jit import cache, dispatch, fingerprint, folders, upkeep

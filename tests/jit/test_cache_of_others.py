@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_helpers import ENVIRONMENT
+from helpers.cli import ENVIRONMENT
 
 from bpejit.jit import cache, dispatch, fingerprint, folders, upkeep
 

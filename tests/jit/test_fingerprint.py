@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cli_helpers import ENVIRONMENT
+from helpers.cli import ENVIRONMENT
 
 from bpejit.jit import dispatch, fingerprint, target
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cli_helpers import ENVIRONMENT
+from helpers.cli import ENVIRONMENT
 
 import bpejit
 from bpejit.jit.dispatch import BY_NUMBA

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import snapshot
-from token_file_helpers import END, byte_tokenizer, write_sentences
+from helpers.cli import snapshot
+from helpers.token_files import END, byte_tokenizer, write_sentences
 
 import bpejit
 from bpejit.errors import OutputError

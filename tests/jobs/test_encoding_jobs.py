@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import snapshot
 from conftest import data_text, small
-from kill_helpers import needs_fork, run_killed
+from helpers.cli import snapshot
+from helpers.killing import needs_fork, run_killed
 
 import bpejit
 from bpejit.errors import EngineError, OptionError, OutputError, SpecialTokenError

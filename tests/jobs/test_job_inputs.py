@@ -13,7 +13,7 @@ import bpejit
 
 pytest.importorskip("pyarrow")
 
-from input_forms import FORMS, write_form
+from helpers.input_forms import FORMS, write_form
 
 END = "<|endoftext|>"
 

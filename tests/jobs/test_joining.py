@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import snapshot
 from conftest import data_text
-from encoding_helpers import make_model
+from helpers.cli import snapshot
+from helpers.encoding import make_model
 
 import bpejit
 from bpejit.datagen import dataset_job

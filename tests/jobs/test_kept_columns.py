@@ -15,7 +15,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from conftest import small
-from input_forms import json_lines
+from helpers.input_forms import json_lines
 
 import bpejit
 from bpejit.arrow_columns import ColumnRows

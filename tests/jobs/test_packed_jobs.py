@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from cli_helpers import invoke
-from token_file_helpers import END, byte_tokenizer, write_sentences
+from helpers.cli import invoke
+from helpers.token_files import END, byte_tokenizer, write_sentences
 
 import bpejit
 

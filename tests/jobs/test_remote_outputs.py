@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import data_text, small
-from s3_helpers import Bucket, bucket  # noqa: F401 - a fixture
+from helpers.s3 import Bucket, bucket  # noqa: F401 - a fixture
 
 import bpejit
 from bpejit.errors import OptionError, OutputError

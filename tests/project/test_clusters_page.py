@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import ENVIRONMENT, MODULE
-from cluster_helpers import LocalCluster
 from conftest import ROOT, data_text
+from helpers.cli import ENVIRONMENT, MODULE
+from helpers.cluster import LocalCluster
 
 PAGE = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
 

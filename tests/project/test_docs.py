@@ -17,8 +17,8 @@ import types
 import numpy as np
 import pyarrow.parquet
 import pytest
-from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, invoke, program
 from conftest import DATA, ROOT, data_text
+from helpers.cli import COMMANDS, ENVIRONMENT, MODULE, invoke, program
 
 import bpejit
 from bpejit.jit import cache

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 import twins
-from cli_helpers import COMMANDS, ENVIRONMENT, MODULE
 from conftest import DATA, ROOT, tracked_files
+from helpers.cli import COMMANDS, ENVIRONMENT, MODULE
 
 import bpejit
 from bpejit import kernels

@@ -1,4 +1,4 @@
-"""Run the cases of `tests/t2t_cases.py` with Tensor2Tensor's own modules, and print the results as JSON.
+"""Run the cases of `tests/helpers/t2t_cases.py` with Tensor2Tensor's own modules, and print the results as JSON.
 
     .readers/tensor2tensor/bin/python tests/readers/published_t2t.py FOLDER
 
@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import t2t_cases
+from helpers import t2t_cases
 
 
 class File:

@@ -11,7 +11,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from t2t_helpers import STORED, published_results
+from helpers.t2t import STORED, published_results
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:

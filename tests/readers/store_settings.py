@@ -9,7 +9,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from settings_cases import CASES, STORED, published_settings
+from helpers.settings_cases import CASES, STORED, published_settings
 from test_acceptance import ENVIRONMENTS
 
 if __name__ == "__main__":

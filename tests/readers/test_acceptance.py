@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DATA, ROOT, data_text, read_shared
-from settings_cases import STORED, published_settings
+from helpers.settings_cases import STORED, published_settings
 
 import bpejit
 from bpejit.formats.readers import BYTE_LEVEL_MISREAD, READ_PRESETS, not_read_by

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from datagen_helpers import LABELS, pairs, write_lines, write_problem
+from helpers.datagen import LABELS, pairs, write_lines, write_problem
 
 import bpejit
 from bpejit.t2t.tfrecords import parse_example, read_records

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compat_helpers import END, listed_tokenizer
 from conftest import ROOT
+from helpers.compat import END, listed_tokenizer
 
 PYTHON = Path(os.environ.get("BPEJIT_READERS", ROOT / ".readers")) / "transformers5" / "bin" / "python"
 

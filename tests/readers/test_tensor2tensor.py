@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from t2t_helpers import PYTHON, SMALL, STORED, TEXTS, differences, published_results, results
+from helpers.t2t import PYTHON, SMALL, STORED, TEXTS, differences, published_results, results
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from split_helpers import cached_splitter
+from helpers.splitting import cached_splitter
 
 from bpejit.splitting import PRESETS
 from bpejit.splitting.class_pages import class_pages

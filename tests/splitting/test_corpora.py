@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from conftest import PARITY, data_text, read_shared, small
-from split_helpers import cached_splitter, split_at_cuts, split_by_regex, split_stream, split_whole
+from helpers.splitting import cached_splitter, split_at_cuts, split_by_regex, split_stream, split_whole
 
 from bpejit.arrays import padded_text
 from bpejit.splitting import PRESETS, Splitter, compile_pattern

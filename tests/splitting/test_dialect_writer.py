@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import regex
 from conftest import data_text, read_shared, small
+from helpers.splitting import split_whole
+from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from split_helpers import split_whole
-from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 
 from bpejit.errors import PatternError
 from bpejit.formats.published import TOOLS_UNICODE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import small
-from split_helpers import cached_splitter, split_by_regex, split_whole
+from helpers.splitting import cached_splitter, split_by_regex, split_whole
 
 BLOCKS = (range(small(0x2500, 0x600)), range(0xA600, 0xAC00), range(0xFB00, 0xFB20), range(0x10400, 0x10500))
 """Blocks with letters that have case; with plain Python, fewer."""

@@ -10,10 +10,10 @@ import pytest
 import regex
 import twins
 from conftest import data_text, small
+from helpers.splitting import cached_splitter
+from helpers.strategies import PATTERN_ALPHABET, split_patterns
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter
-from strategies import PATTERN_ALPHABET, split_patterns
 
 from bpejit.arrays import padded_text
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE

@@ -7,9 +7,9 @@ import json
 import pytest
 import regex
 from conftest import data_text, read_shared, small
+from helpers.splitting import cached_splitter, split_whole
+from helpers.strategies import awkward_text
 from hypothesis import example, given
-from split_helpers import cached_splitter, split_whole
-from strategies import awkward_text
 
 from bpejit.arrays import padded_text
 from bpejit.splitting import PRESETS, Splitter, compile_pattern

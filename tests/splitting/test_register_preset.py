@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import regex
 import twins
-from cli_helpers import ENVIRONMENT
 from conftest import data_text, small
+from helpers.cli import ENVIRONMENT
+from helpers.splitting import split_whole
+from helpers.strategies import awkward_bytes
 from hypothesis import HealthCheck, given, settings
-from split_helpers import split_whole
-from strategies import awkward_bytes
 
 import bpejit
 from bpejit.errors import ArgumentTypeError, PatternError

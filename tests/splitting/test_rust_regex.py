@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 from conftest import data_text, small
+from helpers.splitting import split_whole
+from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from split_helpers import split_whole
-from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 
 from bpejit.errors import PatternError
 from bpejit.formats.published import TOOLS_UNICODE

@@ -7,10 +7,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from conftest import data_text, fewer, small
+from helpers.splitting import cached_splitter, documents, split_by_regex
+from helpers.strategies import PATTERN_ALPHABET, split_patterns
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter, documents, split_by_regex
-from strategies import PATTERN_ALPHABET, split_patterns
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG

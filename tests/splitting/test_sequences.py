@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from conftest import data_text, small
+from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
+from helpers.strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from split_helpers import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
-from strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
 
 from bpejit.arrays import padded_text
 from bpejit.errors import PatternError

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import regex
-from cli_helpers import invoke
 from conftest import read_shared, small
+from helpers.cli import invoke
+from helpers.splitting import split_whole
+from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from split_helpers import split_whole
-from strategies import PATTERN_ALPHABET, awkward_text, split_patterns
 
 import bpejit
 from bpejit.arrays import Array, padded_text

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import invoke, snapshot
 from conftest import FLUSH
-from kill_helpers import needs_fork, run_killed
+from helpers.cli import invoke, snapshot
+from helpers.killing import needs_fork, run_killed
 
 from bpejit.errors import BpejitError, OutputError, TokenFileError, TokenizerFormatError
 from bpejit.formats.export import save_model

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, copy_files, invoke, run, snapshot
+from helpers.cli import COMMAND, ENVIRONMENT, copy_files, invoke, run, snapshot
 
 import bpejit
 from bpejit.errors import OutputError, TokenFileError

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-import t2t_cases
+from helpers import t2t_cases
+from helpers.t2t import STORED
 from hypothesis import given
 from hypothesis import strategies as st
-from t2t_helpers import STORED
 
 from bpejit.errors import BpejitError
 from bpejit.t2t.array_packing import pack_example_arrays

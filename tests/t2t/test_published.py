@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from t2t_helpers import SMALL, STORED, TEXTS, differences, results
+from helpers.t2t import SMALL, STORED, TEXTS, differences, results
 
 PUBLISHED = json.loads(STORED.read_text(encoding="utf-8"))
 

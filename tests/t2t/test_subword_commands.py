@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import twins
-from cli_helpers import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
 from conftest import ROOT, data_text, read_shared, small
+from helpers.cli import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 

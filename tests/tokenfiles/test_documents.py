@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.token_files import END, HASH, byte_tokenizer, write_documents, write_sentences
 from hypothesis import given
 from hypothesis import strategies as st
-from token_file_helpers import END, HASH, byte_tokenizer, write_documents, write_sentences
 
 from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError

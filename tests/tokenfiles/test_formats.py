@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from token_file_helpers import HASH, write_documents
+from helpers.token_files import HASH, write_documents
 
 import bpejit
 from bpejit.errors import OptionError, OutputError, TokenFileError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import invoke
-from token_file_helpers import END, byte_tokenizer, write_documents
+from helpers.cli import invoke
+from helpers.token_files import END, byte_tokenizer, write_documents
 
 import bpejit
 from bpejit.errors import OptionError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import invoke
+from helpers.cli import invoke
 
 import bpejit
 from bpejit import Tokenizer, tokenfiles

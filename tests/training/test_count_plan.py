@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke, run, snapshot
 from conftest import data_text
+from helpers.cli import invoke, run, snapshot
 
 import bpejit
 from bpejit.corpus.chunks import Chunker

@@ -12,10 +12,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from helpers.splitting import cached_splitter
+from helpers.strategies import awkward_bytes, special_tokens
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter
-from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.training import counting, hash_tables

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import COMMAND, ENVIRONMENT, invoke
 from conftest import data_text, small
+from helpers.cli import COMMAND, ENVIRONMENT, invoke
 
 import bpejit
 from bpejit import OutputError

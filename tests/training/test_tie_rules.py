@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import twins
-from cli_helpers import invoke
 from conftest import ROOT, data_text, small
+from helpers.cli import invoke
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -162,6 +162,6 @@ def test_documentation_lists_the_rules() -> None:
 
 
 def train_parameters() -> list[Any]:
-    from cli_helpers import program
+    from helpers.cli import program
 
     return program.commands["train"].params

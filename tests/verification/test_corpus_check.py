@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import invoke
 from conftest import data_text
+from helpers.cli import invoke
 
 import bpejit
 from bpejit.corpus.contents import Contents

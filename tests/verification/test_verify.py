@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import invoke
 from conftest import DATA, read_shared, small
+from helpers.cli import invoke
 
 import bpejit
 from bpejit import Tokenizer

@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 import twins
-from encoding_helpers import make_model, merge_lists, naive_rules
+from helpers.encoding import make_model, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from encoding_helpers import ALPHABET, make_model, merge_lists, naive_rules
+from helpers.encoding import ALPHABET, make_model, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import twins
-from encoding_helpers import (
+from helpers.encoding import (
     character_merges,
     characters,
     make_model,

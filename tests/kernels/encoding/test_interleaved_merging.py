@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import twins
-from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules
+from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
-from encoding_helpers import make_workspace
+from helpers.encoding import make_workspace
 from hypothesis import given
 from hypothesis import strategies as st
 

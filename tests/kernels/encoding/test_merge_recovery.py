@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import twins
-from encoding_helpers import ranked_models
+from helpers.encoding import ranked_models
 from hypothesis import example, given
 
 from bpejit.arrays import ByteStrings

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from encoding_helpers import make_model, naive_rules
+from helpers.encoding import make_model, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 

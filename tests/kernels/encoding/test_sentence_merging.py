@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from encoding_helpers import (
+from helpers.encoding import (
     CHARACTERS,
     UNITS,
     character_merges,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import regex
 import twins
-from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules
+from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import pytest
 import regex
 import twins
 from conftest import small
-from encoding_helpers import make_model, make_workspace, merge_lists, naive_rules, ranked_models, texts
+from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules, ranked_models, texts
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 from conftest import small
+from helpers.splitting import cached_splitter, documents
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import cached_splitter, documents
 
 from bpejit.arrays import padded_text
 from bpejit.jit import dispatch, simd

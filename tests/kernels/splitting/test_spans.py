@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
+from helpers.splitting import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_some, split_stream, split_whole
+from helpers.strategies import awkward_bytes, special_tokens
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_some, split_stream, split_whole
-from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK

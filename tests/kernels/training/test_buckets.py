@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
+from helpers.training import key, pair_of
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import key, pair_of
 
 from bpejit.kernels.training import buckets, merging, pairs
 

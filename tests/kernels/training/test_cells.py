@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import twins
+from helpers.training import BOUNDARY, as_twin, cell_types, filled, tables, with_token
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import BOUNDARY, as_twin, cell_types, filled, tables, with_token
 
 from bpejit.kernels.training import cells
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
+from helpers.learner import FILLER, check_everything, start, tables
+from helpers.training import key
 from hypothesis import example, given
 from hypothesis import strategies as st
-from learner_helpers import FILLER, check_everything, start, tables
-from training_helpers import key
 
 from bpejit.kernels.constants import DONE, EXHAUSTED, NEED_SPACE
 from bpejit.kernels.training import merging, pairs

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import twins
 from conftest import data_text, small
+from helpers.learner import FILLER, check_everything, read_positions, start, tables, words
+from helpers.training import pair_of
 from hypothesis import example, given
 from hypothesis import strategies as st
-from learner_helpers import FILLER, check_everything, read_positions, start, tables, words
-from training_helpers import pair_of
 
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.constants import DONE, EXHAUSTED, SHARED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
+from helpers.splitting import all_cuts, cached_splitter
+from helpers.strategies import awkward_bytes, special_tokens
 from hypothesis import given
 from hypothesis import strategies as st
-from split_helpers import all_cuts, cached_splitter
-from strategies import awkward_bytes, special_tokens
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.kernels.common import interning, keys

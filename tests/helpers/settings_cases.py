@@ -11,10 +11,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import settings_observer
-from huggingface_helpers import BYTE_LEVEL, GPT2_LEVEL, vocabulary
+from helpers import settings_observer
+from helpers.huggingface import BYTE_LEVEL, GPT2_LEVEL, vocabulary
 
-STORED = Path(__file__).parent / "formats" / "settings.json"
+STORED = Path(__file__).parent.parent / "formats" / "settings.json"
 
 END = "<|endoftext|>"
 

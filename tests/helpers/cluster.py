@@ -47,7 +47,7 @@ class LocalCluster:
 
     def __init__(self, nodes: int) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # for the functions below that tasks run
+        os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # for the functions below that tasks run
         with warnings.catch_warnings(), stdout_to_null():
             warnings.simplefilter("ignore")
             from ray.cluster_utils import Cluster
@@ -108,7 +108,8 @@ class LocalCluster:
 def connected_cluster() -> Iterator[LocalCluster]:
     """Start a cluster of three nodes with access to the S3 server, and connect this process, so that jobs share workers."""
     import ray
-    from s3_helpers import server_environment
+
+    from helpers.s3 import server_environment
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

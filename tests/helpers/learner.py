@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import twins
 from hypothesis import strategies as st
-from training_helpers import as_twin, pair_of
 
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.training import pairs
 from bpejit.training import merge_learner
 from bpejit.training.merge_settings import MergeSettings
+from helpers.training import as_twin, pair_of
 
 # Runs and alternations, in which occurrences overlap or are adjacent: see the docstring of merging.py.
 words = st.one_of(

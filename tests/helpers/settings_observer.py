@@ -1,6 +1,6 @@
 """Observe a tokenizer of `transformers`, also as a program in an environment that has nothing else.
 
-    python tests/settings_observer.py FOLDER
+    python tests/helpers/settings_observer.py FOLDER
 
 prints what `AutoTokenizer` gives for each folder in `FOLDER`, as JSON.
 """

@@ -12,13 +12,13 @@ import numpy as np
 import twins
 from conftest import small
 from hypothesis import strategies as st
-from strategies import awkward_bytes
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting import Pattern, Splitter
+from helpers.strategies import awkward_bytes
 
 
 @lru_cache(maxsize=64)

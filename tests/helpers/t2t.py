@@ -10,13 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import t2t_cases
 from conftest import ROOT, data_text, read_shared
 
 from bpejit import subword
 from bpejit.t2t import subword_text_encoder, text_encoders
 from bpejit.t2t.packing import pack_examples
 from bpejit.t2t.subword_files import train_vocabulary
+from helpers import t2t_cases
 
 PYTHON = Path(os.environ.get("BPEJIT_READERS", ROOT / ".readers")) / "tensor2tensor" / "bin" / "python"
 """Python of the environment with Tensor2Tensor, which `make readers` creates."""
