@@ -9,120 +9,90 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit import subword
-    from bpejit.combined_jobs import combine
-    from bpejit.counts.counts import Counts, merge_counts
-    from bpejit.datagen.generation import generate_data
-    from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
-    from bpejit.errors import (
-        ArgumentTypeError,
-        BpejitError,
-        BpejitWarning,
-        CorpusError,
-        CountsError,
-        EngineError,
-        OptionError,
-        OutputError,
-        PatternError,
-        SpecialTokenError,
-        TokenFileError,
-        TokenIdError,
-        TokenizerFormatError,
-        TrainingError,
-        UnsupportedError,
+    from bpejit import subword as subword
+    from bpejit.combined_jobs import combine as combine
+    from bpejit.counts.counts import Counts as Counts, merge_counts as merge_counts
+    from bpejit.datagen.generation import generate_data as generate_data
+    from bpejit.encoding.cache_budget import (
+        get_encoding_cache_budget as get_encoding_cache_budget,
+        set_encoding_cache_budget as set_encoding_cache_budget,
     )
-    from bpejit.model import Model
-    from bpejit.tokenfiles.conversion import convert_tokens
-    from bpejit.tokenfiles.opening import open_tokens
-    from bpejit.tokenizer import Tokenizer, load
-    from bpejit.training.corpus_tokens import tokens_by_size
-    from bpejit.training.count_corpus import count
-    from bpejit.training.count_plan import plan_count
-    from bpejit.training.extending import extend
-    from bpejit.training.train import train, train_bpe, train_from_counts, train_from_iterator
-    from bpejit.verification.verify import verify
-    from bpejit.warmup import warmup
+    from bpejit.errors import (
+        ArgumentTypeError as ArgumentTypeError,
+        BpejitError as BpejitError,
+        BpejitWarning as BpejitWarning,
+        CorpusError as CorpusError,
+        CountsError as CountsError,
+        EngineError as EngineError,
+        OptionError as OptionError,
+        OutputError as OutputError,
+        PatternError as PatternError,
+        SpecialTokenError as SpecialTokenError,
+        TokenFileError as TokenFileError,
+        TokenIdError as TokenIdError,
+        TokenizerFormatError as TokenizerFormatError,
+        TrainingError as TrainingError,
+        UnsupportedError as UnsupportedError,
+    )
+    from bpejit.model import Model as Model
+    from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
+    from bpejit.tokenfiles.opening import open_tokens as open_tokens
+    from bpejit.tokenizer import Tokenizer as Tokenizer, load as load
+    from bpejit.training.corpus_tokens import tokens_by_size as tokens_by_size
+    from bpejit.training.count_corpus import count as count
+    from bpejit.training.count_plan import plan_count as plan_count
+    from bpejit.training.extending import extend as extend
+    from bpejit.training.train import (
+        train as train,
+        train_bpe as train_bpe,
+        train_from_counts as train_from_counts,
+        train_from_iterator as train_from_iterator,
+    )
+    from bpejit.verification.verify import verify as verify
+    from bpejit.warmup import warmup as warmup
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "ArgumentTypeError": "bpejit.errors",
-    "BpejitError": "bpejit.errors",
-    "BpejitWarning": "bpejit.errors",
-    "CorpusError": "bpejit.errors",
-    "Counts": "bpejit.counts.counts",
-    "CountsError": "bpejit.errors",
-    "EngineError": "bpejit.errors",
-    "Model": "bpejit.model",
-    "OptionError": "bpejit.errors",
-    "OutputError": "bpejit.errors",
-    "PatternError": "bpejit.errors",
-    "SpecialTokenError": "bpejit.errors",
-    "TokenFileError": "bpejit.errors",
-    "TokenIdError": "bpejit.errors",
-    "Tokenizer": "bpejit.tokenizer",
-    "TokenizerFormatError": "bpejit.errors",
-    "TrainingError": "bpejit.errors",
-    "UnsupportedError": "bpejit.errors",
-    "combine": "bpejit.combined_jobs",
-    "count": "bpejit.training.count_corpus",
-    "extend": "bpejit.training.extending",
-    "generate_data": "bpejit.datagen.generation",
-    "convert_tokens": "bpejit.tokenfiles.conversion",
-    "get_encoding_cache_budget": "bpejit.encoding.cache_budget",
-    "load": "bpejit.tokenizer",
-    "merge_counts": "bpejit.counts.counts",
-    "open_tokens": "bpejit.tokenfiles.opening",
-    "plan_count": "bpejit.training.count_plan",
-    "set_encoding_cache_budget": "bpejit.encoding.cache_budget",
-    "tokens_by_size": "bpejit.training.corpus_tokens",
-    "train": "bpejit.training.train",
-    "train_bpe": "bpejit.training.train",
-    "train_from_counts": "bpejit.training.train",
-    "train_from_iterator": "bpejit.training.train",
-    "verify": "bpejit.verification.verify",
-    "warmup": "bpejit.warmup",
+    name: module
+    for module, names in {
+        "bpejit.combined_jobs": ("combine",),
+        "bpejit.counts.counts": ("Counts", "merge_counts"),
+        "bpejit.datagen.generation": ("generate_data",),
+        "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
+        "bpejit.errors": (
+            "ArgumentTypeError",
+            "BpejitError",
+            "BpejitWarning",
+            "CorpusError",
+            "CountsError",
+            "EngineError",
+            "OptionError",
+            "OutputError",
+            "PatternError",
+            "SpecialTokenError",
+            "TokenFileError",
+            "TokenIdError",
+            "TokenizerFormatError",
+            "TrainingError",
+            "UnsupportedError",
+        ),
+        "bpejit.model": ("Model",),
+        "bpejit.tokenfiles.conversion": ("convert_tokens",),
+        "bpejit.tokenfiles.opening": ("open_tokens",),
+        "bpejit.tokenizer": ("Tokenizer", "load"),
+        "bpejit.training.corpus_tokens": ("tokens_by_size",),
+        "bpejit.training.count_corpus": ("count",),
+        "bpejit.training.count_plan": ("plan_count",),
+        "bpejit.training.extending": ("extend",),
+        "bpejit.training.train": ("train", "train_bpe", "train_from_counts", "train_from_iterator"),
+        "bpejit.verification.verify": ("verify",),
+        "bpejit.warmup": ("warmup",),
+    }.items()
+    for name in names
 }
 
-__all__ = [
-    "ArgumentTypeError",
-    "BpejitError",
-    "BpejitWarning",
-    "CorpusError",
-    "Counts",
-    "CountsError",
-    "EngineError",
-    "Model",
-    "OptionError",
-    "OutputError",
-    "PatternError",
-    "SpecialTokenError",
-    "TokenFileError",
-    "TokenIdError",
-    "Tokenizer",
-    "TokenizerFormatError",
-    "TrainingError",
-    "UnsupportedError",
-    "combine",
-    "convert_tokens",
-    "count",
-    "extend",
-    "generate_data",
-    "get_encoding_cache_budget",
-    "load",
-    "merge_counts",
-    "open_tokens",
-    "plan_count",
-    "set_encoding_cache_budget",
-    "subword",
-    "tokens_by_size",
-    "train",
-    "train_bpe",
-    "train_from_counts",
-    "train_from_iterator",
-    "verify",
-    "warmup",
-]
+__all__ = sorted([*_MODULES, "subword"])
 
 
 _HINTS = dict.fromkeys(

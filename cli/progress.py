@@ -18,8 +18,7 @@ from .output_lines import write_message
 from .reporting import is_quiet, log_handler, set_writer, wants_json, wants_log_json, write_event, write_json
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from rich.progress import Progress as Bar, TaskID
 
 
 _logger = logging.getLogger("bpejit")
@@ -327,8 +326,7 @@ def _explain(problem: str) -> str:
 
 def _make_bar(*, auto_refresh: bool = True) -> Bar:
     from rich.console import Console
-    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, Progress as Bar, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
     from rich.text import Text
 

@@ -13,8 +13,7 @@ from conftest import read_shared, small
 from helpers.encoding import ranked_models, texts
 from helpers.formats import grown_models, hugging_face
 from helpers.strategies import awkward_text
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.folder_reading import load_folder

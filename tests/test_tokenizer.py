@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import data_text, read_shared, small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding import file_decoding

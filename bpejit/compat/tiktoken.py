@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
 from functools import cached_property
 from typing import Any, Literal, NoReturn
 

@@ -26,8 +26,7 @@ from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
-from bpejit.kernels.encoding import long_pretokens, pretoken_cache
-from bpejit.kernels.encoding import span_encoding as kernels
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels
 from bpejit.kernels.splitting.spans import shift_state
 from bpejit.model import Model, in_order, special_bytes
 from bpejit.normalization import TokenFlags

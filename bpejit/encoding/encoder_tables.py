@@ -14,8 +14,15 @@ import numpy as np
 from bpejit.arrays import Array, ByteStrings, distinct, huge_page_zeros
 from bpejit.errors import TokenizerFormatError
 from bpejit.kernels.constants import DONE, TEXT_PADDING
-from bpejit.kernels.encoding import boundary_filter, character_joins, decoding, last_merges, merge_rules, token_derivations
-from bpejit.kernels.encoding import span_encoding as kernels
+from bpejit.kernels.encoding import (
+    boundary_filter,
+    character_joins,
+    decoding,
+    last_merges,
+    merge_rules,
+    span_encoding as kernels,
+    token_derivations,
+)
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model, special_bytes
 from bpejit.packed_tokens import pack_tokens

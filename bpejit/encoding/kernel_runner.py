@@ -12,8 +12,7 @@ from bpejit.errors import CorpusError
 from bpejit.jit.dispatch import BoundCall, bind
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
-from bpejit.kernels.encoding import pretoken_cache
-from bpejit.kernels.encoding import span_encoding as kernels
+from bpejit.kernels.encoding import pretoken_cache, span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.kernels.encoding.text_encoding import encode_text
 from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton

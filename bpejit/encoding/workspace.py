@@ -18,9 +18,9 @@ from bpejit.kernels.encoding import (
     long_pretokens,
     pretoken_cache,
     sentence_merging,
+    span_encoding as kernels,
     windowed_merging,
 )
-from bpejit.kernels.encoding import span_encoding as kernels
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.splitting.spans import STATE_SIZE
 

@@ -17,8 +17,7 @@ from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
 from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.published import explain_name
 from bpejit.formats.registry import all_formats, load_format, name_by_suffix
-from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX
-from bpejit.formats.sidecar import sidecar_path
+from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX, sidecar_path
 from bpejit.formats.untrusted import check_gaps, check_words
 from bpejit.model import Model
 from bpejit.splitting.presets import Pattern

@@ -20,22 +20,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.normalization.alignment import PreTokenizedText
-    from bpejit.normalization.pipeline import TextPipeline
-    from bpejit.normalization.pipeline_config import PipelineConfig, TokenFlags
-    from bpejit.normalization.post_processor import Template, TemplateItem
+    from bpejit.normalization.alignment import PreTokenizedText as PreTokenizedText
+    from bpejit.normalization.pipeline import TextPipeline as TextPipeline
+    from bpejit.normalization.pipeline_config import PipelineConfig as PipelineConfig, TokenFlags as TokenFlags
+    from bpejit.normalization.post_processor import Template as Template, TemplateItem as TemplateItem
 
 # Resolved on first use, so that a model can be created without importing regex and NumPy.
 _HOMES = {
-    "PipelineConfig": "pipeline_config",
-    "PreTokenizedText": "alignment",
-    "TextPipeline": "pipeline",
-    "Template": "post_processor",
-    "TemplateItem": "post_processor",
-    "TokenFlags": "pipeline_config",
+    name: module
+    for module, names in {
+        "alignment": ("PreTokenizedText",),
+        "pipeline": ("TextPipeline",),
+        "pipeline_config": ("PipelineConfig", "TokenFlags"),
+        "post_processor": ("Template", "TemplateItem"),
+    }.items()
+    for name in names
 }
 
-__all__ = ["PipelineConfig", "PreTokenizedText", "Template", "TemplateItem", "TextPipeline", "TokenFlags"]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

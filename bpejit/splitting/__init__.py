@@ -22,45 +22,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.splitting.compiled_pattern import SplitPattern
-    from bpejit.splitting.dialect_writer import to_fancy_regex, to_oniguruma
-    from bpejit.splitting.oniguruma_reader import from_oniguruma
-    from bpejit.splitting.pattern_compiler import covers_all_text
-    from bpejit.splitting.preset_registry import register_preset, unregister_preset
-    from bpejit.splitting.presets import PRESETS, Pattern
-    from bpejit.splitting.split_pattern import compile_pattern
-    from bpejit.splitting.splitter import Splitter, check_chunk
+    from bpejit.splitting.compiled_pattern import SplitPattern as SplitPattern
+    from bpejit.splitting.dialect_writer import to_fancy_regex as to_fancy_regex, to_oniguruma as to_oniguruma
+    from bpejit.splitting.oniguruma_reader import from_oniguruma as from_oniguruma
+    from bpejit.splitting.pattern_compiler import covers_all_text as covers_all_text
+    from bpejit.splitting.preset_registry import register_preset as register_preset, unregister_preset as unregister_preset
+    from bpejit.splitting.presets import PRESETS as PRESETS, Pattern as Pattern
+    from bpejit.splitting.split_pattern import compile_pattern as compile_pattern
+    from bpejit.splitting.splitter import Splitter as Splitter, check_chunk as check_chunk
 
 # Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
 _MODULE_OF = {
-    "PRESETS": "presets",
-    "Pattern": "presets",
-    "SplitPattern": "compiled_pattern",
-    "Splitter": "splitter",
-    "check_chunk": "splitter",
-    "compile_pattern": "split_pattern",
-    "covers_all_text": "pattern_compiler",
-    "from_oniguruma": "oniguruma_reader",
-    "register_preset": "preset_registry",
-    "to_fancy_regex": "dialect_writer",
-    "to_oniguruma": "dialect_writer",
-    "unregister_preset": "preset_registry",
+    name: module
+    for module, names in {
+        "compiled_pattern": ("SplitPattern",),
+        "dialect_writer": ("to_fancy_regex", "to_oniguruma"),
+        "oniguruma_reader": ("from_oniguruma",),
+        "pattern_compiler": ("covers_all_text",),
+        "preset_registry": ("register_preset", "unregister_preset"),
+        "presets": ("PRESETS", "Pattern"),
+        "split_pattern": ("compile_pattern",),
+        "splitter": ("Splitter", "check_chunk"),
+    }.items()
+    for name in names
 }
 
-__all__ = [
-    "PRESETS",
-    "Pattern",
-    "SplitPattern",
-    "Splitter",
-    "check_chunk",
-    "compile_pattern",
-    "covers_all_text",
-    "from_oniguruma",
-    "register_preset",
-    "to_fancy_regex",
-    "to_oniguruma",
-    "unregister_preset",
-]
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,8 +9,7 @@ from typing import AnyStr, Generic
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, padded_text
-from bpejit.kernels.splitting import spans as splitting
-from bpejit.kernels.splitting import special_token_scan, special_token_trie
+from bpejit.kernels.splitting import spans as splitting, special_token_scan, special_token_trie
 from bpejit.kernels.splitting.automaton_arrays import SpecialTrie
 
 _FEW_BYTES = 1 << 12

@@ -11,8 +11,7 @@ import click
 import pytest
 from conftest import data_text
 from helpers.cli import COMMAND, COMMANDS, ENVIRONMENT, MODULE, invoke, run
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 

@@ -18,8 +18,7 @@ from conftest import data_text, read_shared, small
 from helpers import huggingface as hf
 from helpers.cli import ENVIRONMENT
 from helpers.compat import CHAT, END, listed_tokenizer, pieces
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer

@@ -16,8 +16,7 @@ from conftest import data_text, read_shared, small
 from helpers import huggingface as hf
 from helpers.cli import ENVIRONMENT
 from helpers.compat import CHAT, END, NAMES, texts, tiktoken_named, tokenizer_named
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.compat.tiktoken import Encoding

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import data_text, small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.chunks import Chunk, Chunker, ChunkReader

@@ -22,8 +22,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA, data_text, read_shared
 from helpers.cli import SEPARATELY, invoke
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.corpus import input_paths

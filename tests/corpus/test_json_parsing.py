@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from conftest import small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.corpus.json_parsing import count_levels, find_parser, load_value

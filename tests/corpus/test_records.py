@@ -23,8 +23,7 @@ from helpers.cli import SEPARATELY, invoke, program
 from helpers.input_forms import SEPARATOR, json_lines, table, write_arrow, write_form, write_parquet
 
 import bpejit
-from bpejit.corpus import columns as text_columns
-from bpejit.corpus import parquet
+from bpejit.corpus import columns as text_columns, parquet
 from bpejit.errors import ArgumentTypeError, BpejitWarning, CorpusError
 
 BAD_LINES = [

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import data_text, small
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, OutputError

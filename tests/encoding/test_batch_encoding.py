@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from conftest import data_text, small
 from helpers.encoding import FALLBACK, SMALL, WORDS, learned_model, make_model
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.arrays import EncodedBatch

@@ -8,8 +8,7 @@ from itertools import islice
 import pytest
 from conftest import data_text, small
 from helpers.encoding import FALLBACK, WORDS, learned_model
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding import encode_stream

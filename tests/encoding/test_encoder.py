@@ -24,8 +24,7 @@ from helpers.encoding import (
     ranked_models,
     texts,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoding import encode_stream

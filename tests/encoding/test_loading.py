@@ -14,11 +14,9 @@ import pytest
 import twins
 from conftest import small
 from helpers.encoding import naive_rules, ranked_models
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bpejit.encoding import encoder as encoding
-from bpejit.encoding import kernel_runner
+from bpejit.encoding import encoder as encoding, kernel_runner
 from bpejit.encoding.encoder_tables import make_whole_tokens
 from bpejit.jit import dispatch
 from bpejit.kernels.encoding import span_encoding as kernels

@@ -12,8 +12,7 @@ from conftest import data_text, read_shared, small
 from helpers import huggingface as hf
 from helpers.compat import END, NAMES, listed_tokenizer, plain_text, texts, tiktoken_named, tokenizer_named
 from helpers.strategies import awkward_bytes
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.encoding.offsets import character_starts, pipeline_offsets

@@ -8,8 +8,7 @@ import pytest
 from conftest import data_text, small
 from helpers.compat import NAMES, tiktoken_named, tokenizer_named
 from helpers.encoding import PATTERNS, learned_model, make_model, merge_lists, naive_ids, texts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding.encoder import Encoder

@@ -11,8 +11,7 @@ from conftest import data_text, small
 from helpers import huggingface as hf
 from helpers.compat import CHAT, END, NAMES, small_tokenizer, texts, tiktoken_named, tokenizer_named, trained
 from helpers.encoding import FALLBACK
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.encoding import encoder as encoding

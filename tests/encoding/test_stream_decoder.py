@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from conftest import data_text, small
 from helpers.compat import END, small_tokenizer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 

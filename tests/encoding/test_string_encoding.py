@@ -17,8 +17,7 @@ import twins
 from conftest import data_text, small
 from helpers.compat import NAMES, tiktoken_named, tokenizer_named
 from helpers.encoding import FALLBACK, learned_model, make_model, merge_lists
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import bpejit
 from bpejit.compat.tiktoken import Encoding

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from conftest import small
 from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.folder_writing import save_folder

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, data_text, read_shared, small
 from helpers.formats import TEXT, changed, hugging_face, models
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import OutputError, TokenizerFormatError

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.formats import models
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.errors import OutputError, TokenizerFormatError
 from bpejit.formats.gpt2 import model_from_vocab, read_gpt2_pair, write_gpt2_pair

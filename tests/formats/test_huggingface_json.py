@@ -18,8 +18,7 @@ import pytest
 from conftest import data_text, read_shared, small
 from helpers import huggingface as hf
 from helpers.strategies import PIECES, awkward_bytes
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.compat.model_inputs import TokenRows, apply_template

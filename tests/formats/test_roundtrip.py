@@ -12,8 +12,7 @@ from conftest import ROOT, data_text, read_shared, small
 from helpers.encoding import ranked_models
 from helpers.formats import TEXT, changed, grown_models, models
 from helpers.strategies import awkward_bytes
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import bpejit
 from bpejit.encoding.encoder import Encoder

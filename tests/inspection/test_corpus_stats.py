@@ -13,8 +13,7 @@ import regex
 from conftest import data_text, read_shared, small
 from helpers.encoding import make_model
 from helpers.strategies import awkward_bytes, awkward_text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.arrays import padded_text

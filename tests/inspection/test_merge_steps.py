@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from helpers.encoding import make_model, merge_lists, naive_rules, ranked_models
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.encoding.codec import Codec
 from bpejit.inspection.merge_steps import LONGEST_TRACED, MergeTracer

@@ -10,8 +10,7 @@ import pytest
 import regex
 from helpers.encoding import make_model
 from helpers.strategies import awkward_bytes, awkward_text
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.corpus.contents import Contents

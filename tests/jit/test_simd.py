@@ -7,8 +7,7 @@ import functools
 import numpy as np
 import pytest
 from helpers.strategies import INVALID, awkward_bytes
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.jit import dispatch, memory, simd
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE

@@ -8,8 +8,7 @@ import unicodedata
 import numpy as np
 import pytest
 from conftest import small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.formats.published import TOOLS_UNICODE
 from bpejit.normalization.added_tokens import is_word, overlap

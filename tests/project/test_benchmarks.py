@@ -15,8 +15,7 @@ import pytest
 from conftest import DATA, ROOT, data_text, read_shared, small
 
 sys.path.insert(0, str(ROOT))
-from benchmarks.compare import __main__ as command
-from benchmarks.compare import corpora, machine, measure, report, results, settings, vocabularies
+from benchmarks.compare import __main__ as command, corpora, machine, measure, report, results, settings, vocabularies
 from benchmarks.compare.processes import JobError, run_job, thread_limits
 from benchmarks.compare.targets import NO_TARGETS, ROWS, TARGET_TOOLS, is_target, target_works, targets_block, targets_table
 from benchmarks.compare.tools import TOOLS, CannotError, get_tool

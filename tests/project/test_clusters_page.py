@@ -133,8 +133,7 @@ def test_ray_job(work: Path, cluster: LocalCluster) -> None:
 
 
 def test_page_of_scaling() -> None:
-    from benchmarks.scaling_plan import PAGE as SCALING
-    from benchmarks.scaling_plan import RESULTS, fill_page, make_tables, predictions
+    from benchmarks.scaling_plan import PAGE as SCALING, RESULTS, fill_page, make_tables, predictions
 
     stored = json.loads(RESULTS.read_text())
     page = SCALING.read_text(encoding="utf-8")

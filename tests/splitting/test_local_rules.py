@@ -12,8 +12,7 @@ import twins
 from conftest import data_text, small
 from helpers.splitting import cached_splitter
 from helpers.strategies import PATTERN_ALPHABET, split_patterns
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE

@@ -9,8 +9,7 @@ import pytest
 from conftest import data_text, small
 from helpers.splitting import split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bpejit.errors import PatternError
 from bpejit.formats.published import TOOLS_UNICODE

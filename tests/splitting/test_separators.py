@@ -9,8 +9,7 @@ import pytest
 from conftest import data_text, fewer, small
 from helpers.splitting import cached_splitter, documents, split_by_regex
 from helpers.strategies import PATTERN_ALPHABET, split_patterns
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG

@@ -6,8 +6,7 @@ import pytest
 from conftest import data_text, small
 from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.errors import PatternError

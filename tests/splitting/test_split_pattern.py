@@ -8,8 +8,7 @@ import regex
 from conftest import JIT, small
 from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from bpejit.errors import PatternError
 from bpejit.splitting import PRESETS, SplitPattern, Splitter, compile_pattern

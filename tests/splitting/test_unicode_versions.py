@@ -17,8 +17,7 @@ from conftest import read_shared, small
 from helpers.cli import invoke
 from helpers.splitting import split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import bpejit
 from bpejit.arrays import Array, padded_text

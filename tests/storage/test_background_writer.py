@@ -6,8 +6,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.storage import background_writer
 from bpejit.storage.background_writer import BackgroundWriter

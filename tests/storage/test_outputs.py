@@ -14,8 +14,7 @@ from helpers.cli import COMMAND, ENVIRONMENT, copy_files, invoke, run, snapshot
 import bpejit
 from bpejit.errors import OutputError, TokenFileError
 from bpejit.storage.outputs import InputFiles, check_outputs
-from bpejit.t2t.subword_files import decode_file as decode_subwords
-from bpejit.t2t.subword_files import encode_file as encode_subwords
+from bpejit.t2t.subword_files import decode_file as decode_subwords, encode_file as encode_subwords
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
 TEXT = b"low lower lowest\nnew newer newest\n" * 20

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from helpers import t2t_cases
 from helpers.t2t import STORED
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
 from bpejit.t2t.array_packing import pack_example_arrays

@@ -7,8 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, TokenFileError
 from bpejit.t2t import example_arrays

@@ -13,8 +13,7 @@ import pytest
 import twins
 from conftest import ROOT, data_text, read_shared, small
 from helpers.cli import COMMANDS, ENVIRONMENT, MODULE, invoke, run, snapshot
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.corpus.sources import Source
 from bpejit.errors import BpejitError

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import data_text, read_shared, small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenizerFormatError, TrainingError
 from bpejit.t2t import subword_text_encoder

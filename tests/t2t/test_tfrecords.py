@@ -7,8 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenFileError
 from bpejit.t2t import tfrecords

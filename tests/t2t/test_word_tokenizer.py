@@ -6,8 +6,7 @@ import unicodedata
 
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.subword import tokenizer
 

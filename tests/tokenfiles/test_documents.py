@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.token_files import END, HASH, byte_tokenizer, write_documents, write_sentences
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit import convert_tokens
 from bpejit.errors import OutputError, TokenFileError

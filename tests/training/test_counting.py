@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from helpers.splitting import cached_splitter
 from helpers.strategies import awkward_bytes, special_tokens
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.training import counting, hash_tables

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import data_text, small
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError

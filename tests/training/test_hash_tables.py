@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import data_text, small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import PretokenTable, padded_text
 from bpejit.process_memory import release

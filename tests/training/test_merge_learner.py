@@ -11,8 +11,7 @@ import pytest
 import regex
 import twins
 from conftest import data_text, small
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import MergeTable, PretokenTable
 from bpejit.errors import ArgumentTypeError, TrainingError

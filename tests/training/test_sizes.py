@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import data_text, small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError

@@ -13,8 +13,7 @@ import pytest
 import twins
 from conftest import ROOT, data_text, small
 from helpers.cli import invoke
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.arrays import MergeTable, PretokenTable

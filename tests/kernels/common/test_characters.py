@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.jit import dispatch
 from bpejit.kernels.common import characters

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from helpers.training import hash_table, slot_contents
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.common import common_pretokens
 from bpejit.kernels.common.array_addresses import addresses_of

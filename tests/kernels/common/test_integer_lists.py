@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import EncodedBatch
 from bpejit.kernels.common import integer_lists

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.jit import dispatch

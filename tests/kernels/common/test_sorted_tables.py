@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.kernels.common import sorted_tables

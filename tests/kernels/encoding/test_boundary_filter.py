@@ -7,8 +7,7 @@ from itertools import chain, pairwise
 import numpy as np
 import twins
 from helpers.encoding import make_model, merge_lists, naive_rules
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_inner_pairs, make_tables

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
 from bpejit.encoding.encoder_tables import padded

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import twins
 from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoding.encoder_tables import make_tables

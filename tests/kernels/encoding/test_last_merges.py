@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from bpejit.kernels.constants import DONE, NEED_SPACE

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import twins
 from helpers.encoding import make_workspace
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.jit import dispatch

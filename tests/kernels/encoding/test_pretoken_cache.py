@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bpejit.arrays import padded_text

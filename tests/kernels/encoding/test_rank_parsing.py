@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.encoding.rank_parsing import NO_DIGIT, parse_rank_lines
 

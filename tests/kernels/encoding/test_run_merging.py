@@ -9,8 +9,7 @@ import pytest
 import twins
 from conftest import small
 from helpers.encoding import make_model, naive_rules
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoding.encoder_tables import make_tables

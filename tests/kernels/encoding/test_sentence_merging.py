@@ -18,8 +18,7 @@ from helpers.encoding import (
     naive_rules,
     ranked_character_models,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.encoding import encoder_tables

@@ -9,8 +9,7 @@ import pytest
 import regex
 import twins
 from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.encoding.encoder_tables import make_tables
 from bpejit.jit import dispatch

@@ -8,8 +8,7 @@ import regex
 import twins
 from conftest import small
 from helpers.encoding import make_model, make_workspace, merge_lists, naive_rules, ranked_models, texts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens
@@ -17,8 +16,7 @@ from bpejit.kernels.common import keys
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.common.keys import hash_key, short_key
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE, SPECIAL_FLAG
-from bpejit.kernels.encoding import long_pretokens, pretoken_cache, windowed_merging
-from bpejit.kernels.encoding import span_encoding as kernels
+from bpejit.kernels.encoding import long_pretokens, pretoken_cache, span_encoding as kernels, windowed_merging
 from bpejit.kernels.encoding.encoder_arrays import WorkspaceArrays
 from bpejit.kernels.encoding.interleaved_merging import GAP, INTERLEAVED_SCRATCH_WORDS, MAX_DEFERRED, MAX_INTERLEAVED
 from bpejit.kernels.encoding.text_encoding import encode_text

@@ -6,8 +6,7 @@ import json
 
 import numpy as np
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings
 from bpejit.formats.vocabulary_lines import _FORMS, vocabulary_and_merges

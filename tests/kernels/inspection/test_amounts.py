@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from helpers.strategies import awkward_bytes, awkward_text
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.inspection import amounts

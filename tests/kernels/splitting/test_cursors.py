@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from conftest import small
 from helpers.splitting import cached_splitter, documents
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.jit import dispatch, simd

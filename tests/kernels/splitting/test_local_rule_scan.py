@@ -12,8 +12,7 @@ import pytest
 from conftest import data_text, small
 from helpers.splitting import cached_splitter, documents, split_by_regex, split_some, split_whole
 from helpers.strategies import special_tokens
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import CUT_RULES, POSITION_MASK, SPECIAL_FLAG, TEXT_PADDING
 from bpejit.kernels.splitting import spans

@@ -8,8 +8,7 @@ import twins
 from conftest import small
 from helpers.splitting import all_cuts, cached_splitter, split_at_cuts, split_by_regex, split_some, split_stream, split_whole
 from helpers.strategies import awkward_bytes, special_tokens
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK

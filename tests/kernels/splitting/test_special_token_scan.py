@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 import twins
 from conftest import small
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
-from bpejit.kernels.splitting import spans as splitting
-from bpejit.kernels.splitting import special_token_scan, special_token_trie
+from bpejit.kernels.splitting import spans as splitting, special_token_scan, special_token_trie
 from bpejit.kernels.splitting.special_token_trie import FOUND_WORDS, NODE_WORDS
 from bpejit.splitting.special_token_finder import SpecialTokenFinder, StringFinder, make_trie
 

@@ -6,8 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.t2t import example_packing
 

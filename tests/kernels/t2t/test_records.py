@@ -7,8 +7,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pytest
 import twins
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.t2t import record_reading, record_writing

@@ -9,8 +9,7 @@ import pytest
 import twins
 from conftest import small
 from helpers.training import key, pair_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.training import buckets, merging, pairs
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from helpers.training import BOUNDARY, as_twin, byte_pair_counts, cell_types, filled, filled_with_pairs, tables
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.training import byte_pairs, pairs
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from helpers.training import BOUNDARY, as_twin, cell_types, filled, tables, with_token
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.training import cells
 

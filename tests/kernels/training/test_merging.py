@@ -7,8 +7,7 @@ import pytest
 import twins
 from helpers.learner import FILLER, check_everything, start, tables
 from helpers.training import key
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.kernels.constants import DONE, EXHAUSTED, NEED_SPACE
 from bpejit.kernels.training import merging, pairs

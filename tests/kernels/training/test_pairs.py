@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import twins
 from helpers.training import BOUNDARY, as_twin, cell_types, filled, key, pair_of, tables
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.constants import DONE, NEED_SPACE
 from bpejit.kernels.training import combining, merging, pairs

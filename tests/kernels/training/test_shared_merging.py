@@ -8,8 +8,7 @@ import twins
 from conftest import data_text, small
 from helpers.learner import FILLER, check_everything, read_positions, start, tables, words
 from helpers.training import pair_of
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.arrays import PretokenTable
 from bpejit.kernels.constants import DONE, EXHAUSTED, SHARED

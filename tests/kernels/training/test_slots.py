@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import twins
 from helpers.training import BOUNDARY, as_twin, byte_pair_counts, cell_types, hash_table, slot_contents
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.kernels.common import interning
 from bpejit.kernels.training import byte_pairs, slots

@@ -7,8 +7,7 @@ import pytest
 import twins
 from helpers.splitting import all_cuts, cached_splitter
 from helpers.strategies import awkward_bytes, special_tokens
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.arrays import ByteStrings, padded_text
 from bpejit.kernels.common import interning, keys
