@@ -1,4 +1,4 @@
-"""Command and group classes: deprecated option names, and subcommands that are imported when they are needed."""
+"""Command and group classes: warnings as notes, and subcommands that are imported when they are needed."""
 
 from __future__ import annotations
 
@@ -9,45 +9,16 @@ from typing import Any
 
 import click
 
-from .output_lines import write_message
 from .reporting import warnings_as_notes
-
-DEPRECATED_OPTIONS = {"--special": "--special-token"}
-"""Old option names and their replacements. Each works for one release, hidden and with a warning."""
 
 
 class Command(click.Command):
-    """A command that accepts deprecated option names, and shows warnings as notes."""
+    """A command that shows warnings as notes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         with warnings_as_notes(ctx):
             return super().invoke(ctx)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace deprecated option names, with a warning for each, and parse the arguments."""
-        return super().parse_args(ctx, self._replace_deprecated(args))
-
-    def _replace_deprecated(self, args: list[str]) -> list[str]:
-        options = [parameter for parameter in self.params if isinstance(parameter, click.Option)]
-        known = {name for option in options for name in option.opts}
-        with_value = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
-        replaced: list[str] = []
-        warned: set[str] = set()
-        is_value = False
-        for position, argument in enumerate(args):
-            if argument == "--" and not is_value:
-                return replaced + args[position:]
-            name, equals, value = argument.partition("=")
-            new = DEPRECATED_OPTIONS.get(name, "")
-            if not is_value and new in known and name not in known:
-                if name not in warned:
-                    warned.add(name)
-                    write_message(f"`{name}` is deprecated and will be removed in the next release: use `{new}`")
-                name = new
-            replaced.append(f"{name}{equals}{value}")
-            is_value = not is_value and name in with_value and not equals
-        return replaced
 
 
 class Group(click.Group):

@@ -21,10 +21,9 @@ from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.engines import AUTO, RAY, engine_descriptions, engine_names
 from bpejit.errors import shorten
 from bpejit.splitting.presets import PRESETS
-from bpejit.tokenfiles import DEFAULT_FORMAT, DEPRECATED_FORMATS, TEXT_FORMAT, format_descriptions, format_names
+from bpejit.tokenfiles import DEFAULT_FORMAT, TEXT_FORMAT, format_descriptions, format_names
 
 from .count_type import Count
-from .output_lines import write_message
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -317,7 +316,7 @@ def token_format_option(automatic: str = READ) -> Callable[[Function], Function]
     return click.option(
         "--format",
         "token_format",
-        type=FormatChoice("format", lambda: (AUTO, *format_names())),
+        type=LazyChoice("format", lambda: (AUTO, *format_names())),
         default=AUTO,
         show_default=True,
         metavar="NAME",
@@ -371,18 +370,6 @@ class LazyChoice(click.ParamType):  # type: ignore[type-arg]
 
     def _choice(self) -> click.Choice[str]:
         return click.Choice(self._names())
-
-
-class FormatChoice(LazyChoice):
-    """The name of a format of token files. Old names are replaced, with a warning."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name, or fail with the list of names."""
-        if value in DEPRECATED_FORMATS and value not in format_names():
-            new = DEPRECATED_FORMATS[value]
-            write_message(f"`--format {value}` is deprecated and will be removed in the next release: use `--format {new}`")
-            value = new
-        return super().convert(value, param, ctx)
 
 
 def engine_options(function: Function) -> Function:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bpejit.tokenfiles.registry import (
     DEFAULT_FORMAT,
-    DEPRECATED_FORMATS,
     TEXT_FORMAT,
     format_descriptions,
     format_names,
@@ -24,7 +23,6 @@ from bpejit.tokenfiles.registry import (
 
 __all__ = [
     "DEFAULT_FORMAT",
-    "DEPRECATED_FORMATS",
     "TEXT_FORMAT",
     "format_descriptions",
     "format_names",

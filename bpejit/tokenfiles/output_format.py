@@ -11,7 +11,7 @@ from bpejit.errors import OptionError
 from bpejit.registry import AUTO
 from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import is_device, is_standard_output
-from bpejit.tokenfiles.registry import DEFAULT_FORMAT, DEPRECATED_FORMATS, format_names, load_format
+from bpejit.tokenfiles.registry import DEFAULT_FORMAT, format_names, load_format
 
 _OTHER_KINDS = {
     **dict.fromkeys((".json", ".jsonl", ".jsonlines", ".ndjson"), "JSON"),
@@ -58,7 +58,7 @@ def output_format(
 def check_suffix(path: StrPath | BinaryIO, format: str) -> None:  # noqa: A002
     """Raise OptionError if the suffix of a token file belongs to other formats only, or to another kind of file."""
     suffix = _suffix(path)
-    if _has_suffix(DEPRECATED_FORMATS.get(format, format), suffix):
+    if _has_suffix(format, suffix):
         return
     owners, kind = list(_owners(suffix)), _OTHER_KINDS.get(suffix)
     if owners or kind:

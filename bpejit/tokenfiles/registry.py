@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from bpejit.errors import TokenFileError
@@ -16,9 +15,6 @@ DEFAULT_FORMAT = "bin"
 
 TEXT_FORMAT = "text"
 """The format that options such as `--text` select."""
-
-DEPRECATED_FORMATS = {"flat": "bin"}
-"""Old names of formats and their replacements. Each works for one release, with a warning."""
 
 _formats: Registry[TokenFileFormat] = Registry(
     "token file format",
@@ -42,6 +38,8 @@ register, unregister = _formats.register, _formats.unregister
 that returns a `bpejit.tokenfiles.base.TokenFileFormat`.
 """
 
+load_format = _formats.load
+
 format_names, format_descriptions = _formats.names, _formats.descriptions
 """Return the names of all formats, without `auto`, and their descriptions."""
 
@@ -49,22 +47,3 @@ format_names, format_descriptions = _formats.names, _formats.descriptions
 def dtype_names() -> tuple[str, ...]:
     """Return the names of the dtypes that at least one format stores."""
     return tuple(dict.fromkeys(dtype for name in format_names() for dtype in load_format(name).dtypes))
-
-
-def load_format(name: str) -> TokenFileFormat:
-    """Return a format by name.
-
-    Raises
-    ------
-    TokenFileError
-        If there is no format with this name.
-    """
-    if isinstance(name, str) and name in DEPRECATED_FORMATS and name not in format_names():
-        new = DEPRECATED_FORMATS[name]
-        warnings.warn(
-            f"the token file format {name!r} is deprecated and will be removed in the next release: use {new!r}",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        name = new
-    return _formats.load(name)

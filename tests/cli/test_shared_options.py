@@ -1,4 +1,4 @@
-"""Tests of features shared by all commands: options, counts, deprecated names, logging, lazy imports and shell completion."""
+"""Tests of features shared by all commands: options, counts, logging, lazy imports and shell completion."""
 
 from __future__ import annotations
 
@@ -114,38 +114,14 @@ def test_every_numeric_option_accepts_counts():
     assert {option.name for _, option in options if isinstance(option.type, Count)} >= {"vocab_size", "workers", "byte_budget"}
 
 
-# ---- deprecated names --------------------------------------------------------------------------------------------------
-
-
-WARNING = "`--special` is deprecated and will be removed in the next release: use `--special-token`\n"
-
-
-def test_deprecated_names_warn(tmp_path):
-    (tmp_path / "text.txt").write_bytes(b"a<s>b--special")
-    old = invoke("split", tmp_path / "text.txt", "--special", "<s>", "--special=--special", "-q")
-    new = invoke("split", tmp_path / "text.txt", "--special-token", "<s>", "--special-token", "--special", "-q")
-    assert (old.exit_code, old.stdout) == (0, new.stdout)
-    assert new.stdout.splitlines() == ["'a'", "'<s>'  special", "'b'", "'--special'  special"]
-    assert (old.stderr, new.stderr) == (WARNING, "")
-
-
-def test_deprecated_names_of_tokenizer_files(made, tmp_path):
-    bpejit.load(made / "tokenizer").save(tmp_path / "a.tiktoken", format="tiktoken")
-    (tmp_path / "b.tiktoken").write_bytes((tmp_path / "a.tiktoken").read_bytes())
-    result = invoke("info", tmp_path / "b.tiktoken", "--pattern", "gpt2", "--special", "<|endoftext|>=299")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == WARNING
-    assert "'<|endoftext|>' = 299" in result.stdout
-
-
-def test_deprecated_names_are_replaced_in_options_only(tmp_path, monkeypatch):
+def test_values_may_look_like_options(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_bytes(b"a<s>b--special")
+    result = invoke("split", tmp_path / "text.txt", "--special-token", "<s>", "--special-token", "--special", "-q")
+    assert result.stdout.splitlines() == ["'a'", "'<s>'  special", "'b'", "'--special'  special"]
     (tmp_path / "--special").write_bytes(b"text")
-    result = invoke("split", "-q", "--", "--special")
-    assert (result.stdout, result.stderr) == ("'text'\n", "")
-    assert "--special" not in invoke("split", "--help").stdout.replace("--special-token", "")
-    assert "No such option" in invoke("decode", "--specials", "x", "y").stderr
-    assert invoke("subword", "decode", "--special", "x", "y").exit_code == 2
+    assert invoke("split", "-q", "--", "--special").stdout == "'text'\n"
+    assert "--special-token" in invoke("split", "--special", "<s>").stderr.partition("Did you mean")[2]
 
 
 # ---- reports -----------------------------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ def test_suffix_selects_the_format(name: object, expected: str) -> None:
         ("t.u16", "npy"),
         ("t.txt", "text"),
         ("-", "text"),
-        ("t", "flat"),
     ],
 )
 def test_named_formats(name: str, form: str) -> None:

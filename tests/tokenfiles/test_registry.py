@@ -246,14 +246,3 @@ def test_auto_chooses_the_smallest_dtype(size: int, name: str) -> None:
     assert choose_dtype({"int32": np.dtype("<i4")}, "auto", min(size, 1 << 31)).name == "int32"
     with pytest.raises(TokenFileError, match="int16 holds ids up to 32767"):
         choose_dtype({"int16": np.dtype("<i2")}, "auto", (1 << 15) + size)
-
-
-def test_old_name_works_with_a_warning(tokenizer: Tokenizer, text: Path, tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="'flat' is deprecated and will be removed in the next release: use 'bin'"):
-        tokenizer.encode_files(text, tmp_path / "t.bin", format="flat")
-    assert bpejit.open_tokens(tmp_path / "t.bin").ids.tolist() == tokenizer.encode(TEXT)
-    tokenizer.save(tmp_path / "tokenizer")
-    shown = invoke("tokens", "info", str(tmp_path / "t.bin"), "--format", "flat")
-    assert shown.exit_code == 0
-    assert shown.stderr == "`--format flat` is deprecated and will be removed in the next release: use `--format bin`\n"
-    assert "flat" not in invoke("encode", "--help").stdout
