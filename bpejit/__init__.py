@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bpejit import subword as subword
     from bpejit.combined_jobs import combine as combine
-    from bpejit.counts.counts import Counts as Counts, merge_counts as merge_counts
-    from bpejit.datagen.generation import generate_data as generate_data
+    from bpejit.counting.count_corpus import count as count
+    from bpejit.counting.count_plan import plan_count as plan_count
+    from bpejit.counting.counts import Counts as Counts, merge_counts as merge_counts
     from bpejit.encoding.cache_budget import (
         get_encoding_cache_budget as get_encoding_cache_budget,
         set_encoding_cache_budget as set_encoding_cache_budget,
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
         UnsupportedError as UnsupportedError,
     )
     from bpejit.model import Model as Model
+    from bpejit.t2t.datagen.generation import generate_data as generate_data
     from bpejit.tokenfiles.conversion import convert_tokens as convert_tokens
     from bpejit.tokenfiles.opening import open_tokens as open_tokens
     from bpejit.tokenizer import Tokenizer as Tokenizer, load as load
     from bpejit.training.corpus_tokens import tokens_by_size as tokens_by_size
-    from bpejit.training.count_corpus import count as count
-    from bpejit.training.count_plan import plan_count as plan_count
     from bpejit.training.extending import extend as extend
     from bpejit.training.train import (
         train as train,
@@ -57,8 +57,8 @@ _MODULES = {
     name: module
     for module, names in {
         "bpejit.combined_jobs": ("combine",),
-        "bpejit.counts.counts": ("Counts", "merge_counts"),
-        "bpejit.datagen.generation": ("generate_data",),
+        "bpejit.counting.counts": ("Counts", "merge_counts"),
+        "bpejit.t2t.datagen.generation": ("generate_data",),
         "bpejit.encoding.cache_budget": ("get_encoding_cache_budget", "set_encoding_cache_budget"),
         "bpejit.errors": (
             "ArgumentTypeError",
@@ -82,8 +82,8 @@ _MODULES = {
         "bpejit.tokenfiles.opening": ("open_tokens",),
         "bpejit.tokenizer": ("Tokenizer", "load"),
         "bpejit.training.corpus_tokens": ("tokens_by_size",),
-        "bpejit.training.count_corpus": ("count",),
-        "bpejit.training.count_plan": ("plan_count",),
+        "bpejit.counting.count_corpus": ("count",),
+        "bpejit.counting.count_plan": ("plan_count",),
         "bpejit.training.extending": ("extend",),
         "bpejit.training.train": ("train", "train_bpe", "train_from_counts", "train_from_iterator"),
         "bpejit.verification.verify": ("verify",),

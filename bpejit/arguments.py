@@ -2,7 +2,7 @@
 
 Each function returns the argument, converted to the type that the code needs, or raises an error. All messages begin with the
 name of the argument: "vocab_size is '500', a str; expected a whole number from 257 up: give it as a number". The commands
-replace it with the name of their option (see `OptionNames` in `cli/option_names.py`).
+replace it with the name of their option (see `OptionNames` in `cli/reporting.py`).
 
 Each check takes less than a microsecond. Functions that take only a few microseconds in total test for the most common types
 themselves, and call these checks for others.
@@ -399,6 +399,8 @@ def bound(function_name: str, signature: Signature, args: tuple[Any, ...], kwarg
         known = [name for name, parameter in signature.parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
         wrong = next((name for name in kwargs if name not in known), None)
         by_position = [name for name, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if by_position[:1] in (["self"], ["cls"]):  # a method
+            args, known, by_position = args[1:], known[1:], by_position[1:]
         by_name = [name for name in known if name not in by_position]
         if wrong is None and len(args) > len(by_position) and by_name:
             given = shorten(args[len(by_position)])

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.encoding.file_encoding import EncodeReport, join_token_files
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OutputError
+from bpejit.jobs.file_encoding import EncodeReport, join_token_files
 from bpejit.jobs.joining import describes_dataset
 from bpejit.jobs.remote_output import describes_remote_dataset
 from bpejit.storage.remote import is_remote, local_path
 
 if TYPE_CHECKING:
-    from bpejit.datagen.generation import GenerationReport
+    from bpejit.t2t.datagen.generation import GenerationReport
 
 
 @arguments.explain_wrong_arguments
@@ -59,7 +59,7 @@ def combine(
     overwrite = arguments.flag("overwrite", overwrite)
     report = arguments.progress(progress) or no_progress
     if describes_remote_dataset(name) if is_remote(name) else describes_dataset(Path(name)):
-        from bpejit.datagen.generation import join_dataset  # not above: few jobs need it
+        from bpejit.t2t.datagen.generation import join_dataset  # not above: few jobs need it
 
         return join_dataset(name, overwrite=overwrite, report=report)
     return join_token_files(name, overwrite=overwrite, report=report)

@@ -16,8 +16,7 @@ from bpejit import arguments
 from bpejit.errors import ArgumentTypeError, TokenizerFormatError, shorten
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
-from bpejit.packed_tokens import PackedMerges, PackedTokens, id_range
-from bpejit.read_only import ReadOnlyDict
+from bpejit.packed_tokens import PackedMerges, PackedTokens, ReadOnlyDict, id_range
 from bpejit.splitting.presets import Pattern, pattern_source as pattern_source
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenizer_config import TokenizerConfig

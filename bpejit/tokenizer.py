@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
-from bpejit.corpus.sizes import CHUNK_BYTES, MAX_RECORD, UNIT_BYTES
-from bpejit.encoding.batch_decoding import decode_batch
+from bpejit.corpus.reading_options import ReadingOptions
+from bpejit.corpus.sizes import UNIT_BYTES
+from bpejit.encoding.batch_decoding import StreamDecoder, decode_batch, decode_stream
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encode_stream import join_pieces
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
-from bpejit.encoding.stream_decoder import StreamDecoder, decode_stream
-from bpejit.encoding.utf8 import encode_utf8
+from bpejit.engines.work_options import Work, checked_work
 from bpejit.errors import (
     ArgumentTypeError,
     OptionError,
@@ -28,6 +28,7 @@ from bpejit.errors import (
 from bpejit.formats.recognize import load_model
 from bpejit.kernels.common.integer_lists import chained
 from bpejit.model import Model
+from bpejit.options import chosen, takes
 from bpejit.packed_tokens import PackedMerges
 from bpejit.process_memory import collector_paused
 from bpejit.registry import AUTO
@@ -35,18 +36,20 @@ from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenfiles import load_format
 from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from typing_extensions import Unpack
 
     from bpejit.compat.huggingface import HuggingFaceTokenizer
     from bpejit.compat.tiktoken import Encoding as TiktokenEncoding
     from bpejit.corpus.input_paths import Inputs
-    from bpejit.encoding.file_encoding import EncodeReport
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.engines.base import Progress
     from bpejit.inspection.shown_text import ShownText
     from bpejit.inspection.token_counts import InputCounts
+    from bpejit.jobs.file_encoding import EncodeReport
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
 
@@ -68,6 +71,10 @@ class _Elsewhere:
 
     def __get__(self, _instance: object, _owner: object) -> Any:
         raise AttributeError("a Tokenizer has no attribute 'from_pretrained': bpejit.load(PATH) reads a tokenizer")
+
+
+class EncodeOptions(ReadingOptions, Work, total=False):
+    """The options of `Tokenizer.encode_files` that other functions have as well."""
 
 
 class Tokenizer:
@@ -587,6 +594,7 @@ class Tokenizer:
                 yield from stream.blocks(text)
             yield from stream.blocks("", final=True)
 
+    @takes(EncodeOptions)
     def encode_files(
         self,
         inputs: Inputs,
@@ -603,26 +611,14 @@ class Tokenizer:
         shard_exact: bool = False,
         val_fraction: float = 0.0,
         seed: int = 0,
-        input_format: str = "auto",
-        documents: str = "separator",
-        text_field: str = "text",
-        text_column: str = "text",
-        allow_special: bool = False,
-        strict: bool = False,
-        max_record: int = MAX_RECORD,
-        skip_large_records: bool = False,
         strip_bom: bool = False,
         keep_columns: Sequence[str] = (),
-        workers: int | None = None,
-        engine: str = "auto",
-        ray_address: str | None = None,
-        chunk_bytes: int = CHUNK_BYTES,
         unit_bytes: int = UNIT_BYTES,
         shard: str | tuple[int, int] | None = None,
         resume: bool = False,
         dry_run: bool = False,
         overwrite: bool = False,
-        progress: Progress | bool | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> EncodeReport:
         """Encode files to token files. Memory does not grow with the input.
 
@@ -659,8 +655,6 @@ class Tokenizer:
             Share of the documents to set aside in a second output, `<name>-val<suffix>`, drawn at random.
         seed : int
             Selects these documents.
-        input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
-            As for `bpejit.train`.
         strip_bom : bool
             Whether to skip a UTF-8 byte-order mark at the start of an input. By default it is encoded, so that decoding returns
             every byte. The report names the inputs that have one.
@@ -668,13 +662,6 @@ class Tokenizer:
             Columns of Parquet and Arrow inputs, or fields of JSON lines, to write beside the ids in Parquet and Arrow output, a
             value for each document. Columns keep their types. Fields become strings, integers, floating-point numbers or
             booleans if all their values are, and JSON text otherwise; records that lack them have null.
-        workers, engine
-            How the work is distributed (see `bpejit.engines`). The result does not depend on it. "ray" divides the job into
-            parts, which are tasks on a Ray cluster; `workers` is then the most that run at the same time.
-        ray_address : str, optional
-            For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local one.
-        chunk_bytes : int
-            Amount of text that a worker encodes at a time. The result does not depend on it.
         unit_bytes : int
             Amount of text after which the job can be resumed, and the granularity of its division into parts.
         shard : str, optional
@@ -688,25 +675,22 @@ class Tokenizer:
             from a sample.
         overwrite : bool
             Whether to replace existing files. An output that is also an input is always an error.
-        progress : callable or bool, optional
-            As for `bpejit.train`.
+        {options}
 
         Raises
         ------
         CorpusError, TokenFileError, OutputError, EngineError, OptionError, SpecialTokenError
         """
         from bpejit.corpus.contents import Contents
-        from bpejit.encoding.file_encoding import encode_files
-        from bpejit.engines import check_engine_options, check_ray_address
-        from bpejit.engines.base import no_progress
+        from bpejit.jobs.file_encoding import encode_files
         from bpejit.jobs.job_options import check_job_options, describe_call
         from bpejit.tokenfiles.opening import check_packing
         from bpejit.tokenfiles.output_format import output_format
 
-        command = getattr(progress, "command", "") or describe_call("tokenizer.encode_files", Tokenizer.encode_files, locals())
-        workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
-        ray_address = check_ray_address(ray_address, engine)
-        options = check_job_options(
+        command = getattr(options["progress"], "command", "")
+        command = command or describe_call("tokenizer.encode_files", Tokenizer.encode_files, locals() | options)
+        work = checked_work(options)
+        job_options = check_job_options(
             self.special_tokens,
             append_token=append_token,
             prepend_token=prepend_token,
@@ -730,33 +714,18 @@ class Tokenizer:
                 "one per input"
             )
         format = output_format(out, format)  # noqa: A001
-        check_packing(format, options.pack)
+        check_packing(format, job_options.pack)
         name, target = ("out", out) if out_dir is None else ("out_dir", out_dir)
         return encode_files(
             self._codec.encoder,
             inputs,
             target if hasattr(target, "write") else arguments.path(name, target, error=OutputError),  # type: ignore[arg-type]
-            options,
+            job_options,
             dtype=arguments.choice("dtype", dtype, ("auto", *load_format(format).dtypes), error=TokenFileError),
             format=format,
-            workers=workers,
-            engine=engine,
-            ray_address=ray_address,
-            chunk_bytes=chunk_bytes,
-            contents=Contents(
-                input_format,
-                strip_bom=strip_bom,
-                documents=documents,
-                text_field=text_field,
-                text_column=text_column,
-                allow_special=allow_special,
-                strict=strict,
-                max_record=max_record,
-                skip_large_records=skip_large_records,
-                keep_columns=keep_columns,
-            ),
+            contents=Contents(strip_bom=strip_bom, keep_columns=keep_columns, **chosen(ReadingOptions, options)),
             dry_run=arguments.flag("dry_run", dry_run),
-            report=arguments.progress(progress) or no_progress,
+            **work,
         )
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
@@ -956,7 +925,7 @@ class Tokenizer:
         ).fields
         path = arguments.path("path", path, error=OutputError)
         format = chosen_format(path, format)  # noqa: A001 - the parameter
-        if given and format == "tiktoken":
+        if given and isinstance(format, str) and format == "tiktoken":
             raise OptionError(
                 f"{next(iter(given))} is given, which the format 'tiktoken' cannot store; expected none: leave it out"
             )

@@ -11,9 +11,7 @@ from contextlib import contextmanager, suppress
 from bpejit import arguments
 from bpejit.jit import cache
 from bpejit.jit.dispatch import is_first_run, on_compile
-
-# Long and short pre-tokens, tied pairs and a special token, so that every kernel runs.
-_TEXT = b"low lower lowest newest widest<|endoftext|>" * 3 + b"a pre-token beyond fifteen bytes: " + b"abc" * 40
+from bpejit.jit.listening import counting_compilations
 
 
 def warmup(part: str | None = None) -> tuple[int, float]:
@@ -43,20 +41,13 @@ def warmup(part: str | None = None) -> tuple[int, float]:
     """
     part = None if part is None else arguments.choice("part", part, ("training", "encoding", "others"))
     begun = time.perf_counter()
-    compiled = 0
-
-    def count(event: str, _: float) -> None:
-        nonlocal compiled
-        compiled += event == "end"
-
-    stop_counting = on_compile(count, reports=False)
-    for name, run in (("training", _train), ("encoding", _encode), ("others", _run_others)):
-        if part in (None, name):
-            run()
-    stop_counting()
+    with counting_compilations() as compiled:
+        for name, run in (("training", _warm_training), ("encoding", _warm_encoding), ("others", _warm_others)):
+            if part in (None, name):
+                run()
     if part is None:
         cache.mark()
-    return compiled, time.perf_counter() - begun
+    return compiled(), time.perf_counter() - begun
 
 
 FIRST_KERNELS = 57
@@ -112,90 +103,34 @@ def compiling_meanwhile(part: str, waiting: Callable[[], object] = lambda: None)
         process.wait()
 
 
-def _train() -> None:
-    import numpy as np
+def _warm_training() -> None:
+    from bpejit.training.model_learning import warm_learning
 
-    from bpejit.arrays import PretokenTable, padded_text
-    from bpejit.counts.table_streams import merge_streams
-    from bpejit.formats.vocabulary_lines import vocabulary_and_merges
-    from bpejit.model import Model
-    from bpejit.packed_tokens import PackedMerges, PackedTokens
-    from bpejit.splitting import Splitter
-    from bpejit.training.counting import PretokenCounter, add_up, merge_tables
-    from bpejit.training.hash_tables import HashTables
-    from bpejit.training.merge_learner import MergeLearner
-    from bpejit.training.model_learning import token_strings
-
-    splitter = Splitter("gpt2", [b"<|endoftext|>"])
-    text, n_bytes = padded_text(_TEXT)
-    splitter.find_cut(text, 0, n_bytes, n_bytes)
-    # The smallest tables, so that the kernels that grow them run.
-    counter = PretokenCounter(slots=512, arena_bytes=1)
-    counter.add_text(splitter, text, n_bytes, n_bytes, True)
-    for first, ends, n_ends in splitter.blocks(text, n_bytes, n_bytes, True):
-        counter.add_spans(text, first, ends, n_ends)
-    for number in range(1000):
-        word, length = padded_text(b"%d" % number)
-        counter.add_text(splitter, word, length, length, True)
-    counter.weight = 1000  # high counts, for several phases
-    table = merge_tables([counter.table(), counter.table()])
-    list(merge_streams([[counter.table()], [table]]))
-    other = PretokenCounter()
-    other.add_table(table)
-    packed, filled = add_up([counter, other], 1), add_up([counter], 1)
-    assert isinstance(packed, HashTables)
-    packed.pack()
-    MergeLearner(filled, 0)
-    # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
-    for factor in (1, 1000):
-        weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
-        merges = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1).run()
-    # The tokenizer is saved.
-    strings = token_strings(merges)
-    model = Model(PackedTokens(strings, np.arange(len(strings))), PackedMerges(strings, merges.left, merges.right))
-    vocabulary_and_merges(model, legacy_merges=False)
-    assert model.sha256
+    warm_learning()
 
 
-def _encode() -> None:
-    import numpy as np
+def _warm_encoding() -> None:
+    from bpejit.encoding.codec import warm_encoding
 
-    from bpejit.encoding.codec import Codec
-    from bpejit.encoding.encoder_tables import make_last_merges
-    from bpejit.kernels.common.integer_lists import chained
-    from bpejit.model import Model
-
-    # `find_cut` is compiled by the process that trains.
-    tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
-    codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
-    encoder = codec.encoder
-    make_last_merges(np.zeros(1, dtype=np.uint64))  # this model has no characters of three bytes
-    encoder.decode(codec.encode_list(_TEXT))
-    codec.encode_batch([_TEXT]).tolist()
-    stream = encoder.stream()
-    list(chained([stream.feed(_TEXT[:100])]))
-    stream.finish()
+    warm_encoding()
 
 
-def _run_others() -> None:
+def _warm_others() -> None:
     import numpy as np
 
     from bpejit.arrays import padded_text
+    from bpejit.formats.ranked_merges import recover_merges
     from bpejit.formats.tiktoken_ranks import parse_ranks
     from bpejit.inspection.text_measures import measure_text
+    from bpejit.kernels.constants import WARMING_TEXT
     from bpejit.kernels.inspection.amounts import count_ids
-    from bpejit.ranked_merges import recover_merges
     from bpejit.splitting.special_token_finder import SpecialTokenFinder
-    from bpejit.t2t.array_packing import pack_example_arrays
-    from bpejit.t2t.example_arrays import warm_records
-    from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
+    from bpejit.t2t.datagen.generation_job import warm_data_sets
 
-    text, n_bytes = padded_text(_TEXT)
+    text, n_bytes = padded_text(WARMING_TEXT)
     measure_text(text, n_bytes)
     parse_ranks(b"YQ== 0\n", "ranks")
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
-    list(SpecialTokenFinder([b"<|endoftext|>"]).spans(_TEXT))
+    list(SpecialTokenFinder([b"<|endoftext|>"]).spans(WARMING_TEXT))
     recover_merges(dict(enumerate([*(bytes([byte]) for byte in range(256)), b"lo", b"low"])))
-    SubwordTextEncoder.build_from_generator([_TEXT.decode()], 100).encode("low")
-    warm_records()
-    pack_example_arrays({"targets": (np.ones(2, dtype=np.uint32), np.arange(3))}, False)
+    warm_data_sets()

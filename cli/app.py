@@ -14,9 +14,8 @@ from bpejit.errors import BpejitError, shorten, visible
 
 from . import INTERRUPTED
 from .command_types import Group
-from .option_names import COMMAND, with_option_names
 from .output_lines import write_message
-from .reporting import DEBUG, LOG_JSON, debug_option, write_event
+from .reporting import COMMAND, DEBUG, LOG_JSON, debug_option, with_option_names, write_event
 
 COMMANDS = {
     "Make a tokenizer": {
@@ -25,14 +24,14 @@ COMMANDS = {
         "shrink": "cmd_extend:shrink",
         "count": "cmd_count:count",
         "merge-counts": "cmd_count:merge_counts_command",
-        "counts": "cmd_counts:counts",
+        "counts": "cmd_count:counts",
     },
     "Encode and decode": {
         "encode": "cmd_encode:encode",
-        "combine": "cmd_combine:combine_command",
-        "decode": "cmd_decode:decode",
+        "combine": "cmd_encode:combine_command",
+        "decode": "cmd_encode:decode",
         "tokens": "cmd_tokens:tokens",
-        "datagen": "cmd_datagen:datagen",
+        "datagen": "cmd_t2t:datagen",
     },
     "Look at tokenizers and texts": {
         "info": "cmd_info:info",
@@ -40,15 +39,15 @@ COMMANDS = {
         "split": "cmd_split:split",
         "stats": "cmd_stats:stats",
         "compare": "cmd_compare:compare",
-        "report": "cmd_report:report",
+        "report": "cmd_compare:report",
     },
     "Work with other tools": {
         "export": "cmd_export:export",
-        "verify": "cmd_verify:verify",
-        "subword": "cmd_subword:subword",
+        "verify": "cmd_export:verify",
+        "subword": "cmd_t2t:subword",
     },
     "Compile in advance": {
-        "warmup": "cmd_warmup:warmup_command",
+        "warmup": "cmd_cache:warmup_command",
         "cache": "cmd_cache:cache_command",
     },
 }

@@ -1,75 +1,186 @@
-"""`bpejit count` and `bpejit merge-counts`."""
+"""`bpejit count`, `bpejit merge-counts` and `bpejit counts`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from .command_types import command
-from .count_options import (
-    DEFAULT_PATTERN,
-    chosen_special_tokens,
-    count_setting_options,
+from bpejit.counting.count_options import CountOptions, PlanOptions, SplitSettings
+from bpejit.options import chosen
+
+from .command_types import Group, command
+from .counting_options import (
     counts_fields,
     counts_summary,
-    memory_options,
+    dry_run_option,
+    finish_plan,
+    options_of_counting,
     repeated_inputs_option,
     skipped_records,
 )
-from .counting_plans import dry_run_option, finish_plan
-from .options import (
-    cluster_engine_options,
+from .progress import format_seconds, watch
+from .reporting import check_json_output, debug_option, report_options, wants_json, write_json, write_table, wrote
+from .shared_options import (
     complete_path,
-    input_options,
     missing_input,
     out_option,
     overwrite_option,
     piped_input,
-    sampling_options,
 )
-from .progress import format_seconds, watch
-from .reporting import report_options, wrote
+from .text_output import quoted
+
+counts_argument = click.argument("path", metavar="COUNTS", shell_complete=complete_path)
+
+
+@click.group(cls=Group)
+@debug_option
+def counts() -> None:
+    """Show counts files, and convert from and to tab-separated text.
+
+    \b
+    Example:
+        bpejit counts info corpus.counts
+        bpejit counts export corpus.counts --out words.tsv
+        bpejit counts import words.tsv --out again.counts
+    """
+
+
+@command("info")
+@counts_argument
+@click.option("--verify", is_flag=True, help="Read all of the file, and compare its SHA-256.")
+@report_options
+def describe_counts(*, path: str, verify: bool) -> None:
+    """Show the settings, inputs and totals of a counts file.
+
+    \b
+    Example:
+        bpejit counts info corpus.counts
+        bpejit counts info corpus.counts --verify --json
+    """
+    import bpejit
+    from bpejit.splitting.presets import pattern_source
+
+    found = bpejit.Counts.load(path)
+    if verify:
+        for _ in found.blocks():
+            pass
+    fields = {
+        "path": path,
+        "file_bytes": Path(path).stat().st_size,
+        "pattern": found.pattern if pattern_source(found.pattern) != found.pattern else None,
+        "pattern_source": pattern_source(found.pattern),
+        "unicode": found.unicode,
+        "special_tokens": list(found.special_tokens),
+        "normalize_newlines": found.normalize_newlines,
+        **counts_fields(found),
+        "inputs": list(found.inputs),
+        "verified": verify,
+    }
+    if wants_json():
+        write_json(**fields)
+        return
+    patterns = [found.pattern] if isinstance(found.pattern, str) else found.pattern
+    write_table(
+        [
+            ("counts file", path),
+            ("file size", f"{fields['file_bytes']:,} bytes{', verified' if verify else ''}"),
+            ("pre-tokens", f"{found.n_pretokens:,}, {len(found):,} distinct"),
+            ("text", f"{found.n_bytes:,} bytes of {len(found.inputs):,} input{'' if len(found.inputs) == 1 else 's'}"),
+            ("pattern", ", then ".join(patterns)),
+            ("unicode", found.unicode),
+            ("special tokens", " ".join(quoted(token.encode("utf-8", "surrogateescape")) for token in found.special_tokens)),
+            ("newlines", "normalized" if found.normalize_newlines else "unchanged"),
+        ]
+    )
+
+
+@command("export")
+@counts_argument
+@out_option("File to write; - is standard output.", default="-", show_default=True)
+@overwrite_option
+@report_options
+def export_counts(*, path: str, out: str, overwrite: bool) -> None:
+    """Write counts as tab-separated text: a line `count<TAB>word` for each distinct pre-token.
+
+    Lines are sorted by the bytes of the words. In a word, \\\\, \\t, \\n and \\r are a backslash, a tab and the ends of lines,
+    and \\xNN is a byte that is not part of UTF-8, or another control character.
+
+    \b
+    Example:
+        bpejit counts export corpus.counts --out words.tsv
+        bpejit counts export corpus.counts | sort -rn | head
+    """
+    import bpejit
+    from bpejit.storage.outputs import is_standard_output
+
+    check_json_output(out)
+    with watch() as progress:
+        found = bpejit.Counts.load(path)
+        found.to_tsv(out, overwrite=overwrite)
+        seconds = progress.seconds
+    summary = "" if is_standard_output(out) else f"exported {counts_summary(found)} in {format_seconds(seconds)}; {wrote(out)}"
+    progress.finish(summary, out=out, **counts_fields(found), seconds=seconds)
+
+
+@command("import")
+@click.argument("path", metavar="TSV", shell_complete=complete_path)
+@out_option("File to write the counts to.", required=True)
+@overwrite_option
+@options_of_counting(SplitSettings)
+@report_options
+def import_counts(
+    *,
+    path: str,
+    out: str,
+    overwrite: bool,
+    options: dict[str, Any],
+) -> None:
+    """Read tab-separated text that was counted elsewhere, a line `count<TAB>word` for each word, in any order.
+
+    Words are escaped as in the output of `bpejit counts export`.
+    The options say how the words were found. They become part of tokenizers that are trained from the counts.
+
+    \b
+    Example:
+        bpejit counts import words.tsv --pattern gpt2 --out words.counts
+    """
+    import bpejit
+    from bpejit.storage.outputs import check_outputs
+
+    check_outputs([out], inputs=[path], overwrite=overwrite)
+    with watch() as progress:
+        found = bpejit.Counts.from_tsv(path, **options)
+        found.save(out, overwrite=overwrite)
+        seconds = progress.seconds
+    progress.finish(
+        f"imported {counts_summary(found)} in {format_seconds(seconds)}; {wrote(out)}",
+        out=out,
+        **counts_fields(found),
+        seconds=seconds,
+    )
+
+
+for _command in (describe_counts, export_counts, import_counts):
+    counts.add_command(_command)
 
 
 @command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, shell_complete=complete_path)
 @out_option("File to write the counts to.", required=True)
 @overwrite_option
-@count_setting_options
-@input_options
-@sampling_options
+@options_of_counting(CountOptions)
 @click.option(
     "--shard",
     metavar="I/N|auto",
     help="Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`. auto reads SLURM_ARRAY_TASK_ID and "
     "SLURM_ARRAY_TASK_COUNT, or RANK and WORLD_SIZE.",
 )
-@memory_options
 @dry_run_option
-@cluster_engine_options
 @report_options
 def count(
-    *,
-    inputs: tuple[str, ...],
-    out: str,
-    overwrite: bool,
-    pattern: str | None,
-    special_tokens: tuple[str, ...],
-    no_special_tokens: bool,
-    normalize_newlines: bool,
-    unicode: str | None,
-    reading: dict[str, Any],
-    sources: dict[str, int] | None,
-    max_bytes: int | None,
-    seed: int,
-    shard: str | None,
-    max_memory: int | None,
-    temporary_folder: str | None,
-    dry_run: bool,
-    workers: int | None,
-    engine: str,
-    ray_address: str | None,
+    *, inputs: tuple[str, ...], out: str, overwrite: bool, options: dict[str, Any], shard: str | None, dry_run: bool
 ) -> None:
     """Count the distinct pre-tokens of text.
 
@@ -84,40 +195,17 @@ def count(
         bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
         bpejit count corpus.txt --shard 0/4 --out part-0.counts
     """
-    inputs = inputs or (() if sources else piped_input())
-    if not inputs and not sources:
+    inputs = inputs or (() if options["sources"] else piped_input())
+    if not inputs and not options["sources"]:
         raise missing_input(click.get_current_context(), ", or give files with `--source`")
-    special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
     import bpejit
     from bpejit.corpus.blocks import skipped_note
 
     with watch() as progress:
-        counting: dict[str, Any] = {
-            "pattern": pattern or DEFAULT_PATTERN,
-            "special_tokens": special_tokens,
-            "normalize_newlines": normalize_newlines,
-            "unicode": unicode,
-            **reading,
-            "sources": sources,
-            "max_bytes": max_bytes,
-            "seed": seed,
-            "max_memory": max_memory,
-            "workers": workers,
-            "engine": engine,
-            "ray_address": ray_address,
-        }
         if dry_run:
-            plan = bpejit.plan_count(inputs, **counting)
+            plan = bpejit.plan_count(inputs, **chosen(PlanOptions, options))
         else:
-            counts = bpejit.count(
-                inputs,
-                out=out,
-                shard=shard,
-                temporary_folder=temporary_folder,
-                overwrite=overwrite,
-                progress=progress,
-                **counting,
-            )
+            counts = bpejit.count(inputs, out=out, shard=shard, overwrite=overwrite, progress=progress, **options)
         seconds = progress.seconds
     if dry_run:
         finish_plan(progress, plan, out, after="and then sorting and writing the distinct ones")
@@ -151,7 +239,7 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, 
         bpejit merge-counts one.counts two.counts --out both.counts
     """
     import bpejit
-    from bpejit.counts.header import missing_counts
+    from bpejit.counting.header import missing_counts
 
     with watch() as progress:
         counts = bpejit.merge_counts(

@@ -1,4 +1,4 @@
-"""`bpejit encode`."""
+"""`bpejit encode`, `bpejit combine` and `bpejit decode`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .cmd_info import wrote_token_file
 from .command_types import command
-from .encoding_job_options import job_options, telling_what_is_kept
-from .job_reports import describe_job, describe_new, job_fields
-from .options import (
+from .encoding_options import describe_job, describe_new, job_fields, job_options, telling_what_is_kept
+from .progress import format_bytes, format_estimate, format_seconds, watch
+from .reporting import check_json_output, report_options
+from .shared_options import (
     WRITTEN,
     LazyChoice,
     bom_notes,
@@ -27,13 +29,120 @@ from .options import (
     token_format_option,
     tokenizer_option,
 )
-from .progress import format_bytes, format_estimate, format_seconds, watch
-from .reporting import check_json_output, report_options
-from .token_files import wrote_token_file
 
 if TYPE_CHECKING:
-    from bpejit.encoding.file_encoding import EncodeReport
+    from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.storage.files import StrPath
+
+
+from .encoding_options import dataset_fields, describe_dataset
+from .progress import format_rate
+from .reporting import COMMAND, wrote
+from .shared_options import (
+    dtype_option,
+)
+
+
+@command()
+@click.argument("tokens", metavar="TOKENS", shell_complete=complete_path)
+@tokenizer_option
+@out_option("File to write the text to.  [default: standard output]")
+@overwrite_option
+@dtype_option
+@token_format_option()
+@text_option("Read ids")
+@report_options
+def decode(
+    *,
+    tokens: str,
+    tokenizer_path: str,
+    pattern: str | None,
+    special_tokens: dict[str, int] | None,
+    unicode: str | None,
+    out: str | None,
+    overwrite: bool,
+    dtype: str | None,
+    token_format: str,
+    text: bool,
+) -> None:
+    """Decode a file of token ids into the original bytes.
+
+    TOKENS is a token file, or - for ids from standard input, which need --dtype or --text.
+
+    \b
+    Example:
+        bpejit decode tokens.bin --out back.txt
+        bpejit decode tokens.bin | head
+        echo 72 105 | bpejit decode - --text
+    """
+    target = "-" if out is None else out
+    check_json_output(target)
+    token_format = text_format(token_format, text=text)
+    from bpejit.formats.recognize import tokenizer_files
+    from bpejit.storage.outputs import check_outputs
+    from bpejit.tokenfiles.opening import token_inputs
+
+    with watch() as progress:
+        read = [*token_inputs(tokens, format=token_format), *tokenizer_files(tokenizer_path)]
+        check_outputs([target], inputs=read, overwrite=overwrite)
+        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode, lazy=True)
+        begun = progress.seconds
+        written = tokenizer.decode_file(
+            tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress
+        )
+        seconds = progress.seconds - begun
+    progress.finish(
+        f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
+        f"({format_rate(written, seconds, 'bytes')}); {wrote(target)}",
+        out=target,
+        tokens=progress.stages["decode"].done,
+        bytes=written,
+        seconds=seconds,
+    )
+
+
+@command("combine")
+@click.argument("out", metavar="OUT", shell_complete=complete_path)
+@overwrite_option
+@report_options
+def combine_command(*, out: str, overwrite: bool) -> None:
+    """Join the parts of a job that was divided with --shard.
+
+    OUT is the --out or --out-dir of bpejit encode, or FOLDER/NAME for bpejit datagen: --data-dir and the name of the data set.
+    The last part to finish joins them itself; this command does so after that part was killed, and otherwise checks that the
+    output is complete.
+
+    \b
+    Example:
+        bpejit combine tokens.bin
+        bpejit combine data/translation
+    """
+    import bpejit
+    from bpejit.jobs.file_encoding import EncodeReport
+
+    click.get_current_context().meta[COMMAND] = encode  # errors name its options, which are those of the parts
+    with watch() as progress:
+        report = bpejit.combine(out, overwrite=overwrite, progress=progress)
+    if not isinstance(report, EncodeReport):
+        progress.finish(
+            f"joined {report.examples:,} examples with {report.ids:,} ids in {format_seconds(report.seconds)}; wrote "
+            f"{len(report.paths):,} files, described by `{report.manifest}`",
+            details=describe_dataset(report),
+            out=out,
+            **dataset_fields(report),
+        )
+        return
+    files = f"`{report.path}`" if report.path else f"{len(report.paths):,} files"
+    progress.finish(
+        f"joined {report.tokens:,} tokens of {format_bytes(report.bytes)} in {format_seconds(report.seconds)}; wrote {files}",
+        details=describe_job(report),
+        seconds=report.seconds,
+        out=out,
+        tokens=report.tokens,
+        bytes=report.bytes,
+        dtype=report.dtype,
+        **job_fields(report),
+    )
 
 
 @command()

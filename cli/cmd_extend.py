@@ -8,11 +8,11 @@ import click
 
 from bpejit.training.tie_rules import tie_rule_names
 
-from .command_types import command
-from .count_options import memory_options
-from .count_type import Count
-from .option_names import with_option_names
-from .options import (
+from .command_types import Count, command
+from .counting_options import memory_options
+from .progress import format_bytes, format_seconds, watch
+from .reporting import json_text, report_options, with_option_names, wrote
+from .shared_options import (
     LazyChoice,
     complete_path,
     engine_options,
@@ -22,8 +22,6 @@ from .options import (
     pattern_options,
     read_tokenizer,
 )
-from .progress import format_bytes, format_seconds, watch
-from .reporting import json_text, report_options, wrote
 
 tokenizer_argument = click.argument("tokenizer", metavar="TOKENIZER", shell_complete=complete_path)
 
@@ -103,7 +101,7 @@ def extend(
         )
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_sources
-    from bpejit.counts.counts import Counts
+    from bpejit.counting.counts import Counts
     from bpejit.formats.folder_writing import check_folder, save_folder
     from bpejit.formats.recognize import tokenizer_files
     from bpejit.storage.outputs import existing_parent

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .command_types import command
-from .options import complete_path, pattern_options, read_codec
 from .output_lines import write_lines, write_message
 from .reporting import is_quiet, json_text, report_options, wants_json, write_json
-from .styled_output import append_visible, color_console, color_option, separator, styled_tokens
+from .shared_options import complete_path, pattern_options, read_codec
+from .text_output import append_visible, color_console, color_option, separator, styled_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from bpejit.encoding.codec import Codec
-    from bpejit.inspection.merge_steps import MergeStep
-    from bpejit.inspection.token_rows import TokenRow
+    from bpejit.inspection.token_rows import MergeStep, TokenRow
 
 
 @command()
@@ -112,8 +111,7 @@ def _read_text(text: str | None, path: str | None) -> bytes:
 
 def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list[bytes]]]:
     """Return each distinct pre-token, its steps, and the tokens that encoding gives."""
-    from bpejit.inspection.merge_steps import MergeTracer
-    from bpejit.inspection.token_rows import pretokens, token_bytes
+    from bpejit.inspection.token_rows import MergeTracer, pretokens, token_bytes
 
     tracer = MergeTracer(codec.model)
     found = dict.fromkeys(piece for piece, special in pretokens(codec, data) if not special)
@@ -209,7 +207,7 @@ def _write_plain_merges(lines: list[tuple[str, list[bytes]]]) -> None:
 def _colored(tokens: list[bytes], first: int) -> Any:
     from rich.text import Text
 
-    from .styled_output import BACKGROUNDS
+    from .text_output import BACKGROUNDS
 
     text = Text()
     for index, token in enumerate(tokens, start=first):

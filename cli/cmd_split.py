@@ -11,13 +11,12 @@ import click
 
 from bpejit.splitting.presets import PRESET_TABLE, Pattern, pattern_source
 
-from .command_types import command
-from .count_type import Count
-from .options import PATTERNS, complete_path, complete_pattern, input_argument, input_options, unicode_option
+from .command_types import Count, command
 from .output_lines import write_line
 from .progress import format_bytes, watch
-from .quoting import quoted
 from .reporting import json_text, report_options, wants_json, write_json
+from .shared_options import PATTERNS, complete_path, complete_pattern, input_argument, input_options, unicode_option
+from .text_output import quoted
 
 if TYPE_CHECKING:
     from bpejit.arrays import Array
@@ -240,7 +239,7 @@ def _write_json(splitter: Splitter, sources: list[Source], count: int | None) ->
 
 def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Totals:
     """Write the most frequent and the longest pre-tokens, without special tokens."""
-    from bpejit.training.counting import PretokenCounter
+    from bpejit.counting.pretoken_counter import PretokenCounter
 
     totals = _Totals()
     counter = PretokenCounter()

@@ -9,9 +9,20 @@ import click
 
 from bpejit.registry import AUTO
 
-from .command_types import Group, command
-from .count_type import Count
-from .options import (
+from .cmd_info import FIRST_IDS, describe_token_file, token_file_lines, wrote_token_file
+from .command_types import Count, Group, command
+from .output_lines import write_line, write_lines
+from .reporting import (
+    check_json_output,
+    debug_option,
+    is_quiet,
+    json_text,
+    report_options,
+    wants_json,
+    write_json,
+    write_table,
+)
+from .shared_options import (
     SUFFIX,
     LazyChoice,
     complete_path,
@@ -24,19 +35,7 @@ from .options import (
     read_tokenizer,
     token_format_option,
 )
-from .output_lines import write_line, write_lines
-from .quoting import quoted
-from .reporting import (
-    check_json_output,
-    debug_option,
-    is_quiet,
-    json_text,
-    report_options,
-    wants_json,
-    write_json,
-    write_table,
-)
-from .token_files import FIRST_IDS, describe_token_file, token_file_lines, wrote_token_file
+from .text_output import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,7 +271,7 @@ def convert(
 
     separator = None
     if tokenizer_path is not None:
-        from bpejit.encoding.encode_job import find_separator
+        from bpejit.jobs.encode_job import find_separator
 
         separator = find_separator(read_tokenizer(tokenizer_path, pattern, special_tokens, unicode).model)
     done = convert_tokens(
@@ -322,7 +321,7 @@ def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None
 
 def _documents(tokens: TokenReader, tokenizer: Tokenizer | None) -> Iterator[Array]:
     """Yield the documents of a file, divided after the end-of-text token if their borders are not stored."""
-    from bpejit.encoding.encode_job import find_separator
+    from bpejit.jobs.encode_job import find_separator
 
     separator = None if tokenizer is None else find_separator(tokenizer.model)
     if tokens.n_documents is not None or separator is None:

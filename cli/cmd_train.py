@@ -8,36 +8,32 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bpejit.training.tie_rules import tie_rule_names
+from bpejit.corpus.reading_options import ReadingOptions, Sampling
+from bpejit.counting.count_options import Memory, PlanOptions, SplitSettings
+from bpejit.options import chosen, declared
+from bpejit.training.train_options import LearningOptions, ModelOptions, Saving
 
-from .command_types import command
-from .count_options import (
-    DEFAULT_PATTERN,
-    chosen_special_tokens,
-    count_setting_options,
-    memory_options,
+from .command_types import Count, command
+from .counting_options import (
+    dry_run_option,
+    finish_plan,
+    options_of_counting,
     repeated_inputs_option,
 )
-from .count_type import Count
-from .counting_plans import dry_run_option, finish_plan
-from .option_names import with_option_names
-from .options import (
-    LazyChoice,
-    cluster_engine_options,
+from .output_lines import write_message
+from .progress import format_bytes, format_seconds, watch
+from .reporting import is_quiet, report_options, wants_json, with_option_names, wrote
+from .shared_options import (
     complete_path,
-    input_options,
+    declared_options,
     missing_input,
     out_option,
     overwrite_option,
     piped_input,
-    sampling_options,
 )
-from .output_lines import write_message
-from .progress import format_bytes, format_seconds, watch
-from .reporting import is_quiet, report_options, wants_json, wrote
 
 if TYPE_CHECKING:
-    from bpejit.counts.counts import Counts
+    from bpejit.counting.counts import Counts
     from bpejit.model import Model
     from bpejit.training.counts_resume import CountsFile
 
@@ -55,38 +51,7 @@ if TYPE_CHECKING:
 )
 @out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
 @overwrite_option
-@count_setting_options
-@click.option("--special-tokens-first", is_flag=True, help="Assign the first ids to special tokens, instead of the last ones.")
-@click.option(
-    "--tie-break",
-    type=LazyChoice("tie rule", tie_rule_names),
-    default="greatest-bytes",
-    show_default=True,
-    metavar="NAME",
-    help=f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
-)
-@click.option(
-    "--min-frequency",
-    type=Count(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Stop when no pair occurs at least this often.",
-)
-@click.option("--max-token-bytes", type=Count(1, is_size=True), metavar="N", help="Longest token.  [default: unlimited]")
-@click.option("--bos-token", metavar="TEXT", help="Special token at the start of a text, for transformers; added if missing.")
-@click.option("--eos-token", metavar="TEXT", help="Special token at the end of a text.  [default: <|endoftext|> if present]")
-@click.option("--pad-token", metavar="TEXT", help="Special token for padding.")
-@click.option("--model-max-length", type=Count(1), metavar="N", help="Longest input of the model in tokens, for transformers.")
-@click.option(
-    "--chat-template",
-    metavar="FILE",
-    type=click.File(encoding="utf-8"),
-    shell_complete=complete_path,
-    help="Jinja template that formats a conversation, for transformers.",
-)
-@input_options
-@sampling_options
+@options_of_counting(ModelOptions)
 @click.option(
     "--counts",
     "counts_paths",
@@ -96,17 +61,8 @@ if TYPE_CHECKING:
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
 @repeated_inputs_option
-@click.option(
-    "--also",
-    type=Count(),
-    multiple=True,
-    metavar="N",
-    help="Also write a tokenizer of this smaller size to the folder OUT-N; may be repeated.",
-)
-@click.option("--resume", is_flag=True, help="Continue an interrupted training from the counts kept beside the output.")
-@memory_options
+@declared_options(Saving)
 @dry_run_option
-@cluster_engine_options
 @report_options
 def train(
     *,
@@ -114,34 +70,12 @@ def train(
     vocab_size: int,
     out: str,
     overwrite: bool,
-    pattern: str | None,
-    special_tokens: tuple[str, ...],
-    no_special_tokens: bool,
-    special_tokens_first: bool,
-    tie_break: str,
-    min_frequency: int,
-    max_token_bytes: int | None,
-    normalize_newlines: bool,
-    unicode: str | None,
-    bos_token: str | None,
-    eos_token: str | None,
-    pad_token: str | None,
-    model_max_length: int | None,
-    chat_template: TextIO | None,
-    reading: dict[str, Any],
-    sources: dict[str, int] | None,
-    max_bytes: int | None,
-    seed: int,
+    options: dict[str, Any],
     counts_paths: tuple[str, ...],
     allow_repeated_inputs: bool,
     also: tuple[int, ...],
     resume: bool,
-    max_memory: int | None,
-    temporary_folder: str | None,
     dry_run: bool,
-    workers: int | None,
-    engine: str,
-    ray_address: str | None,
 ) -> None:
     """Train a tokenizer on text.
 
@@ -155,43 +89,38 @@ def train(
         bpejit train corpus.txt --vocab-size 32k
         bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
     """
-    if not (inputs or sources or counts_paths):
+    if not (inputs or options["sources"] or counts_paths):
         inputs = piped_input()
-    _check_inputs(inputs or tuple(sources or ()), counts_paths)
-    special_tokens = chosen_special_tokens(special_tokens, no_special_tokens)
+    _check_inputs(inputs or tuple(options["sources"] or ()), counts_paths)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
-    from bpejit.counts.counts import Counts
+    from bpejit.counting.counts import Counts
     from bpejit.formats.folder_writing import check_folder
     from bpejit.training.corpus_tokens import model_tokens_by_size
     from bpejit.training.counts_resume import CountsFile
-    from bpejit.training.saved_sizes import runs_parent, save_sizes, smaller_folders
-    from bpejit.training.train import train_model, train_model_from_counts, training_notes
+    from bpejit.training.train import (
+        runs_parent,
+        save_sizes,
+        smaller_folders,
+        train_model,
+        train_model_from_counts,
+        training_notes,
+    )
 
     folders = smaller_folders(out, also)
-    _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(special_tokens))
+    _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(options["special_tokens"]))
     for folder in (out, *folders.values()):
         check_folder(folder, overwrite=overwrite)  # before hours of training
-    read = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, sources, Contents(**reading))]
-    read += [] if chat_template is None else [chat_template.name]
+    contents = Contents(**chosen(ReadingOptions, options))
+    read = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, options["sources"], contents)]
+    template = options["chat_template"]
+    read += [] if template is None else [template.name]
     for folder in (out, *folders.values()):
         check_folder(folder, inputs=read, overwrite=overwrite)
-    counting: dict[str, Any] = {
-        "special_tokens": special_tokens,
-        "pattern": pattern or DEFAULT_PATTERN,
-        "normalize_newlines": normalize_newlines,
-        "unicode": unicode,
-        **reading,
-        "sources": sources,
-        "max_bytes": max_bytes,
-        "seed": seed,
-        "max_memory": max_memory,
-        "ray_address": ray_address,
-    }
     if dry_run:
-        _show_plan(inputs, out, vocab_size, counting | {"workers": workers, "engine": engine}, resume=resume)
+        _show_plan(inputs, out, vocab_size, chosen(PlanOptions, options), resume=resume)
         return
-    template = None if chat_template is None else _read_template(chat_template)
+    options["chat_template"] = None if template is None else _read_template(template)
     counts_file = CountsFile.beside(out, resume=resume)
     measured: list[tuple[int, list[int]]] = []
     text_sizes: list[tuple[int, int]] = []
@@ -202,17 +131,6 @@ def train(
     with watch() as progress, _kept(counts_file):
         learned: dict[str, Any] = {
             "vocab_size": vocab_size,
-            "special_tokens_first": special_tokens_first,
-            "tie_break": tie_break,
-            "min_frequency": min_frequency,
-            "max_token_bytes": max_token_bytes,
-            "bos_token": bos_token,
-            "eos_token": eos_token,
-            "pad_token": pad_token,
-            "model_max_length": model_max_length,
-            "chat_template": template,
-            "workers": workers,
-            "engine": engine,
             "progress": progress,
             "inspect_counts": count_tokens if folders else None,
             "inspect_sizes": lambda n_bytes, n_tokens: text_sizes.append((n_bytes, n_tokens)),
@@ -220,15 +138,11 @@ def train(
         if counts_paths:
             first, *others = map(Counts.load, counts_paths)
             merged = first.merge(*others, allow_repeated_inputs=allow_repeated_inputs) if others else first
-            model = train_model_from_counts(merged, **learned)
+            work = {name: options[name] for name in ("workers", "engine")}
+            model = train_model_from_counts(merged, **chosen(LearningOptions, options), **work, **learned)
         else:
-            model = train_model(
-                inputs,
-                temporary_folder=temporary_folder or runs_parent(out, engine),
-                counts_file=counts_file,
-                **counting,
-                **learned,
-            )
+            options["temporary_folder"] = options["temporary_folder"] or runs_parent(out, options["engine"])
+            model = train_model(inputs, counts_file=counts_file, **options, **learned)
         unreadable = save_sizes(model, out, folders, overwrite=overwrite)
         counts_file.remove()
         seconds = progress.seconds
@@ -294,7 +208,7 @@ def _report(
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
-    from bpejit.training.count_plan import plan_count
+    from bpejit.counting.count_plan import plan_count
 
     with watch() as progress:
         plan = plan_count(inputs, **counting)
@@ -328,27 +242,7 @@ def _check_sizes(folders: dict[int, str], vocab_size: int, least: int) -> None:
             raise click.BadParameter(f"{size} is not smaller than --vocab-size {vocab_size}", param_hint="--also")
 
 
-_OF_COUNTS = (
-    "resume",
-    "pattern",
-    "special_tokens",
-    "no_special_tokens",
-    "normalize_newlines",
-    "unicode",
-    "input_format",
-    "documents",
-    "text_field",
-    "text_column",
-    "allow_special",
-    "strict",
-    "max_record",
-    "skip_large_records",
-    "sources",
-    "max_bytes",
-    "seed",
-    "max_memory",
-    "temporary_folder",
-)
+_OF_COUNTS = {"resume", "no_special_tokens"}.union(*map(declared, (SplitSettings, ReadingOptions, Sampling, Memory)))
 """Options that counts files have instead of the command, or that only matter for counting."""
 
 

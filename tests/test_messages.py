@@ -17,7 +17,7 @@ from bpejit.errors import shorten
 from bpejit.t2t.subword_files import count_tokens
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
 
-with_option_names = __import__(f"{MODULE}.option_names", fromlist=["with_option_names"]).with_option_names
+with_option_names = __import__(f"{MODULE}.reporting", fromlist=["with_option_names"]).with_option_names
 
 MOST = 2000
 """The maximum length of a message in characters."""

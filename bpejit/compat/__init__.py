@@ -3,5 +3,8 @@
 - `tiktoken`: the methods of `tiktoken.Encoding`
 - `huggingface`: the methods of `transformers.PreTrainedTokenizerFast` that training and inference code uses
 
+`huggingface` has `batches` and `model_inputs` (truncation, padding, arrays), `named_tokens`, `token_addition`, `trimming` (of
+offsets) and `chat_templates`; `unstable` is a part of `tiktoken`.
+
 Neither imports the package whose interface it has.
 """

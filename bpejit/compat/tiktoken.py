@@ -14,10 +14,10 @@ from bpejit.compat.unstable import encode_bytes, encode_with_unstable
 from bpejit.encoding.batch_decoding import decode_batch, decode_bytes_batch
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.offsets import character_starts
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
 from bpejit.model import pattern_source
+from bpejit.utf8 import encode_utf8
 
 _NONE: frozenset[str] = frozenset()
 _ID_LIMIT = 1 << 32

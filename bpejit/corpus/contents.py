@@ -13,10 +13,11 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.input_options import AUTO, InputOptions
+from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.json_heads import BYTE_ORDER_MARK, LIKELY_SUFFIXES, begins_like_json, is_list_of_records, may_have_records
 from bpejit.corpus.registry import TEXT, input_format_names, load_format
 from bpejit.errors import CorpusError, warn_user
+from bpejit.registry import AUTO
 
 HEAD_BYTES = 4096
 """Number of bytes at the start of an input that are examined."""

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from bpejit.corpus.contents import Contents, inner_name, named_inputs
-from bpejit.corpus.input_options import AUTO
 from bpejit.corpus.registry import TEXT, input_format_descriptions
 from bpejit.errors import CorpusError
+from bpejit.registry import AUTO
 
 
 class FileSource(Protocol):

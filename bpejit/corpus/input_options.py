@@ -9,36 +9,15 @@ from bpejit import arguments
 from bpejit.corpus.registry import DOCUMENTS, input_format_names
 from bpejit.corpus.sizes import MAX_RECORD
 from bpejit.errors import OptionError
-
-AUTO = "auto"
+from bpejit.registry import AUTO
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """How inputs are read.
+    """How inputs are read: the options of `ReadingOptions`, and two more.
 
     Parameters
     ----------
-    input_format : str
-        The name of a format, or `auto` to recognize it. `text` accepts any bytes unchanged, compressed ones included.
-    documents : str
-        What ends a document of plain text besides the end of the file: `separator` (a special token), `line` (a newline, which
-        does not belong to the document), `line-with-end` (a newline, which belongs to it; a carriage return before it as well),
-        or `file` (nothing else).
-    text_field : str
-        The field of JSON records that has the text. A name with a dot that no field has leads to the field of an object.
-    text_column : str
-        The column of Parquet and Arrow files that has the text. A name with a dot that no column has leads to the field of a
-        struct.
-    allow_special : bool
-        Whether special tokens are found in the texts of records, and in lines with their ends. By default their texts are
-        ordinary text there.
-    strict : bool
-        Whether a record without text is an error. By default it is skipped and counted.
-    max_record : int
-        The largest number of bytes of a record: a line of JSON, or the text of a row. A larger one is an error.
-    skip_large_records : bool
-        Whether records that are too large are skipped and counted instead.
     strip_bom : bool
         Skip byte-order marks of UTF-8 in plain text.
     keep_columns : tuple of str

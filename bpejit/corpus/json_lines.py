@@ -15,8 +15,8 @@ from bpejit.corpus.json_heads import BYTE_ORDER_MARK, SUFFIXES, is_json_lines
 from bpejit.corpus.json_parsing import find_parser, load_record
 from bpejit.corpus.kept_columns import JsonFields, KeptColumns, json_schema
 from bpejit.corpus.lines import file_lines, stream_lines
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import shorten
+from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.corpus.input_streams import InputStream

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.arrow_columns import plain_array, plain_type
 from bpejit.corpus.field_names import find_column, look_up
 from bpejit.errors import CorpusError
 from bpejit.extras import import_extra
+from bpejit.storage.arrow_columns import plain_array, plain_type
 
 _KINDS = b"bpejit.kinds"
 """The key of the metadata of a field of JSON."""

@@ -11,7 +11,7 @@ from bpejit import arguments
 from bpejit.corpus.base import DocumentsChunk, divide_documents, join_documents
 from bpejit.corpus.columns import column_documents, is_text
 from bpejit.corpus.input_options import InputOptions
-from bpejit.encoding.utf8 import join_strings
+from bpejit.utf8 import join_strings
 
 
 def iterate_texts(texts: Any) -> Iterator[Any]:

@@ -15,13 +15,13 @@ from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
-from bpejit.encoding.utf8 import encode_joined, encode_utf8
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
 from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.splitting import Splitter
 from bpejit.splitting.separators import SEPARATOR
+from bpejit.utf8 import encode_joined, encode_utf8
 
 GROUP = 1 << 8
 """Number of texts that are joined together: their strings are then read from memory only once. UTF-8 takes longer for a group

@@ -19,14 +19,17 @@ from bpejit.encoding.cache_budget import Pool, process_budget
 from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.encoder_tables import make_last_merges
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
+from bpejit.kernels.common.integer_lists import chained
+from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.kernels.encoding.span_encoding import MAX_ID
 from bpejit.model import Model
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter
+from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets
@@ -339,3 +342,16 @@ class Codec:
         if skip_special_tokens:
             ids = self.encoder.without_special(arguments.ids("ids", ids))
         return self.decode_bytes(ids).decode("utf-8", errors=errors)
+
+
+def warm_encoding() -> None:
+    """Call each kernel of encoding and decoding once, so that it is compiled; counting has that of `find_cut`."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b"lo", b"low"]
+    codec = Codec(Model(dict(enumerate(tokens)), [(b"l", b"o"), (b"lo", b"w")], {"<|endoftext|>": len(tokens)}))
+    encoder = codec.encoder
+    make_last_merges(np.zeros(1, dtype=np.uint64))  # this model has no characters of three bytes
+    encoder.decode(codec.encode_list(WARMING_TEXT))
+    codec.encode_batch([WARMING_TEXT]).tolist()
+    stream = encoder.stream()
+    list(chained([stream.feed(WARMING_TEXT[:100])]))
+    stream.finish()

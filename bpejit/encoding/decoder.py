@@ -16,7 +16,7 @@ from bpejit.arrays import Array, aligned_empty
 from bpejit.encoding.encoder_tables import check_ids, make_decoder
 from bpejit.errors import TokenIdError, shorten
 from bpejit.kernels.constants import DONE, NEED_SPACE
-from bpejit.kernels.encoding import decoding
+from bpejit.kernels.decoding import decoding
 from bpejit.model import Model
 
 BLOCK_IDS = 1 << 16

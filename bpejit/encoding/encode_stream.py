@@ -11,12 +11,12 @@ import numpy as np
 from bpejit.arguments import as_bytes
 from bpejit.arrays import Array, retained_empty
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
-from bpejit.encoding.utf8 import encode_slices, is_high_surrogate
 from bpejit.encoding.workspace import Workspace
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
 from bpejit.splitting import Splitter
+from bpejit.utf8 import encode_slices, is_high_surrogate
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 

@@ -22,7 +22,6 @@ from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_na
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.short_text import ShortTextCall
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
@@ -33,6 +32,7 @@ from bpejit.normalization import TokenFlags
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter, check_chunk
 from bpejit.splitting.separators import SEPARATOR
+from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.normalization import PreTokenizedText, TextPipeline

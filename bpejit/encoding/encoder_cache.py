@@ -38,7 +38,7 @@ _MODULES = (
     "../arrays.py",
     "../jit/stored_arrays.py",
     "../packed_tokens.py",
-    "../ranked_merges.py",
+    "../formats/ranked_merges.py",
 )
 
 

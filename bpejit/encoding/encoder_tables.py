@@ -13,11 +13,12 @@ import numpy as np
 
 from bpejit.arrays import Array, ByteStrings, distinct, huge_page_zeros
 from bpejit.errors import TokenizerFormatError
+from bpejit.formats.ranked_merges import MergeRules, ranked_rules
 from bpejit.kernels.constants import DONE, TEXT_PADDING
+from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import (
     boundary_filter,
     character_joins,
-    decoding,
     last_merges,
     merge_rules,
     span_encoding as kernels,
@@ -26,7 +27,6 @@ from bpejit.kernels.encoding import (
 from bpejit.kernels.encoding.encoder_arrays import EncoderTables
 from bpejit.model import Model, special_bytes
 from bpejit.packed_tokens import pack_tokens
-from bpejit.ranked_merges import MergeRules, ranked_rules
 
 LEAST_CHARACTERS = 512
 """Number of three-byte characters that have to be tokens for merging from characters (see `character_merging`).
@@ -253,7 +253,7 @@ class DecoderTables(NamedTuple):
     pool : uint8
         Concatenated bytes of all tokens, padded.
     slots : uint64 [2 * number of slots]
-        See `kernels.encoding.decoding`.
+        See `kernels.decoding.decoding`.
     lengths : int64 [vocabulary size]
         Length of each token in bytes; 0 for an unused id.
     longest : int

@@ -148,7 +148,7 @@ def _characters(text: str | bytes) -> tuple[Array, Array]:
     if isinstance(text, bytes):
         widths[surrogates] = 1  # a byte that is not UTF-8
     elif surrogates.any():
-        # Two adjacent halves of a pair are one character (see `encoding.utf8`).
+        # Two adjacent halves of a pair are one character (see `bpejit.utf8`).
         halves = points[:-1] < 0xDC00, points[1:] >= 0xDC00
         pairs = np.flatnonzero(surrogates[:-1] & surrogates[1:] & halves[0] & halves[1])
         widths[pairs] = 4

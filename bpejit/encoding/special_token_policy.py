@@ -16,12 +16,12 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array, starts_of
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import Workspace
 from bpejit.errors import ArgumentTypeError, SpecialTokenError, shorten
 from bpejit.model import special_bytes
 from bpejit.splitting import Splitter
 from bpejit.splitting.special_token_finder import StringFinder
+from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
     from bpejit.encoding.offsets import TokenOffsets

@@ -7,7 +7,8 @@ An engine runs a *job* over chunks in one of two ways, with only a few chunks in
 
 To add an engine, write a class with these two methods (see `bpejit.engines.base.Engine`) and pass it to `register`. Functions
 and commands with an `engine` option then accept its name. This package imports nothing heavy before an engine is made, since
-the command line lists the names.
+the command line lists the names. `work_options` has the options. `task_threads` has threads for short tasks inside a stage,
+without chunks.
 """
 
 from __future__ import annotations

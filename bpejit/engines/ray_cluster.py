@@ -143,15 +143,15 @@ class RayCluster:
         size = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}, {cpus} processor{'s' * (cpus > 1)}"
         return f"a local Ray ({size})" if self.is_local else f"the Ray cluster at {self.address} ({size})"
 
-    def prepare_nodes(self, stage: str, kernels: Sequence[str], paths: Sequence[str]) -> None:
+    def prepare_nodes(self, stage: str, kernels: Sequence[Callable[[], object]], paths: Sequence[str]) -> None:
         """Check versions and storage on each node, and have it compile what tasks need, once.
 
         Parameters
         ----------
         stage : str
             Beginning of the names of tasks.
-        kernels : sequence of str
-            Parts of `bpejit.warmup`.
+        kernels : sequence of callable
+            Functions that call the kernels that tasks need.
         paths : sequence of str
             Files that all nodes must see.
 

@@ -10,13 +10,14 @@ import platform
 import socket
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.jit import listening
+from bpejit.jit.listening import counting_compilations
 
 try:
     import fcntl
@@ -28,7 +29,7 @@ NOTE_SECONDS = 0.25
 
 _shared: dict[str, Any] = {}
 
-_warm: set[str] = set()
+_warm: set[Callable[[], object]] = set()
 
 
 @functools.cache
@@ -133,23 +134,28 @@ def _one_at_a_time() -> Iterator[None]:
             os.close(descriptor)
 
 
-def warm_up(kernels: str) -> int:
-    """Compile the kernels of a part, unless this node has them; return how many were compiled now.
+def warm_up(call_kernels: Callable[[], object]) -> int:
+    """Compile kernels by a function that calls them, unless this node has them; return how many were compiled now.
 
     Workers of a node wait for each other, so each kernel is compiled once, also on a node that joins later.
     """
     from bpejit.jit.dispatch import JIT_ENABLED
 
-    if not JIT_ENABLED or kernels in _warm:
+    if not JIT_ENABLED or call_kernels in _warm:
         return 0
-    _warm.add(kernels)
-    warmup = importlib.import_module("bpejit.warmup").warmup  # above this folder
-    with _one_at_a_time():
-        compiled, _ = warmup(kernels)
-    return int(compiled)
+    _warm.add(call_kernels)
+    with _one_at_a_time(), counting_compilations() as compiled:
+        call_kernels()
+    return compiled()
 
 
-def prepare_node(shared: Any, kernels: Sequence[str], paths: Sequence[str], *, report: TaskReport) -> tuple[int, float]:  # noqa: ARG001
+def prepare_node(
+    shared: Any,  # noqa: ARG001
+    kernels: Sequence[Callable[[], object]],
+    paths: Sequence[str],
+    *,
+    report: TaskReport,  # noqa: ARG001
+) -> tuple[int, float]:
     """Check that this node sees files, and compile what tasks need; return the number of kernels and the seconds."""
     before = listening.compiling_time()
     for path in paths:

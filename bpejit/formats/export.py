@@ -48,7 +48,8 @@ def _check_suffix(path: StrPath, format: str) -> None:  # noqa: A002
 
 def chosen_format(path: StrPath, format: str) -> str:  # noqa: A002
     """Return the format, and for `auto` that of the suffix, or `bpejit`."""
-    return (name_by_suffix(PurePath(path).suffix) or "bpejit") if format == AUTO else format
+    is_automatic = isinstance(format, str) and format == AUTO
+    return (name_by_suffix(PurePath(path).suffix) or "bpejit") if is_automatic else format
 
 
 def save_model(

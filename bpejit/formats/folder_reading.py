@@ -17,7 +17,7 @@ from bpejit.model import Model, pattern_source, special_bytes
 from bpejit.normalization.byte_characters import decode_byte_characters, encode_byte_characters
 from bpejit.normalization.json_fields import canonical
 from bpejit.normalization.pipeline_config import FileSections, PipelineConfig, TokenFlags
-from bpejit.read_only import ReadOnlyDict
+from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.exchange import recover_description
 from bpejit.storage.files import StrPath, parse_json, read_file

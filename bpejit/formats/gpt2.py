@@ -368,7 +368,7 @@ def _obstacle(model: Model) -> str | None:
     if pattern_source(model.pattern) not in (PRESETS["gpt2"], PRESETS["r50k"]):
         return "it does not split by the pattern `gpt2`, the one that readers of these files use"
     if model.ranked or model.ignore_merges:
-        from bpejit.ranked_merges import recover_merges  # not at the top: it loads kernels
+        from bpejit.formats.ranked_merges import recover_merges  # not at the top: it loads kernels
 
         _, unreachable = recover_merges(model.tokens)
         if unreachable:
@@ -381,7 +381,7 @@ def _pair(model: Model, vocab_path: StrPath, *, must_be_plain: bool = False) -> 
     """Return the content of the two files. With `must_be_plain`, raise unless every special token is written as plain text."""
     merge_list = model.merges
     if model.ranked:
-        from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
+        from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         merge_list = as_merge_list(model)
     texts = {token_id: encode_byte_characters(token) for token_id, token in model.tokens.items()}

@@ -26,7 +26,7 @@ from bpejit.normalization.json_fields import Fields, canonical, refused, shown, 
 from bpejit.normalization.pipeline_config import FileSections
 from bpejit.normalization.post_processor import make_template
 from bpejit.normalization.pretokenizers import WHOLE, read_byte_level
-from bpejit.read_only import ReadOnlyDict
+from bpejit.packed_tokens import ReadOnlyDict
 from bpejit.storage.files import StrPath, parse_json
 from bpejit.tokenizer_config import TokenizerConfig
 

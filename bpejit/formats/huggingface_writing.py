@@ -3,8 +3,8 @@
 A model that was read from such a file is written with the sections of that file, unchanged. For other models the file has the
 canonical byte-level form: a pre-tokenizer that splits text (see `bpejit.formats.pipelines`) and converts it to GPT-2's byte
 characters, and merges in order. The merges of a ranked model are written as a list that gives the same ids (see
-`bpejit.ranked_merges`), with `ignore_merges`, which keeps pre-tokens that are tokens whole. `tokenizers` then gives the same
-ids as bpejit. Both also find special tokens in the same way: the leftmost first, and the longest at each position.
+`bpejit.formats.ranked_merges`), with `ignore_merges`, which keeps pre-tokens that are tokens whole. `tokenizers` then gives
+the same ids as bpejit. Both also find special tokens in the same way: the leftmost first, and the longest at each position.
 """
 
 from __future__ import annotations

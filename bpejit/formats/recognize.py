@@ -1,4 +1,4 @@
-"""Recognize the format of a tokenizer's file or folder by name and content, and read the model.
+"""Recognize the format of a tokenizer's file, folder or repository of the Hub by name and content, and read the model.
 
 Nothing is guessed: what a format does not contain has to be passed, and the error names the option.
 """
@@ -14,7 +14,6 @@ from pathlib import Path
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.base import TokenizerFormat
 from bpejit.formats.compressed import decompressed_head, read_tokenizer_file
-from bpejit.formats.hub import SCHEME, download
 from bpejit.formats.published import explain_name
 from bpejit.formats.registry import all_formats, load_format, name_by_suffix
 from bpejit.formats.sidecar import SUFFIX as SIDECAR_SUFFIX, sidecar_path
@@ -24,6 +23,50 @@ from bpejit.splitting.presets import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.storage.exchange import recover_folder
 from bpejit.storage.files import StrPath, parse_json, read_error
+
+SCHEME = "hf:"
+
+_NAME = re.compile(r"hf:(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
+
+
+def download(name: str, patterns: Iterable[str]) -> Path:
+    """Return the folder with the tokenizer files of a repository, downloaded unless the cache has them.
+
+    Parameters
+    ----------
+    name : str
+        `hf:ORGANIZATION/NAME`, or `hf:ORGANIZATION/NAME@REVISION` for a branch, tag or commit.
+    patterns : iterable of str
+        Names and glob patterns of the files to download: those that tokenizers are read from, and no weights.
+
+    Raises
+    ------
+    TokenizerFormatError
+        If the name is invalid, `huggingface_hub` is not installed, or the download fails.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise TokenizerFormatError(
+            f"`{name}` is not the name of a repository of the Hugging Face Hub; expected `hf:ORGANIZATION/NAME` or "
+            "`hf:ORGANIZATION/NAME@REVISION`: correct it"
+        )
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as cause:
+        raise TokenizerFormatError(
+            f"`{name}` is on the Hugging Face Hub, and the package `huggingface_hub` is not installed ({cause}); "
+            "expected it for names that begin with `hf:`: run `pip install 'bpejit[hf]'`"
+        ) from cause
+    try:
+        folder = snapshot_download(found["repository"], revision=found["revision"], allow_patterns=list(patterns))
+    except Exception as cause:
+        reason = " ".join(str(cause).split()) or type(cause).__name__
+        raise TokenizerFormatError(
+            f"cannot download `{name}`: {reason}; expected a readable repository: check its name and the network, and log "
+            "in if it is not public"
+        ) from cause
+    return Path(folder)
+
 
 HEAD_BYTES = 1 << 10
 """The number of bytes at the start of a file that formats are recognized by."""
@@ -46,7 +89,7 @@ def load_model(
     ----------
     path : path
         A file or a folder, or `hf:ORGANIZATION/NAME` or `hf:ORGANIZATION/NAME@REVISION` for a repository on the Hugging
-        Face Hub (see `bpejit.formats.hub`), or a URL such as `s3://bucket/tokenizer`.
+        Face Hub (see `bpejit.formats.recognize`), or a URL such as `s3://bucket/tokenizer`.
     pattern : str or tuple of str, optional
         The split pattern, a preset's name or a regular expression, for a format that does not contain it.
     special_tokens : dict of str to int, optional

@@ -28,8 +28,7 @@ from bpejit.formats.token_bytes import token_bytes_npy, token_bytes_path
 from bpejit.jit import dispatch
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.model import Model, pattern_source
-from bpejit.packed_tokens import PackedTokens
-from bpejit.read_only import ReadOnlyDict
+from bpejit.packed_tokens import PackedTokens, ReadOnlyDict
 from bpejit.splitting.presets import Pattern
 from bpejit.storage.files import StrPath, replacing_all
 from bpejit.storage.outputs import check_not_stream, check_outputs
@@ -174,8 +173,8 @@ def _parse_all(data: bytes) -> PackedTokens | None:
     """Return the tokens of a rank file in canonical form, or None if the file may be broken."""
     if not dispatch.JIT_ENABLED:
         return None  # plain Python takes a second for a megabyte, and `_parse_each` a tenth
-    from bpejit.kernels.encoding.rank_parsing import NO_DIGIT, parse_rank_lines  # not at the top: they load kernels
     from bpejit.kernels.encoding.span_encoding import hash_strings
+    from bpejit.kernels.formats.rank_parsing import NO_DIGIT, parse_rank_lines  # not at the top: they load kernels
 
     digits = np.full(256, NO_DIGIT, dtype=np.uint8)
     digits[np.frombuffer(_BASE64, dtype=np.uint8)] = np.arange(64)
@@ -292,7 +291,7 @@ def write_tiktoken(model: Model, path: StrPath, *, overwrite: bool = False) -> N
 
 def _obstacle(model: Model) -> str | None:
     """Return why tiktoken would give other ids, or None if it would not. The split pattern is not considered."""
-    from bpejit.ranked_merges import rank_obstacle  # not at the top: it loads kernels
+    from bpejit.formats.ranked_merges import rank_obstacle  # not at the top: it loads kernels
 
     if model.pipeline is not None:
         return "it normalizes text, or splits it in several steps (see `Model.pipeline`)"

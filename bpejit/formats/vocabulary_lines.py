@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 import numpy as np
 
 from bpejit.arrays import Array, ByteStrings
-from bpejit.kernels.encoding import vocabulary_text as kernels
+from bpejit.kernels.formats import vocabulary_text as kernels
 from bpejit.model import Model
 from bpejit.normalization.byte_characters import CHARACTERS, decode_byte_characters
 from bpejit.packed_tokens import PackedMerges, pack_tokens
@@ -71,7 +71,7 @@ def _indexes(model: Model, strings: ByteStrings) -> tuple[Array, Array]:
     if isinstance(merges, PackedMerges) and merges.tokens is strings:
         return merges.lefts.astype(np.int64), merges.rights.astype(np.int64)
     if model.ranked:
-        from bpejit.ranked_merges import as_merge_list  # not at the top: it loads kernels
+        from bpejit.formats.ranked_merges import as_merge_list  # not at the top: it loads kernels
 
         merges = as_merge_list(model)
     index = {token: number for number, token in enumerate(strings)}

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.formats.ranked_merges import recover_merges
 from bpejit.model import Model
-from bpejit.ranked_merges import recover_merges
 
 
 class MergeParts(NamedTuple):

@@ -1,4 +1,5 @@
-"""The JIT layer: calling kernels (`dispatch`), compiling (`lowering`, `compiler`), storing (`cache`) and loading (`loader`).
+"""The JIT layer: calling kernels (`dispatch`), compiling (`lowering`, `compiler`), storing (`cache`, and `stored_arrays`
+for tables) and loading (`loader`).
 
 Only `lowering`, `compiler` and `ordinary` import Numba, and they are imported only when a kernel has to be compiled.
 """

@@ -111,6 +111,22 @@ def on_compile(callback: Callable[[str, float], None], *, reports: bool = True) 
     return lambda: _state.callbacks.remove(entry)
 
 
+@contextmanager
+def counting_compilations() -> Iterator[Callable[[], int]]:
+    """Yield a function that returns the number of kernels compiled since the beginning of a `with` block."""
+    compiled = 0
+
+    def count(event: str, _: float) -> None:
+        nonlocal compiled
+        compiled += event == "end"
+
+    stop_counting = on_compile(count, reports=False)
+    try:
+        yield lambda: compiled
+    finally:
+        stop_counting()
+
+
 def _logger() -> logging.Logger:
     import logging  # not at the top: it takes 3 ms, and most processes compile nothing
 

@@ -1,4 +1,4 @@
-"""Lower Python functions to LLVM IR. This is the only module that depends on Numba's internals.
+"""Lower Python functions to LLVM IR. This module, `compiler` and the intrinsics (`*_llvm`) use internals of Numba.
 
 Numba infers types and emits LLVM IR; `compiler` then optimizes each kernel as a whole. Numba itself would optimize and compile
 every helper separately, which doubles the time of a first run. Numba is not patched: kernels have their own dispatcher class

@@ -19,6 +19,7 @@ from bpejit.corpus.fingerprints import check_times, modified_times
 from bpejit.corpus.shared_paths import absolute_path, absolute_sources, given_names, rename_records
 from bpejit.corpus.units import Unit
 from bpejit.encoding.cache_budget import get_encoding_cache_budget, set_encoding_cache_budget
+from bpejit.encoding.codec import warm_encoding
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines.base import Progress
 from bpejit.engines.ray_cluster import ClusterTask, RayCluster, TaskProgress
@@ -161,7 +162,7 @@ def encode_on_cluster(plan: JobPlan, encoder: Encoder, cluster: RayCluster, *, r
             claim_job(plan, parts)
         inputs = [source.path for source in (*plan.sources[:1], *plan.sources[-1:]) if not is_remote(source.path)]
         seen = [*([] if plan.remote else [str(plan.folder / MANIFEST)]), *inputs]
-        cluster.prepare_nodes(STAGE, ("encoding",), list(map(absolute_path, seen)))
+        cluster.prepare_nodes(STAGE, (warm_encoding,), list(map(absolute_path, seen)))
         shared = SharedJob(
             encoder.model,
             absolute_path(plan.names.out),
@@ -275,7 +276,7 @@ def encode_part(
     messages : set of str
         Warnings, for the driver to give.
     """
-    warm_up("encoding")
+    warm_up(warm_encoding)
     check_times(times)
     before = 0 if shared.remote else _kept_totals(part_folder(Path(shared.folder), part, parts)).read
     plan = shared.plan(part, parts, units)

@@ -18,10 +18,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bpejit.arrow_columns import ColumnRows
 from bpejit.corpus.kept_columns import KeptColumns, final_batch, final_schema, json_schema, merge_schemas, read_schema
 from bpejit.jobs.job_folder import damaged
 from bpejit.jobs.spools import SpoolRecord
+from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import sync_file
 
 SCHEMA = "columns.schema"

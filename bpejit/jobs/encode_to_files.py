@@ -21,7 +21,6 @@ from bpejit.corpus.fingerprints import identify_inputs, times_sha256
 from bpejit.corpus.input_streams import STANDARD_INPUT
 from bpejit.corpus.sources import Source
 from bpejit.corpus.units import Unit, plan_units
-from bpejit.encoding.encode_job import ChecksumJob, EncodeJob, find_separator
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import make_engine
 from bpejit.engines.base import Progress
@@ -29,6 +28,7 @@ from bpejit.errors import OptionError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import identify_part, read_checkpoint
 from bpejit.jobs.column_spools import SCHEMA
+from bpejit.jobs.encode_job import ChecksumJob, EncodeJob, find_separator
 from bpejit.jobs.final_files import FinalFiles, adopts
 from bpejit.jobs.finishing import Finished, JobResult, finish_job, read_finished, wants_ends
 from bpejit.jobs.job_folder import (

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.arrow_columns import ColumnRows
 from bpejit.engines import count_cpus
 from bpejit.jobs.column_spools import StoredColumns, first_rows
 from bpejit.jobs.job_folder import damaged, file_sha256, read_record, write_record
 from bpejit.jobs.output_files import FINAL, OutputNames
 from bpejit.jobs.spools import BLOCK_TOKENS, END_DTYPE, SpoolRecord, check_spool, ends_path, ids_path, read_spool
+from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.temporary import remove, sync_file
 from bpejit.tokenfiles.base import TokenFileFormat, TokenWriter
 from bpejit.tokenfiles.description import Description

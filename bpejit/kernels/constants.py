@@ -71,3 +71,6 @@ PAIR_ROW_SHIFT = 9
 
 CUT_RULES = 4
 """Number of sets of tables in the local rules that determine cuts; the other sets determine what is unknown."""
+
+WARMING_TEXT = b"low lower lowest newest widest<|endoftext|>" * 3 + b"a pre-token beyond fifteen bytes: " + b"abc" * 40
+"""A text with long and short pre-tokens, tied pairs and a special token, so that every kernel runs."""

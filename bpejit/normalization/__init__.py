@@ -4,6 +4,7 @@ Models trained by bpejit have no pipeline. A model read from `tokenizer.json` ma
 space, strip white space around added tokens, or split in several steps; it then has a `PipelineConfig`.
 
 - `pipeline_config`: `PipelineConfig` and `TokenFlags`, the pipeline as data
+- `byte_characters`: GPT-2's characters for bytes
 - `json_fields`: reading JSON objects key by key
 - `patterns`: the patterns of components
 - `normalizers`: text -> text; `unicode_forms`, the tables in which Unicode's versions differ

@@ -10,7 +10,7 @@
 - `split_tables`: the arrays for the kernels
 - `pattern_compiler`: all of these; `pattern_stages`: the same pattern for the `regex` package, within `text_limits`
 - `split_pattern`, `compiled_pattern`: `compile_pattern`, which reads the tables of presets from `table_cache`, and its result
-- `presets`: patterns with names, `register_preset`
+- `presets`: patterns with names; `preset_registry`: `register_preset`
 - `splitter`: a pattern and special tokens, `Splitter`
 - `dialect_writer`: translate to the dialects of other tools, `to_oniguruma` and `to_fancy_regex`
 - `oniguruma_reader`: the inverse, `from_oniguruma`

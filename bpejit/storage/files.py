@@ -18,16 +18,12 @@ from typing import Any, BinaryIO
 
 from bpejit.errors import BpejitError, OutputError
 from bpejit.storage.exchange import Exchange, recover
-from bpejit.storage.reserved_space import reserve_space
 from bpejit.storage.temporary import LOCKS, hidden, is_linked, lock, remove, start_sync, sync_file, sync_folders
 
 StrPath = str | os.PathLike[str]
 
 SYNC_BYTES = 1 << 21
 """Bytes of an output after which the system starts to write them to disk."""
-
-_RESERVED_BYTES = 1 << 25
-"""Bytes for which space on the disk is reserved at a time, once a file has reached `SYNC_BYTES`."""
 
 
 def read_file(path: StrPath, *, error: type[BpejitError], what: str = "file") -> bytes:
@@ -133,8 +129,6 @@ class OutputFile:
         self.path = os.fspath(path)
         self.n_bytes = 0
         self._n_synced = 0
-        self._n_reserved = 0
-        self._reserves = False
         self._target = Path(path)
         self._temporary: Path | None = None
         self._file: BinaryIO | None = None  # until it is open
@@ -152,7 +146,6 @@ class OutputFile:
                     self._temporary = temporary = hidden(self._target, kind)  # known before it exists
                     self._file = temporary.open("x+b")
                     lock(self._file.fileno())
-                self._reserves = True
                 if mode is not None:
                     with suppress(OSError):
                         temporary.chmod(stat.S_IMODE(mode))
@@ -192,11 +185,6 @@ class OutputFile:
             If writing fails.
         """
         size = data.nbytes if isinstance(data, memoryview) else len(data)
-        if self._reserves and self.n_bytes >= SYNC_BYTES and self.n_bytes + size > self._n_reserved:
-            n_bytes = max(size, _RESERVED_BYTES)
-            self._reserves = reserve_space(self._file.fileno(), self.n_bytes, n_bytes)  # type: ignore[union-attr]
-            if self._reserves:
-                self._n_reserved = self.n_bytes + n_bytes
         try:
             self._file.write(data)  # type: ignore[union-attr]  # made and opened by `replacing_all` alone
         except OSError as cause:
@@ -248,8 +236,6 @@ class OutputFile:
             if self._temporary is None:
                 self._file.close()
                 return
-            if self._n_reserved:  # release what was reserved beyond the end
-                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size)
             sync_file(self._file.fileno())
             if not LOCKS:  # Windows renames no open files
                 self._file.close()

@@ -21,6 +21,7 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, padded_text
+from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError, OutputError, TokenIdError, TokenizerFormatError, TrainingError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.t2t import subtoken_encoding as kernels
@@ -37,7 +38,6 @@ from bpejit.t2t.text_encoders import (
     vocabulary_lines,
 )
 from bpejit.t2t.vocabulary_building import SubtokenBuilder, Subtokens, alphabet_table, pack_strings
-from bpejit.training.counting import PretokenCounter
 
 ReportIteration = Callable[[int], None]
 

@@ -4,6 +4,10 @@ A format is a class with the interface of `bpejit.tokenfiles.base.TokenFileForma
 class, and add its location to `bpejit.tokenfiles.registry`, or call `register` from outside the package. `encode_files`,
 `decode_file`, `open_tokens` and the commands then accept its name.
 
+`opening` opens a file for reading and writing, and `output_format` chooses the format to write. Most formats map one array of
+ids (`mapping`, `mapped_tokens`, `described_tokens`); `bin_files`, `npy_files` with `npy_header`, `megatron_files`,
+`llmc_files`, `datatrove_files` and `text_files` are such; `parquet_files` and `arrow_files` have rows.
+
 Writers reject ids that their dtype cannot hold before anything is written, and their files appear only when they are complete.
 Readers check length, dtype and tokenizer, and require what the file does not contain as an argument. Everything on disk is
 little-endian. Test a round trip, the code of the tool that reads the format, a full disk, and each kind of damage.

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import OptionError, TokenFileError
 from bpejit.registry import AUTO
+from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import StrPath
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenfiles.opening import check_packing, check_token_outputs, has_columns, open_tokens, token_inputs, token_writer

@@ -15,8 +15,8 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, distinct
-from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import TokenFileError
+from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.storage.files import OutputFile, StrPath
 from bpejit.tokenfiles.base import TokenFileFormat, choose_dtype
 from bpejit.tokenfiles.description import ALL_DTYPES, description_path, is_format, read_description

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bpejit.arrays import Array
-from bpejit.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.errors import TokenFileError
 from bpejit.extras import import_extra
+from bpejit.storage.arrow_columns import ColumnRows, plain_array, plain_type
 from bpejit.storage.files import read_error
 from bpejit.tokenfiles.base import BLOCK_TOKENS
 from bpejit.tokenfiles.described_tokens import DescribedTokens

@@ -19,7 +19,7 @@ from bpejit.tokenfiles.output_format import check_suffix
 from bpejit.tokenfiles.registry import DEFAULT_FORMAT, format_names, load_format
 
 if TYPE_CHECKING:
-    from bpejit.arrow_columns import ColumnRows
+    from bpejit.storage.arrow_columns import ColumnRows
 
 STANDARD_INPUT = "-"
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array, PretokenTable, touch_pages
+from bpejit.counting.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
+from bpejit.engines.task_threads import TaskThreads
 from bpejit.kernels.constants import NEED_SPACE
 from bpejit.kernels.training import byte_pairs, cells, combining, pairs
-from bpejit.training.hash_tables import SMALL_COUNTS, HashTables, distinct_weights
-from bpejit.training.task_threads import TaskThreads
 
 LEAST_CELLS = 1 << 20
 """Default minimum number of cells in a range: each has a pair table, and for fewer cells threads save too little time. English

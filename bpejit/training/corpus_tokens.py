@@ -8,8 +8,8 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings
-from bpejit.counts.counts import Counts
-from bpejit.counts.table_streams import even_blocks
+from bpejit.counting.counts import Counts
+from bpejit.counting.table_streams import even_blocks
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import CountsError, TokenizerFormatError
 from bpejit.model import Model, special_bytes

@@ -11,12 +11,12 @@ from pathlib import Path
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.fingerprints import modified_times
 from bpejit.corpus.sources import Source
-from bpejit.counts.counts import Counts
-from bpejit.counts.counts_file import write_counts
-from bpejit.counts.header import CountSettings
+from bpejit.counting.count_corpus import describe_inputs
+from bpejit.counting.counts import Counts
+from bpejit.counting.counts_file import write_counts
+from bpejit.counting.header import CountSettings
 from bpejit.errors import CountsError, shorten
 from bpejit.storage.remote import is_remote
-from bpejit.training.count_corpus import describe_inputs
 
 _COMPARED = ("bytes", "sha256", "checksum", "read_as", "weight", "max_bytes", "seed")
 """What must be equal in the descriptions of an input (see `describe_inputs`)."""

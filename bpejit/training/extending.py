@@ -2,66 +2,58 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings
-from bpejit.corpus.chunks import CHUNK_BYTES
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.sizes import MAX_RECORD
+from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.corpus.sources import find_sources
-from bpejit.counts.counts import Counts
-from bpejit.counts.header import CountSettings
-from bpejit.counts.table_streams import even_blocks
+from bpejit.counting.count_corpus import count_corpus
+from bpejit.counting.count_options import Memory
+from bpejit.counting.counts import Counts
+from bpejit.counting.header import CountSettings
+from bpejit.counting.table_streams import even_blocks
 from bpejit.encoding.encoder import Encoder
-from bpejit.engines import check_engine_options
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.work_options import LocalWork, checked_work
 from bpejit.errors import CorpusError, TokenizerFormatError, shorten
 from bpejit.model import Model
+from bpejit.options import chosen, takes
 from bpejit.process_memory import trim_heap
 from bpejit.splitting.unicode_versions import installed_unicode
 from bpejit.tokenizer import Tokenizer
 from bpejit.training.cell_ranges import TokenizedTable
 from bpejit.training.corpus_tokens import check_same_pretokens
-from bpejit.training.count_corpus import count_corpus
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import MAX_VOCAB_SIZE
 from bpejit.training.train import thread_count, way_to_more
+from bpejit.training.train_options import MergeLimits
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 EXTENSIONS = "extensions"
 """Key of `Model.training`: for each extension, the ids of its tokens, its inputs and its settings."""
 
 
-@arguments.explain_wrong_arguments
+class ExtendOptions(MergeLimits, ReadingOptions, Memory, LocalWork, total=False):
+    """The options of `extend`."""
+
+
+@takes(ExtendOptions)
 def extend(
     tokenizer: Tokenizer,
     inputs: Inputs | Counts,
     *,
     vocab_size: int,
     tie_break: str | None = None,
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    input_format: str = "auto",
-    documents: str = "separator",
-    text_field: str = "text",
-    text_column: str = "text",
-    allow_special: bool = False,
-    strict: bool = False,
-    max_record: int = MAX_RECORD,
-    skip_large_records: bool = False,
-    workers: int | None = None,
-    engine: str = "auto",
-    chunk_bytes: int = CHUNK_BYTES,
-    max_memory: int | None = None,
-    temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | bool | None = None,
+    **options: Unpack[ExtendOptions],
 ) -> Tokenizer:
     """Continue merging from the vocabulary of a tokenizer, over new text.
 
@@ -78,10 +70,7 @@ def extend(
         Size of the new vocabulary: one more than the last id. It is smaller if the text does not have enough pairs to merge.
     tie_break : str, optional
         As for `bpejit.train`; by default the rule of the tokenizer, or `greatest-bytes` if it was not trained by bpejit.
-    min_frequency, max_token_bytes, workers, engine, chunk_bytes, max_memory, temporary_folder, progress
-        As for `bpejit.train`.
-    input_format, documents, text_field, text_column, allow_special, strict, max_record, skip_large_records
-        As for `bpejit.train`.
+    {options}
 
     Returns
     -------
@@ -92,53 +81,18 @@ def extend(
     ArgumentTypeError, CorpusError, CountsError, TokenizerFormatError, TrainingError, EngineError
     """
     tokenizer = arguments.instance("tokenizer", tokenizer, Tokenizer, "load it with `bpejit.load`")
-    model = extend_model(
-        tokenizer.model,
-        inputs,
-        vocab_size=vocab_size,
-        tie_break=tie_break,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
-        input_format=input_format,
-        documents=documents,
-        text_field=text_field,
-        text_column=text_column,
-        allow_special=allow_special,
-        strict=strict,
-        max_record=max_record,
-        skip_large_records=skip_large_records,
-        workers=workers,
-        engine=engine,
-        chunk_bytes=chunk_bytes,
-        max_memory=max_memory,
-        temporary_folder=temporary_folder,
-        progress=progress,
-    )
+    model = extend_model(tokenizer.model, inputs, vocab_size=vocab_size, tie_break=tie_break, **options)
     return Tokenizer.from_model(model, lazy=True)
 
 
+@takes(ExtendOptions)
 def extend_model(
     model: Model,
     inputs: Inputs | Counts,
     *,
     vocab_size: int,
     tie_break: str | None = None,
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    input_format: str = "auto",
-    documents: str = "separator",
-    text_field: str = "text",
-    text_column: str = "text",
-    allow_special: bool = False,
-    strict: bool = False,
-    max_record: int = MAX_RECORD,
-    skip_large_records: bool = False,
-    workers: int | None = None,
-    engine: str = "auto",
-    chunk_bytes: int = CHUNK_BYTES,
-    max_memory: int | None = None,
-    temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | bool | None = None,
+    **options: Unpack[ExtendOptions],
 ) -> Model:
     """Extend a tokenizer that is given as data; the parameters are those of `extend`."""
     reason = extension_obstacle(model)
@@ -150,37 +104,16 @@ def extend_model(
     vocab_size = arguments.whole_number(
         "vocab_size", vocab_size, least=model.vocab_size, most=MAX_VOCAB_SIZE, note=note, error=TokenizerFormatError
     )
-    merges = MergeSettings(
-        (model.tie_break or "greatest-bytes") if tie_break is None else tie_break, min_frequency, max_token_bytes
-    )
-    report = arguments.progress(progress) or no_progress
-    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes)
-    threads = thread_count(workers, engine)
+    tie_break = (model.tie_break or "greatest-bytes") if tie_break is None else tie_break
+    merges = MergeSettings(tie_break, **chosen(MergeLimits, options))
+    work = checked_work(options)
+    threads, report = thread_count(work["workers"], work["engine"]), work["report"]
     if isinstance(inputs, Counts):
         check_same_pretokens(inputs, model)
         return _extended(model, inputs, vocab_size, merges, threads=threads, report=report)
-    contents = Contents(
-        input_format,
-        strip_bom=True,
-        documents=documents,
-        text_field=text_field,
-        text_column=text_column,
-        allow_special=allow_special,
-        strict=strict,
-        max_record=max_record,
-        skip_large_records=skip_large_records,
-    )
-    with count_corpus(
-        settings_of(model),
-        find_sources(inputs, contents),
-        contents,
-        max_memory=max_memory,
-        temporary_folder=temporary_folder,
-        workers=workers,
-        engine=engine,
-        chunk_bytes=chunk_bytes,
-        report=report,
-    ) as counts:
+    contents = Contents(strip_bom=True, **chosen(ReadingOptions, options))
+    sources = find_sources(inputs, contents)
+    with count_corpus(settings_of(model), sources, contents, **work, **chosen(Memory, options)) as counts:
         return _extended(model, counts, vocab_size, merges, threads=threads, report=report)
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, ByteStrings, MergeTable, PretokenTable, touch_pages
+from bpejit.counting.hash_tables import HashTables, Sizes
 from bpejit.errors import TrainingError
 from bpejit.jit.listening import working_time
-from bpejit.kernels.common.interning import make_prefixes
 from bpejit.kernels.constants import DONE, NEED_SPACE, SHARED
+from bpejit.kernels.counting.interning import make_prefixes
 from bpejit.kernels.training import buckets, merging, pairs, shared_merging
 from bpejit.training.cell_ranges import (
     FIRST_SLOTS,
@@ -28,7 +29,6 @@ from bpejit.training.cell_ranges import (
     TokenizedTable,
     power_of_two,
 )
-from bpejit.training.hash_tables import HashTables, Sizes
 from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.shared_merges import LEAST_POSTINGS, SharedMerges
 from bpejit.training.tie_rules import load_tie_rule

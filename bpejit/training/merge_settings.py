@@ -11,16 +11,7 @@ from bpejit.training.tie_rules import tie_rule_names
 
 @dataclass(frozen=True)
 class MergeSettings:
-    """Settings of learning merges, checked when they are made.
-
-    Parameters
-    ----------
-    tie_break : str
-        Which of several equally frequent pairs is merged first: a name in `tie_rule_names()`.
-    min_frequency : int
-        Pairs that occur less often are not merged.
-    max_token_bytes : int, optional
-        Longer tokens are not made.
+    """Settings of learning merges (see `MergeOptions`), checked when they are made.
 
     Raises
     ------

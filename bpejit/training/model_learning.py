@@ -10,15 +10,17 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import ByteStrings, MergeTable, PretokenTable
-from bpejit.counts.header import CountsHeader, missing_counts
+from bpejit.counting.hash_tables import HashTables
+from bpejit.counting.header import CountsHeader, missing_counts
+from bpejit.counting.pretoken_counter import add_up, warm_counting
 from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, TrainingError, warn_user
+from bpejit.formats.vocabulary_lines import vocabulary_and_merges
 from bpejit.kernels.training.merge_expansion import expand_merges
 from bpejit.model import Model
 from bpejit.packed_tokens import PackedMerges, PackedTokens
 from bpejit.process_memory import collector_paused, trim_heap
 from bpejit.tokenizer_config import TokenizerConfig
-from bpejit.training.hash_tables import HashTables
 from bpejit.training.merge_learner import MergeLearner
 from bpejit.training.merge_settings import MergeSettings
 
@@ -57,16 +59,18 @@ class VocabularySettings:
         cls,
         vocab_size: Any,
         special_tokens: Sequence[str],
-        special_tokens_first: Any,
-        merges: MergeSettings,
         config: TokenizerConfig,
+        *,
+        special_tokens_first: Any = False,
+        **merges: Any,
     ) -> VocabularySettings:
-        """Return settings after checking the size of the vocabulary. Tokens of `config` must be special tokens.
+        """Return settings after checking them. Tokens of `config` must be special tokens; `merges` is for `MergeSettings`.
 
         Raises
         ------
         ArgumentTypeError, SpecialTokenError, TrainingError
         """
+        settings = MergeSettings(**merges)
         config.check_tokens(special_tokens)
         least = 256 + len(special_tokens)
         note = f"space for the 256 bytes and {len(special_tokens)} special token{'' if len(special_tokens) == 1 else 's'}"
@@ -74,7 +78,7 @@ class VocabularySettings:
             "vocab_size", vocab_size, least=least, most=MAX_VOCAB_SIZE, note=note, error=TrainingError
         )
         first = arguments.flag("special_tokens_first", special_tokens_first)
-        return cls(vocab_size, tuple(special_tokens), first, merges, config)
+        return cls(vocab_size, tuple(special_tokens), first, settings, config)
 
     @property
     def n_merges(self) -> int:
@@ -174,3 +178,20 @@ def token_strings(merges: MergeTable) -> ByteStrings:
     while (size := int(expand_merges(merges.left, merges.right, starts, pool))) > pool.size:
         pool = np.zeros(size, np.uint8)
     return ByteStrings(pool, starts)
+
+
+def warm_learning() -> None:
+    """Call each kernel of counting, learning merges and saving once, so that it is compiled."""
+    counters = warm_counting()
+    packed, filled = add_up(counters, 1), add_up(counters[:1], 1)
+    assert isinstance(packed, HashTables)
+    table = packed.pack()
+    MergeLearner(filled, 0)
+    # More merges than there are, and two threads, so that their results are combined; sums of two bytes, and of four.
+    for factor in (1, 1000):
+        weighted = PretokenTable(table.pool, table.starts, factor * table.counts)
+        merges = MergeLearner(weighted, 10_000, workers=2, least_cells=1, least_postings=1).run()
+    strings = token_strings(merges)
+    model = Model(PackedTokens(strings, np.arange(len(strings))), PackedMerges(strings, merges.left, merges.right))
+    vocabulary_and_merges(model, legacy_merges=False)
+    assert model.sha256

@@ -5,76 +5,96 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import skipped_note
 from bpejit.corpus.chunks import CHUNK_BYTES
-from bpejit.corpus.contents import Contents, named_inputs
+from bpejit.corpus.contents import named_inputs
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.sizes import MAX_RECORD
-from bpejit.corpus.sources import find_weighted_sources
 from bpejit.corpus.texts import iterate_texts
-from bpejit.counts.counts import Counts
-from bpejit.engines import AUTO, RAY, check_engine_options, check_ray_address, count_cpus
+from bpejit.counting.count_corpus import count_corpus, open_inputs
+from bpejit.counting.count_options import END_OF_TEXT, Memory, SplitSettings
+from bpejit.counting.counts import Counts
+from bpejit.counting.header import CountSettings
+from bpejit.engines import AUTO, RAY, check_engine_options, count_cpus
 from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.work_options import checked_work
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
 from bpejit.formats.folder_writing import check_folder
 from bpejit.jit.listening import working_time
 from bpejit.model import Model
-from bpejit.splitting import Pattern
+from bpejit.options import chosen, takes
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
-from bpejit.training.count_corpus import END_OF_TEXT, check_count_settings, count_corpus
 from bpejit.training.counts_resume import CountsFile
-from bpejit.training.merge_settings import MergeSettings
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
-from bpejit.training.saved_sizes import check_smaller_sizes, listed_sizes, runs_parent, save_sizes, smaller_folders
+from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions, TransformersSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-@arguments.explain_wrong_arguments
-def train(
-    inputs: Inputs,
-    *,
-    vocab_size: int,
-    special_tokens: Sequence[str] = (END_OF_TEXT,),
-    special_tokens_first: bool = False,
-    pattern: Pattern = "gpt2",
-    tie_break: str = "greatest-bytes",
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    normalize_newlines: bool = False,
-    unicode: str | None = None,
-    bos_token: str | None = None,
-    eos_token: str | None = None,
-    pad_token: str | None = None,
-    model_max_length: int | None = None,
-    chat_template: str | None = None,
-    input_format: str = "auto",
-    documents: str = "separator",
-    text_field: str = "text",
-    text_column: str = "text",
-    allow_special: bool = False,
-    strict: bool = False,
-    max_record: int = MAX_RECORD,
-    skip_large_records: bool = False,
-    max_bytes: int | None = None,
-    seed: int = 0,
-    sources: Mapping[str, int] | None = None,
-    workers: int | None = None,
-    engine: str = "auto",
-    ray_address: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    max_memory: int | None = None,
-    temporary_folder: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] | None = None,
-    also: Sequence[int] = (),
-    resume: bool = False,
-    overwrite: bool = False,
-    progress: Progress | bool | None = None,
-) -> Tokenizer:
+import tempfile
+from collections.abc import Mapping
+
+from bpejit.formats.folder_writing import save_folder
+from bpejit.shrinking import first_merges
+from bpejit.storage.outputs import existing_parent
+from bpejit.storage.remote import is_remote
+
+
+def runs_parent(out: str, engine: str) -> str:
+    """Return the folder for temporary files of a training whose output is `out`; a URL only for Ray."""
+    if is_remote(out):
+        return out.rstrip("/").rpartition("/")[0] if engine == RAY else tempfile.gettempdir()
+    return str(existing_parent(out))
+
+
+def smaller_folders(out: str, also: Sequence[int]) -> dict[int, str]:
+    """Return the folder of each smaller size, `OUT-N`, from the largest one on."""
+    return {size: f"{out.rstrip('/')}-{size}" for size in sorted(set(also), reverse=True)}
+
+
+def listed_sizes(also: Any) -> list[int]:
+    """Return the sizes of the parameter `also`.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    if isinstance(also, (str, bytes)) or not arguments.is_iterable(also):
+        raise arguments.wrong_type("also", also, "a list of whole numbers", "give one such as [64000, 32000]")
+    return [arguments.whole_number(f"also[{index}]", size) for index, size in enumerate(also)]
+
+
+def check_smaller_sizes(sizes: Sequence[int], vocab_size: int, least: int) -> None:
+    """Raise OptionError for a size that is below `least`, or not below `vocab_size`."""
+    for size in sizes:
+        if not least <= size < vocab_size:
+            raise OptionError(
+                f"also contains {size}; expected sizes from {least}, the bytes and the special tokens, up to {vocab_size - 1}, "
+                "below `vocab_size=`: correct it"
+            )
+
+
+def save_sizes(model: Model, out: str, smaller: Mapping[int, str], *, overwrite: bool) -> str | None:
+    """Save a trained model and its smaller sizes; return why other tools cannot read it, or None if they can.
+
+    Raises
+    ------
+    OutputError
+    """
+    unreadable = save_folder(model, out, overwrite=overwrite)
+    for size, folder in smaller.items():
+        save_folder(first_merges(model, size), folder, overwrite=overwrite)
+    return unreadable
+
+
+@takes(TrainOptions)
+def train(inputs: Inputs, *, vocab_size: int, **options: Unpack[TrainOptions]) -> Tokenizer:
     """Train a tokenizer on files, or on the texts of an iterator.
 
     Parameters
@@ -85,89 +105,7 @@ def train(
     vocab_size : int
         Number of tokens, including the 256 bytes and the special tokens. The vocabulary is smaller if the text does not
         have enough pairs to merge, in which case there is a `BpejitWarning`.
-    special_tokens : sequence of str, default ("<|endoftext|>",)
-        Texts that are one token each. They separate pre-tokens, and are neither counted nor merged.
-    special_tokens_first : bool, default False
-        If True, special tokens have the ids from 0. Otherwise they have the last ids, and byte `b` has id `b`.
-    pattern : str or tuple of str, default "gpt2"
-        The split pattern: the name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or several of these,
-        each of which splits the pre-tokens of the previous one.
-    tie_break : str, default "greatest-bytes"
-        Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.
-    min_frequency : int, default 1
-        Pairs that occur less often are not merged.
-    max_token_bytes : int, optional
-        Maximum length of a token. Hugging Face's `max_token_length=k` corresponds to k - 1 here, for k of at least 3.
-    normalize_newlines : bool, default False
-        Convert CR LF and CR to LF before splitting. The tokenizer records it, and encoding warns of text with carriage
-        returns, which is not converted.
-    unicode : str, optional
-        The version of Unicode that the pattern follows, such as "16.0". It is saved with the tokenizer. By default, the
-        version of the installed `regex` package.
-    bos_token, eos_token, pad_token : str, optional
-        Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
-        `eos_token` is `<|endoftext|>`, if that is a special token.
-    model_max_length : int, optional
-        The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like the
-        tokens above; it does not change any id.
-    chat_template : str, optional
-        A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.
-    input_format : str, default "auto"
-        "auto" recognizes "text", "jsonl" (JSON lines), "parquet" and "arrow" by name and first bytes, also in files compressed
-        with gzip or zstd, and refuses inputs that look binary, or like text in UTF-16 or UTF-32. "text" accepts any bytes,
-        unchanged.
-    documents : str, default "separator"
-        What ends a document of plain text, besides the end of the file, which no pre-token crosses: "separator" (a special
-        token), "line" (a newline, which does not belong to the document), "line-with-end" (a newline, which belongs to it,
-        as in the trainers of Hugging Face's `tokenizers` for files) or "file" (nothing else).
-    text_field, text_column : str, default "text"
-        The field of JSON records, and the column of Parquet and Arrow files, that has the text. "a.b" is the field b of a.
-    allow_special : bool, default False
-        Whether special tokens are found in the texts of records. By default their texts are ordinary text there.
-    strict : bool, default False
-        Whether a record without a text is an error. By default it is skipped, with a warning at the end.
-    max_record : int, default 1 GiB
-        The largest number of bytes of a record: a line of JSON, or the text of a row. A larger one is an error, since reading
-        it takes several times its size. Plain text has no limit.
-    skip_large_records : bool, default False
-        Whether larger records are skipped and counted, like records without text.
-    max_bytes : int, optional
-        Train on an even sample of about this many bytes of text, from all inputs together, if they are larger.
-    seed : int, default 0
-        Selects the sample.
-    sources : dict of path to int, optional
-        Further inputs, each with the number of times that its counts count. `inputs` may then be an empty list.
-    workers : int, optional
-        Number of threads or processes that count pre-tokens, and afterwards of threads that learn merges: passes over all
-        cells run in parallel, and the merges themselves in one thread. The default is the number of processors. Does not
-        change the result.
-    engine : str, default "auto"
-        How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "serial" uses no threads to learn
-        merges either. "ray" counts on a Ray cluster, with as many tasks at a time as `workers`, and learns merges in this
-        process. Does not change the result.
-    ray_address : str, optional
-        For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local one.
-    chunk_bytes : int
-        Size of the chunks into which files are divided. Does not change the result.
-    max_memory : int, optional
-        Maximum memory of counting in bytes (see `bpejit.count`). Learning merges needs memory for all distinct pre-tokens. Does
-        not change the result.
-    temporary_folder : path, optional
-        Where `max_memory` writes; by default the folder of `out`, or the system's folder for temporary files (`TMPDIR`). With
-        `engine="ray"`, all nodes must see it; it may be a URL.
-    out : path, optional
-        Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`, until
-        the tokenizer is written, unless counting again would take less time than writing them.
-    also : sequence of int, optional
-        Smaller sizes to save as well, to the folders `<out>-<size>`. Each has the first merges, so it equals a training of that
-        size. Needs `out`.
-    resume : bool, default False
-        Whether to continue an interrupted training from the counts that it kept, if there are any. The inputs and the options
-        of counting must be the same. Needs `out`.
-    overwrite : bool, default False
-        Whether to replace tokenizers in these folders.
-    progress : callable or bool, optional
-        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
+    {options}
 
     Returns
     -------
@@ -187,45 +125,7 @@ def train(
     >>> train("corpus/*.txt", vocab_size=128_000, out="tokenizer", also=[64_000, 32_000])  # doctest: +SKIP
     >>> load("tokenizer-32000")  # doctest: +SKIP
     """
-    model = _train_and_save(
-        inputs,
-        out=out,
-        also=also,
-        resume=resume,
-        overwrite=overwrite,
-        vocab_size=vocab_size,
-        special_tokens=special_tokens,
-        special_tokens_first=special_tokens_first,
-        pattern=pattern,
-        tie_break=tie_break,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
-        normalize_newlines=normalize_newlines,
-        unicode=unicode,
-        bos_token=bos_token,
-        eos_token=eos_token,
-        pad_token=pad_token,
-        model_max_length=model_max_length,
-        chat_template=chat_template,
-        input_format=input_format,
-        documents=documents,
-        text_field=text_field,
-        text_column=text_column,
-        allow_special=allow_special,
-        strict=strict,
-        max_record=max_record,
-        skip_large_records=skip_large_records,
-        max_bytes=max_bytes,
-        seed=seed,
-        sources=sources,
-        workers=workers,
-        engine=engine,
-        ray_address=ray_address,
-        chunk_bytes=chunk_bytes,
-        max_memory=max_memory,
-        temporary_folder=temporary_folder,
-        progress=progress,
-    )
+    model = _train_and_save(inputs, vocab_size=vocab_size, **options)
     _warn(model, stacklevel=4)  # the decorator is one level
     return Tokenizer.from_model(model, lazy=True)
 
@@ -296,57 +196,31 @@ def _train_and_save(
     return model
 
 
+@takes(ModelOptions)
 def train_model(
     inputs: Inputs,
     *,
     vocab_size: int,
-    special_tokens: Sequence[str] = (END_OF_TEXT,),
-    special_tokens_first: bool = False,
-    pattern: Pattern = "gpt2",
-    tie_break: str = "greatest-bytes",
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    normalize_newlines: bool = False,
-    unicode: str | None = None,
-    bos_token: str | None = None,
-    eos_token: str | None = None,
-    pad_token: str | None = None,
-    model_max_length: int | None = None,
-    chat_template: str | None = None,
-    input_format: str = "auto",
-    documents: str = "separator",
-    text_field: str = "text",
-    text_column: str = "text",
-    allow_special: bool = False,
-    strict: bool = False,
-    max_record: int = MAX_RECORD,
-    skip_large_records: bool = False,
-    max_bytes: int | None = None,
-    seed: int = 0,
-    sources: Mapping[str, int] | None = None,
-    workers: int | None = None,
-    engine: str = "auto",
-    ray_address: str | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    max_memory: int | None = None,
-    temporary_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | bool | None = None,
     counts_file: CountsFile | None = None,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
     inspect_sizes: Callable[[int, int], None] | None = None,
+    **options: Unpack[ModelOptions],
 ) -> Model:
     """Train on files, and return the tokenizer as data, without the tables that encoding needs.
 
-    Parameters are the same as for `train`. There are no warnings; see `training_notes`.
+    There are no warnings; see `training_notes`.
 
     Parameters
     ----------
+    inputs, vocab_size
+        As for `train`.
     counts_file : CountsFile, optional
         Saves the counts before merges are learned, or has those of an earlier run.
     inspect_counts : callable, optional
         Called with the counts and the model before the memory of the counts is freed.
     inspect_sizes : callable, optional
         Called with the numbers of bytes and of tokens of the text, without special tokens.
+    {options}
 
     Returns
     -------
@@ -356,51 +230,19 @@ def train_model(
     ------
     ArgumentTypeError, CorpusError, PatternError, TrainingError, EngineError
     """
-    config = TokenizerConfig.checked(
-        bos_token=bos_token,
-        eos_token=eos_token,
-        pad_token=pad_token,
-        model_max_length=model_max_length,
-        chat_template=chat_template,
-    )
-    specials = arguments.special_tokens("special_tokens", special_tokens, error=TrainingError)
+    config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
+    specials = arguments.special_tokens("special_tokens", options["special_tokens"], error=TrainingError)
     specials = arguments.special_tokens("special_tokens", [*specials, *config.tokens.values()], error=TrainingError)
-    merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
-    settings = VocabularySettings.checked(vocab_size, specials, special_tokens_first, merges, config)
-    count_settings = check_count_settings(pattern, unicode, specials, normalize_newlines)
-    report = arguments.progress(progress) or no_progress
-    workers, engine, chunk_bytes = check_engine_options(workers, engine, chunk_bytes, clusters=True)
-    ray_address = check_ray_address(ray_address, engine)
-    contents = Contents(
-        input_format,
-        strip_bom=True,
-        documents=documents,
-        text_field=text_field,
-        text_column=text_column,
-        allow_special=allow_special,
-        strict=strict,
-        max_record=max_record,
-        skip_large_records=skip_large_records,
-    )
-    contents.choose_sample(max_bytes, seed)
-    found = find_weighted_sources(inputs, sources, contents)
-    threads = thread_count(workers, engine)
+    settings = VocabularySettings.checked(vocab_size, specials, config, **chosen(MergeOptions, options))
+    count_settings = CountSettings.checked(**chosen(SplitSettings, options) | {"special_tokens": specials})
+    work = checked_work(options)
+    contents, found = open_inputs(inputs, options)
+    report, threads = work["report"], thread_count(work["workers"], work["engine"])
     if counts_file is not None and counts_file.resumes:
         counts = counts_file.load(count_settings, found, contents)
         return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
     start = working_time()
-    with count_corpus(
-        count_settings,
-        found,
-        contents,
-        max_memory=max_memory,
-        temporary_folder=temporary_folder,
-        workers=workers,
-        engine=engine,
-        ray_address=ray_address,
-        chunk_bytes=chunk_bytes,
-        report=report,
-    ) as counts:
+    with count_corpus(count_settings, found, contents, **work, **chosen(Memory, options)) as counts:
         if counts_file is not None:
             counts = counts_file.save(counts, working_time() - start)
         return _learn(counts, settings, inspect_counts, inspect_sizes, threads=threads, report=report)
@@ -424,39 +266,20 @@ def _learn(
     return model
 
 
-@arguments.explain_wrong_arguments
-def train_from_counts(
-    counts: Counts,
-    *,
-    vocab_size: int,
-    special_tokens_first: bool = False,
-    tie_break: str = "greatest-bytes",
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    bos_token: str | None = None,
-    eos_token: str | None = None,
-    pad_token: str | None = None,
-    model_max_length: int | None = None,
-    chat_template: str | None = None,
-    workers: int | None = None,
-    progress: Progress | bool | None = None,
-) -> Tokenizer:
+@takes(CountsTraining)
+def train_from_counts(counts: Counts, *, vocab_size: int, **options: Unpack[CountsTraining]) -> Tokenizer:
     """Train a tokenizer from counts. The result is that of training on the text that was counted.
 
-    Pattern, version of Unicode, special tokens and normalization of newlines are those of the counts.
+    Pattern, version of Unicode, special tokens and normalization of newlines are those of the counts. The tokens for
+    `transformers` must be special tokens of the counts.
 
     Parameters
     ----------
     counts : Counts
         From `bpejit.count`, `Counts.load` or `merge_counts`.
-    vocab_size, special_tokens_first, tie_break, min_frequency, max_token_bytes, model_max_length, chat_template
+    vocab_size : int
         As for `train`.
-    bos_token, eos_token, pad_token : str, optional
-        As for `train`, but they must be special tokens of the counts.
-    workers : int, optional
-        Number of threads that learn merges. The default is the number of processors. Does not change the result.
-    progress : callable or bool, optional
-        Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.
+    {options}
 
     Returns
     -------
@@ -466,43 +289,21 @@ def train_from_counts(
     ------
     ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
     """
-    model = train_model_from_counts(
-        arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`"),
-        vocab_size=vocab_size,
-        special_tokens_first=special_tokens_first,
-        tie_break=tie_break,
-        min_frequency=min_frequency,
-        max_token_bytes=max_token_bytes,
-        bos_token=bos_token,
-        eos_token=eos_token,
-        pad_token=pad_token,
-        model_max_length=model_max_length,
-        chat_template=chat_template,
-        workers=workers,
-        progress=progress,
-    )
+    found = arguments.instance("counts", counts, Counts, "load them with `bpejit.Counts.load`")
+    model = train_model_from_counts(found, vocab_size=vocab_size, **options)
     _warn(model, stacklevel=4)  # the decorator is one level
     return Tokenizer.from_model(model, lazy=True)
 
 
+@takes(CountsTraining)
 def train_model_from_counts(
     counts: Counts,
     *,
     vocab_size: int,
-    special_tokens_first: bool = False,
-    tie_break: str = "greatest-bytes",
-    min_frequency: int = 1,
-    max_token_bytes: int | None = None,
-    bos_token: str | None = None,
-    eos_token: str | None = None,
-    pad_token: str | None = None,
-    model_max_length: int | None = None,
-    chat_template: str | None = None,
-    workers: int | None = None,
-    engine: str = "auto",
-    progress: Progress | bool | None = None,
+    engine: str = AUTO,
     inspect_counts: Callable[[Counts, Model], None] | None = None,
     inspect_sizes: Callable[[int, int], None] | None = None,
+    **options: Unpack[CountsTraining],
 ) -> Model:
     """Train from counts, and return the tokenizer as data. The parameters are those of `train_from_counts` and `train_model`.
 
@@ -510,17 +311,11 @@ def train_model_from_counts(
     ------
     ArgumentTypeError, CorpusError, CountsError, SpecialTokenError, TrainingError
     """
-    config = TokenizerConfig.checked(
-        bos_token=bos_token,
-        eos_token=eos_token,
-        pad_token=pad_token,
-        model_max_length=model_max_length,
-        chat_template=chat_template,
-    )
-    merges = MergeSettings(tie_break, min_frequency, max_token_bytes)
-    settings = VocabularySettings.checked(vocab_size, counts.special_tokens, special_tokens_first, merges, config)
-    workers, engine, _ = check_engine_options(workers, engine, CHUNK_BYTES, clusters=True)
-    report = arguments.progress(progress) or no_progress
+    config = TokenizerConfig.checked(**chosen(TransformersSettings, options))
+    merges = chosen(MergeOptions, options)
+    settings = VocabularySettings.checked(vocab_size, counts.special_tokens, config, **merges)
+    workers, engine, _ = check_engine_options(options["workers"], engine, CHUNK_BYTES, clusters=True)
+    report = arguments.progress(options["progress"]) or no_progress
     threads = thread_count(workers, engine)
     take = lambda: counts.any_order  # noqa: E731
     model = model_from_counts(counts.header, take, settings, inspect_sizes, workers=threads, report=report)

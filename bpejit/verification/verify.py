@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,17 +19,22 @@ from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, no_texts
 from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.sizes import MAX_RECORD
+from bpejit.corpus.reading_options import Documents, Records
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.engines.base import Progress, no_progress
+from bpejit.engines.base import no_progress
+from bpejit.engines.work_options import ProgressOption
 from bpejit.errors import BpejitError
 from bpejit.formats.export import save_model
 from bpejit.formats.recognize import recognize
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
 from bpejit.jit.listening import working_time
 from bpejit.model import special_bytes
+from bpejit.options import chosen, takes
 from bpejit.splitting import Splitter
 from bpejit.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Tool = Literal["tokenizers", "tiktoken"]
 
@@ -106,6 +111,11 @@ class VerifyReport:
     skipped: Skipped = NOTHING_SKIPPED
 
 
+class VerifyOptions(Documents, Records, ProgressOption, total=False):
+    """The options of `verify`."""
+
+
+@takes(VerifyOptions)
 def verify(
     tokenizer: Tokenizer,
     inputs: Inputs,
@@ -113,14 +123,7 @@ def verify(
     against: Tool,
     path: str | os.PathLike[str] | None = None,
     separator: str = SEPARATOR,
-    input_format: str = "auto",
-    documents: str = "separator",
-    text_field: str = "text",
-    text_column: str = "text",
-    strict: bool = False,
-    max_record: int = MAX_RECORD,
-    skip_large_records: bool = False,
-    progress: Progress | bool | None = None,
+    **options: Unpack[VerifyOptions],
 ) -> VerifyReport:
     """Encode files with a tokenizer and with another tool, and compare the ids up to the first difference.
 
@@ -138,10 +141,7 @@ def verify(
         it reads an export of bpejit.
     separator : str
         The text between two documents in plain text, if `documents` is `separator`.
-    input_format, documents, text_field, text_column, strict, max_record, skip_large_records
-        As for `bpejit.train`.
-    progress : callable or bool, optional
-        As for `bpejit.train`.
+    {options}
 
     Raises
     ------
@@ -155,18 +155,9 @@ def verify(
     arguments.choice("against", against, _references)
     arguments.string("separator", separator)
     path = None if path is None else arguments.path("path", path)
-    report = arguments.progress(progress) or no_progress
+    report = arguments.progress(options["progress"]) or no_progress
     reference = _references[against](tokenizer, path)
-    contents = Contents(
-        input_format,
-        documents=documents,
-        text_field=text_field,
-        text_column=text_column,
-        strict=strict,
-        max_record=max_record,
-        skip_large_records=skip_large_records,
-        allow_special=True,
-    )
+    contents = Contents(allow_special=True, **chosen(Documents, options), **chosen(Records, options))
     sources = find_sources(inputs, contents)
     total = total_bytes(sources)
     n_documents = n_bytes = n_ids = repaired = n_read = 0

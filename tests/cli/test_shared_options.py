@@ -15,9 +15,8 @@ from hypothesis import given, strategies as st
 
 import bpejit
 
-count_type = importlib.import_module(f"{MODULE}.count_type")
-Count = count_type.Count
 command_types = importlib.import_module(f"{MODULE}.command_types")
+Count = command_types.Count
 
 LEAVES = {name: command for name, command in COMMANDS.items() if not hasattr(command, "list_commands")}
 
@@ -81,9 +80,9 @@ def test_counts(text, number):
     assert Count(is_size=True).convert(f"{text}B", None, None) == number
 
 
-@given(st.integers(0, 10**15), st.sampled_from(sorted(count_type.UNITS)))
+@given(st.integers(0, 10**15), st.sampled_from(sorted(command_types.UNITS)))
 def test_counts_with_units(number, unit):
-    assert Count().convert(f"{number:_}{unit}", None, None) == number * count_type.UNITS[unit]
+    assert Count().convert(f"{number:_}{unit}", None, None) == number * command_types.UNITS[unit]
 
 
 @pytest.mark.parametrize(

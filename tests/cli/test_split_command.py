@@ -19,7 +19,7 @@ from bpejit.arrays import padded_text
 from bpejit.kernels.constants import POSITION_MASK
 from bpejit.splitting import PRESETS, Splitter
 
-quoted = __import__(f"{MODULE}.quoting", fromlist=["quoted"]).quoted
+quoted = __import__(f"{MODULE}.text_output", fromlist=["quoted"]).quoted
 
 FAST = "runs as a compiled automaton"
 

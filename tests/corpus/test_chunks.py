@@ -16,9 +16,9 @@ from hypothesis import given, strategies as st
 from bpejit.arrays import padded_text
 from bpejit.corpus.chunks import Chunk, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, find_sources
+from bpejit.counting.pretoken_counter import PretokenCounter
 from bpejit.errors import CorpusError
 from bpejit.splitting import Splitter
-from bpejit.training.counting import PretokenCounter
 
 SPECIAL = b"<|endoftext|>"
 

@@ -18,8 +18,8 @@ from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources, total_bytes
 from bpejit.corpus.units import plan_units
-from bpejit.encoding.encode_job import EncodeJob
 from bpejit.engines import make_engine
+from bpejit.jobs.encode_job import EncodeJob
 
 FALLBACK = r"(?<=\s)\w+|\w+|\W"
 

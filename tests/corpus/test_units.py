@@ -12,8 +12,8 @@ from conftest import data_text, small
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.sources import find_sources
 from bpejit.corpus.units import Unit, plan_units
-from bpejit.encoding.encode_job import EncodeJob
 from bpejit.encoding.encoder import Encoder
+from bpejit.jobs.encode_job import EncodeJob
 from bpejit.model import Model
 
 END = "<|endoftext|>"

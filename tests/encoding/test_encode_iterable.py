@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 import bpejit
 from bpejit.encoding import encode_stream
 from bpejit.encoding.encode_stream import READ_AHEAD, join_pieces
-from bpejit.encoding.utf8 import encode_utf8
+from bpejit.utf8 import encode_utf8
 
 END = "<|s|>"
 PIECES = ["the", "ing ", " ", "  ", "\n", "12", "'", "s", "é", "日本", "😀", END, "<|", "s|>", "\ud83d", "\ude00", "", "x" * 50]

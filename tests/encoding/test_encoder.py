@@ -31,11 +31,11 @@ from bpejit.encoding import encode_stream
 from bpejit.encoding.cache_budget import Budget
 from bpejit.encoding.codec import Codec
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.model import NEVER_IN_UTF8, Model
 from bpejit.splitting.presets import PRESETS
+from bpejit.utf8 import encode_utf8
 
 SPECIALS = ["<|s|>", "<|s|><|t|>", "ab", "aba", "あ0"]
 
@@ -467,7 +467,7 @@ def test_encode__long_strings_in_slices(pattern, text):
     expected = codec.encode(text).tolist()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bpejit.encoding.codec._LONG_STRING", 1)
-        patch.setattr("bpejit.encoding.utf8.STRING_SLICE", 3)
+        patch.setattr("bpejit.utf8.STRING_SLICE", 3)
         assert codec.encode(text).tolist() == expected
         assert (
             codec.encode(text, allowed_special=set(), disallowed_special=set()).tolist()

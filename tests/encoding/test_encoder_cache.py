@@ -183,7 +183,7 @@ def test_edit_is_detected(folder: Path, trained: Model, tmp_path: Path, monkeypa
         return len(list(folder.iterdir()))
 
     assert files() == 1
-    for number, name in enumerate(["encoding/encoder_tables.py", "encoding/workspace.py", "ranked_merges.py"], start=2):
+    for number, name in enumerate(["encoding/encoder_tables.py", "encoding/workspace.py", "formats/ranked_merges.py"], start=2):
         with (copied / name).open("a") as source:
             source.write("# edited\n")
         assert files() == number

@@ -16,11 +16,11 @@ from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.encoding.offsets import character_starts, pipeline_offsets
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.formats.huggingface_writing import pre_tokenizer, tokenizer_json
 from bpejit.model import Model
 from bpejit.normalization import TextPipeline
+from bpejit.utf8 import encode_utf8
 
 Ranges = list[tuple[int, int]]
 

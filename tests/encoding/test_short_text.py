@@ -12,12 +12,12 @@ from hypothesis import given, strategies as st
 
 import bpejit
 from bpejit.encoding.encoder import Encoder
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.jit import MISMATCH
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import NEED_SCRATCH
 from bpejit.kernels.encoding import pretoken_cache
+from bpejit.utf8 import encode_utf8
 
 END = "<|s|>"
 PIECES = ["the", "ing", " ", "  ", "\n", "a", "1", "23", "'s", "!", "é", "日本", "😀", END, "<|", "\ud83d", "\ude00", "x" * 70]

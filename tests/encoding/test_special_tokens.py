@@ -15,9 +15,9 @@ from hypothesis import assume, given, strategies as st
 
 import bpejit
 from bpejit.encoding import encoder as encoding
-from bpejit.encoding.utf8 import encode_utf8
 from bpejit.formats.huggingface_reading import model_from_json
 from bpejit.model import Model
+from bpejit.utf8 import encode_utf8
 
 choices = st.one_of(st.just("all"), st.sets(st.sampled_from([*CHAT, "<|unknown|>", "e"])))
 

@@ -18,14 +18,14 @@ from conftest import data_text, small
 import bpejit
 from bpejit.corpus.chunks import Chunk, Chunker
 from bpejit.corpus.sources import find_sources
-from bpejit.encoding.encode_job import EncodedChunk, EncodeJob
+from bpejit.counting.count_job import CountedChunk, CountJob
+from bpejit.counting.hash_tables import HashTables
+from bpejit.counting.pretoken_counter import add_up, sort_table
 from bpejit.engines import make_engine
 from bpejit.engines.processes import start_method
 from bpejit.errors import EngineError, PatternError
+from bpejit.jobs.encode_job import EncodedChunk, EncodeJob
 from bpejit.splitting import Splitter
-from bpejit.training.count_job import CountedChunk, CountJob
-from bpejit.training.counting import add_up, sort_table
-from bpejit.training.hash_tables import HashTables
 
 SPECIAL = b"<|endoftext|>"
 FALLBACK = r"(?<=\s)\w+|\w+|\W"

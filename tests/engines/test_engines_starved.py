@@ -20,7 +20,7 @@ from conftest import data_text
 from helpers.cli import COMMAND, ENVIRONMENT
 
 from bpejit.corpus.chunks import Chunk
-from bpejit.engines import make_engine, processes, stopped
+from bpejit.engines import make_engine, processes
 from bpejit.errors import EngineError
 from bpejit.tokenfiles import file_writer
 from bpejit.tokenfiles.bin_files import BinWriter
@@ -144,7 +144,7 @@ def test_dead_worker_is_not_reported_as_broken_pipe():
 
 @pytest.mark.parametrize("way", ["map", "fold"])
 def test_stopped_worker_is_reported_and_awaited(way, monkeypatch, caplog):
-    monkeypatch.setattr(stopped, "INTERVAL", 0.1)
+    monkeypatch.setattr(processes, "INTERVAL", 0.1)
     continued = []
 
     class Continue(logging.Handler):
@@ -167,7 +167,7 @@ def test_stopped_worker_is_reported_and_awaited(way, monkeypatch, caplog):
 
 
 def test_stopped_worker_does_not_outlive_engine(monkeypatch):
-    monkeypatch.setattr(stopped, "INTERVAL", 60.0)
+    monkeypatch.setattr(processes, "INTERVAL", 60.0)
     engine = make_engine("processes", 2)
     results = engine.map_chunks(Job(), chunks(20))
     next(results)

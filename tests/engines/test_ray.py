@@ -21,14 +21,14 @@ from helpers.datagen import write_problem
 
 import bpejit
 from bpejit.arrays import PretokenTable
-from bpejit.counts.spilling import SpilledRuns
-from bpejit.counts.table_streams import slice_table
+from bpejit.counting.cluster_counting import partition_numbers, write_partitions
+from bpejit.counting.spilling import SpilledRuns
+from bpejit.counting.table_streams import slice_table
 from bpejit.engines import ray_cluster
 from bpejit.engines.ray_cluster import ClusterTask
 from bpejit.engines.ray_worker import installed_versions
 from bpejit.errors import EngineError, OptionError, OutputError
 from bpejit.jobs.job_folder import find_kept
-from bpejit.training.cluster_counting import partition_numbers, write_partitions
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.compiled, pytest.mark.filterwarnings("ignore::Warning:ray")]
@@ -79,7 +79,7 @@ def test_counting_survives_a_kill(cluster: LocalCluster, work: Path, kill: str, 
     options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000, "sources": {"in/two.txt": 3}}
     inputs = ["in/one.txt", "in/broken.jsonl"]
     expected = bpejit.count(inputs, out="one.counts", **options)
-    monkeypatch.setattr("bpejit.training.cluster_counting.PART_BYTES", (60_000, 20_000))
+    monkeypatch.setattr("bpejit.counting.cluster_counting.PART_BYTES", (60_000, 20_000))
     if kill == "node":
         cluster.fill(3)
     midway = Midway("count", cluster.kill_node if kill == "node" else lambda: cluster.kill_worker("ray::bpejit count part"))
@@ -147,8 +147,8 @@ def test_nodes_with_another_copy_of_an_input_are_refused(
     """The driver tells other modification times than the nodes find, as for an old copy."""
     module = {
         "encode": "bpejit.jobs.cluster_encoding",
-        "count": "bpejit.training.cluster_counting",
-        "datagen": "bpejit.datagen.cluster_generation",
+        "count": "bpejit.counting.cluster_counting",
+        "datagen": "bpejit.t2t.datagen.cluster_generation",
     }[stage]
     monkeypatch.setattr(f"{module}.modified_times", lambda paths: dict.fromkeys(paths, 10**18))
     assert cluster.address

@@ -51,7 +51,7 @@ def test_outputs_at_a_url(cluster: LocalCluster, bucket: Bucket, tmp_path: Path,
 
 def test_counting_at_urls(cluster: LocalCluster, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs, runs and the counts file are at URLs; a worker is killed while it counts."""
-    monkeypatch.setattr("bpejit.training.cluster_counting.PART_BYTES", (60_000, 20_000))
+    monkeypatch.setattr("bpejit.counting.cluster_counting.PART_BYTES", (60_000, 20_000))
     urls = [bucket.put(f"in/{name}.txt", data_text("prose.txt")) for name in ("one", "two")]
     options: dict[str, Any] = {"pattern": SLOW, "chunk_bytes": 20_000}
     expected = bpejit.count(urls, out=tmp_path / "one.counts", **options)

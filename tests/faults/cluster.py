@@ -34,8 +34,8 @@ NODES = 3
 SLOW = r"(?<=\s)\w+|\w+|\W"
 SCRIPT = """
 import json, sys
-import bpejit, bpejit.training.cluster_counting
-bpejit.training.cluster_counting.PART_BYTES = 200_000, 100_000
+import bpejit, bpejit.counting.cluster_counting
+bpejit.counting.cluster_counting.PART_BYTES = 200_000, 100_000
 name, arguments = json.loads(sys.argv[1])
 if name == "train":
     bpejit.train(**arguments).save("out/tokenizer", overwrite=True)
@@ -48,10 +48,11 @@ else:
 """
 COMPILING = """
 import json, sys
+from bpejit.counting.pretoken_counter import warm_counting
 from bpejit.engines.ray_cluster import ClusterTask, connected
 function = "bpejit.engines.ray_worker:prepare_node"
 with connected(sys.argv[1]) as cluster:
-    print(json.dumps([n for _, (n, _) in cluster.run([ClusterTask("compile", function, (["training"], []))] * 9)]))
+    print(json.dumps([n for _, (n, _) in cluster.run([ClusterTask("compile", function, ([warm_counting], []))] * 9)]))
 """
 ENCODING: dict[str, Any] = {"inputs": "in", "unit_bytes": 100_000, "chunk_bytes": 50_000}
 COUNTING: dict[str, Any] = {"inputs": "in", "pattern": SLOW, "chunk_bytes": 50_000}

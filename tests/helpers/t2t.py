@@ -14,7 +14,7 @@ from conftest import ROOT, data_text, read_shared
 
 from bpejit import subword
 from bpejit.t2t import subword_text_encoder, text_encoders
-from bpejit.t2t.packing import pack_examples
+from bpejit.t2t.array_packing import pack_examples
 from bpejit.t2t.subword_files import train_vocabulary
 from helpers import t2t_cases
 

@@ -7,8 +7,8 @@ import twins
 from hypothesis import strategies as st
 
 from bpejit.arrays import ByteStrings, PretokenTable
-from bpejit.kernels.common import interning
 from bpejit.kernels.constants import DONE, TEXT_PADDING
+from bpejit.kernels.counting import interning
 from bpejit.kernels.training import byte_pairs, pairs
 
 BOUNDARY = np.uint64(1000)

@@ -1,4 +1,4 @@
-"""Tests of `bpejit.inspection.merge_steps`: the last step has the tokens of the encoder."""
+"""Tests of `bpejit.inspection.token_rows`: the last step has the tokens of the encoder."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from helpers.encoding import make_model, merge_lists, naive_rules, ranked_models
 from hypothesis import given, strategies as st
 
 from bpejit.encoding.codec import Codec
-from bpejit.inspection.merge_steps import LONGEST_TRACED, MergeTracer
-from bpejit.inspection.token_rows import pretokens, token_rows
+from bpejit.inspection.token_rows import LONGEST_TRACED, MergeTracer, pretokens, token_rows
 
 words = st.lists(st.sampled_from([b"a", b"b", b" ", b"\xe3\x81\x82", b"0"]), min_size=1, max_size=30).map(b"".join)
 

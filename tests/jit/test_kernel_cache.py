@@ -89,7 +89,7 @@ def run():
     from bpejit.kernels.inspection.amounts import count_ids
     count_ids(np.zeros(1, dtype=np.uint32), np.zeros(1, dtype=np.int64))
 
-importlib.import_module("bpejit.warmup")._run_others = run  # `bpejit.warmup` is the function
+importlib.import_module("bpejit.warmup")._warm_others = run  # `bpejit.warmup` is the function
 """
 """A module `sitecustomize`, which each Python process imports first: the part `others`, compiled in 20 s, has one kernel."""
 

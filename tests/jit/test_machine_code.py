@@ -338,7 +338,7 @@ del numba.core.codegen.AOTCodeLibrary.emit_bitcode
 numba.core.cpu.CPUContext.with_aot_codegen = lambda self, name: None
 import numpy as np
 from bpejit.jit import listening
-from bpejit.kernels.encoding import decoding
+from bpejit.kernels.decoding import decoding
 from bpejit.kernels.encoding import span_encoding as encoding
 events = []
 listening.on_compile(lambda event, seconds: events.append(event))

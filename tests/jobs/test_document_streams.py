@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bpejit.jobs.document_choice import DocumentChoice, draw_documents
 from bpejit.jobs.document_tokens import DocumentTokens
+from bpejit.jobs.job_run import DocumentChoice, draw_documents
 from bpejit.jobs.spool_sink import SinkOptions, SpoolSink, read_closed
 from bpejit.jobs.spools import END_DTYPE, ends_path, ids_path, read_spool
 

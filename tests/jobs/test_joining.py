@@ -15,10 +15,10 @@ from helpers.cli import snapshot
 from helpers.encoding import make_model
 
 import bpejit
-from bpejit.datagen import dataset_job
 from bpejit.engines.base import no_progress
 from bpejit.jobs import encode_to_files
 from bpejit.jobs.job_folder import held, is_held, remove_folder
+from bpejit.t2t.datagen import dataset_job
 
 PARTS = 4
 ROUNDS = 5

@@ -18,8 +18,8 @@ from conftest import small
 from helpers.input_forms import json_lines
 
 import bpejit
-from bpejit.arrow_columns import ColumnRows
 from bpejit.errors import CorpusError, OptionError
+from bpejit.storage.arrow_columns import ColumnRows
 from bpejit.tokenfiles import list_columns
 
 END = "<|endoftext|>"

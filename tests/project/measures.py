@@ -152,7 +152,7 @@ def measure_contract(sources: list[Source], root: Path = ROOT) -> Contract:
     """Compare the layers of `pyproject.toml` with the modules and their imports."""
     settings = (root / "pyproject.toml").read_text(encoding="utf-8")
     layers = ast.literal_eval(re.search(r"^layers = (\[\n.*?\n\])", settings, re.MULTILINE | re.DOTALL)[1])  # type: ignore[index]
-    named = {name.strip() for layer in layers for name in layer.split(":")}
+    named = {f"bpejit.{name.strip()}" for layer in layers for name in re.split("[|:]", layer)}
     package = [source for source in sources if source.path.parts[0] == "bpejit"]
     modules = {source.module for source in package}
     outside = sorted(

@@ -416,8 +416,9 @@ def test_import_order_is_documented_once():
     assert f"```\n{expected}\n```" in (ROOT / "ARCHITECTURE.md").read_text()
 
 
-def test_files_in_architecture_exist():
-    text = (ROOT / "ARCHITECTURE.md").read_text()
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/internals.md"])
+def test_files_that_pages_name_exist(page):
+    text = (ROOT / page).read_text()
     named = set(re.findall(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text))
     assert len(named) > 50
     assert [name for name in sorted(named) if not (ROOT / name).exists() and not (ROOT / "bpejit" / name).exists()] == []

@@ -70,7 +70,7 @@ def test_lines_and_tokens_of_a_file(tmp_path: Path) -> None:
 
 def test_contract(tmp_path: Path) -> None:
     files = {
-        "pyproject.toml": 'layers = [\n  "bpejit.top",\n  "bpejit.low : bpejit.other",\n]\n',
+        "pyproject.toml": 'layers = [\n  "top",\n  "low | other",\n]\n',
         "bpejit/__init__.py": "",
         "bpejit/top.py": "from bpejit.low import part\n",
         "bpejit/low/__init__.py": "",

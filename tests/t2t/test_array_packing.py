@@ -12,8 +12,7 @@ from helpers.t2t import STORED
 from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
-from bpejit.t2t.array_packing import pack_example_arrays
-from bpejit.t2t.packing import pack_examples
+from bpejit.t2t.array_packing import pack_example_arrays, pack_examples
 
 lists = st.lists(st.integers(0, 2**32 - 1), max_size=12)
 

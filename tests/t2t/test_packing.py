@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
-from bpejit.t2t.packing import pack_examples
+from bpejit.t2t.array_packing import pack_examples
 
 sequences = st.lists(st.integers(1, 99), max_size=9)
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.errors import CorpusError, OutputError, TokenFileError
 from bpejit.t2t import tfrecords
-from bpejit.t2t.packing import pack_examples
+from bpejit.t2t.array_packing import pack_examples
 from bpejit.t2t.tfrecords import (
     example_records,
     frame_record,

@@ -13,7 +13,7 @@ from hypothesis import example, given, strategies as st
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError
 from bpejit.arrays import PretokenTable
-from bpejit.counts.header import CountsHeader
+from bpejit.counting.header import CountsHeader
 from bpejit.training import cell_ranges
 from bpejit.training.extending import extend_model, settings_of
 from bpejit.training.tie_rules import tie_rule_names

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import bpejit
 from bpejit import Counts, CountsError, TokenizerFormatError
 from bpejit.arrays import PretokenTable
-from bpejit.counts.header import CountSettings, CountsHeader
+from bpejit.counting.header import CountSettings, CountsHeader
 from bpejit.shrinking import first_merges, shrink_model
 from bpejit.training.corpus_tokens import count_uses, model_tokens_by_size
 from bpejit.training.train import train_model, train_model_from_counts

@@ -154,7 +154,9 @@ def test_wrong_registrations_are_refused() -> None:
 
 
 def test_documentation_lists_the_rules() -> None:
-    section = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("### The tie rule")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "internals.md").read_text(encoding="utf-8").partition("### The tie rule")[2].partition("\n## ")[0]
+    )
     assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(tie_rule_names())
     (option,) = (parameter for parameter in train_parameters() if parameter.name == "tie_break")
     assert option.help.partition(": ")[2].rstrip(".").split(", ") == list(tie_rule_names())

@@ -1,1 +1,1 @@
-"""Kernels shared by counting, encoding and the subword tokenizer: characters, keys, interning."""
+"""Kernels shared by several stages: characters, keys, lists of integers."""

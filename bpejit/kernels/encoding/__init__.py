@@ -1,1 +1,1 @@
-"""Kernels that turn pre-tokens into ids, and ids into bytes."""
+"""Kernels that turn pre-tokens into ids, by the rules in `merge_rules`."""

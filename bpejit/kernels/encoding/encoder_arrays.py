@@ -89,7 +89,7 @@ class WorkspaceArrays(NamedTuple):
         Ring buffer, used if the text consists of several documents: the end of the ids of span `i` is at index
         `i % RECENT_SPANS` until a later span overwrites it.
     document_stops : int64 [MAX_DOCUMENTS]
-        End of each document in the text, if it consists of several (see `document_spans`).
+        End of each document in the text, if it consists of several (see `text_encoding`).
     id_stops : int64 [MAX_DOCUMENTS + 1]
         End of the ids of each document.
     progress : int64 [PROGRESS_SIZE]

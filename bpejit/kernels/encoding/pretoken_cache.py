@@ -30,8 +30,8 @@ from bpejit.kernels.constants import FOUR, HALF, ONE, THREE, TWO, ZERO
 
 # Fields of `progress`: where encoding resumes, and how full the cache is.
 NEXT_START, NEXT_SPAN, N_SPANS, N_OUT, NEEDED_BYTES, USED_SLOTS, ARENA_WRITTEN, CLEARS, N_SEEN = range(9)
-N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `document_spans`
-SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `separator_removal`
+N_DOCUMENTS, FIRST_DOCUMENT, NEXT_DOCUMENT = range(9, 12)  # see `text_encoding`
+SEPARATOR_ID, N_SEPARATED, SEPARATED_TO = range(12, 15)  # see `text_encoding`
 N_RECURRED, USED_LONG, LONG_CLEARS = range(15, 18)  # see `long_pretokens`, also for N_SEEN
 SENTENCE_PAUSE = 18  # see `sentence_merging`
 PROGRESS_SIZE = 19

@@ -1,1 +1,1 @@
-"""Kernels that count tokens, characters and words."""
+"""Kernels that count tokens, characters and words (`amounts`)."""

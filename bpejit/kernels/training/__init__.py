@@ -1,1 +1,1 @@
-"""Kernels that learn merges."""
+"""Kernels that learn merges; `merge_expansion` gives the bytes of the tokens."""

@@ -16,8 +16,7 @@ from bpejit.jit import dispatch
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, NEED_SPACE
 from bpejit.kernels.encoding import pretoken_cache, windowed_merging
-from bpejit.kernels.encoding.separator_removal import remove_separators
-from bpejit.kernels.encoding.text_encoding import encode_text
+from bpejit.kernels.encoding.text_encoding import encode_text, remove_separators
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.splitting import Splitter
 from bpejit.splitting.presets import PRESETS

@@ -1,0 +1,192 @@
+"""The engine job that counts pre-tokens, and the parts into which counting is divided among machines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bpejit.corpus.blocks import Skipped
+from bpejit.corpus.chunk_reader import AnyChunk
+from bpejit.corpus.chunks import SMALL_FILE, Chunker, ChunkReader
+from bpejit.corpus.registry import TEXT
+from bpejit.corpus.sizes import UNIT_BYTES
+from bpejit.corpus.sources import Source
+from bpejit.corpus.units import plan_units
+from bpejit.counting.header import CountSettings
+from bpejit.counting.pretoken_counter import PretokenCounter
+from bpejit.counting.spilling import Run, SpillingCounter, SpillSettings
+from bpejit.engines import make_engine
+from bpejit.engines.base import Engine
+from bpejit.errors import OptionError
+from bpejit.jobs.encode_to_files import slice_units
+from bpejit.model import special_bytes
+from bpejit.splitting import Pattern, Splitter, compile_pattern
+from bpejit.splitting.presets import pattern_source
+
+_UNITS_OF_PART = 16
+"""Units of each part, at least, if the inputs are large enough, so that parts have about the same size."""
+
+_LEAST_UNIT = SMALL_FILE + 1
+"""Small files are not divided."""
+
+
+def part_of_sources(
+    sources: Sequence[Source], described: Sequence[Mapping[str, Any]], settings: CountSettings, part: tuple[int, int]
+) -> tuple[list[Source], dict[str, Any]]:
+    """Return the sources that a part consists of, and the record of the part for the header of its counts.
+
+    Files are divided where any text may be cut, so the counts of all parts together are those of the whole.
+
+    Parameters
+    ----------
+    sources : list of Source
+    described : list of dict
+        What identifies each of them (see `describe_inputs`).
+    settings : CountSettings
+    part : (int, int)
+        The number of the part, from 0, and the number of parts.
+
+    Raises
+    ------
+    OptionError
+        If an input can be read only once.
+    """
+    for source in sources:
+        if source.size is None:
+            raise OptionError(
+                f"shard is {part[0]}/{part[1]}, and the input `{source.path}` can be read only once; expected files, which "
+                "every part divides in the same way: write it to a file first"
+            )
+    total = sum(source.length or 0 for source in sources)
+    unit_bytes = min(UNIT_BYTES, max(_LEAST_UNIT, total // (part[1] * _UNITS_OF_PART)))
+    job = CountJob.of_settings(settings)
+    chunker = Chunker(job.splitter(), normalize_newlines=job.normalize_newlines)
+    # A document may continue in another part: pre-tokens do not cross the positions where a file is divided.
+    units = [unit._replace(starts_document=True) for unit in plan_units(sources, unit_bytes, chunker, None)]
+    found: list[Source] = []
+    for unit in slice_units(units, *part):
+        for source in unit.sources:
+            last = found[-1] if found else None
+            if last is not None and (last.path, last.weight) == (source.path, source.weight) and last.stop == source.start:
+                size = None if last.range_bytes is None else last.range_bytes + (source.range_bytes or 0)
+                found[-1] = replace(last, stop=source.stop, range_bytes=size)
+            else:
+                found.append(source)
+    plan = {"inputs": list(described), "unit_bytes": unit_bytes, "settings": settings.difference_key()}
+    digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    return found, {"plan": digest[:32], "part": part[0], "parts": part[1]}
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """Job that counts pre-tokens. The result of a worker is a `PretokenCounter`, or a list of `Run`.
+
+    A counter from another process arrives as a `PretokenTable` (see `bpejit.counting.pretoken_counter.add_up`).
+
+    Parameters
+    ----------
+    pattern : str or tuple of str
+        Name of a preset, a regular expression, or a sequence of these.
+    special_tokens : tuple of bytes
+        Texts that are not counted, and that separate pre-tokens.
+    normalize_newlines : bool
+        Convert CR LF and CR to LF before splitting.
+    unicode : str, optional
+        The version of Unicode (see `bpejit.splitting.compile_pattern`).
+    spill : SpillSettings, optional
+        Bounds the memory of a worker, which then writes its table to sorted runs on disk.
+    weight : int
+        The counts are multiplied by it.
+    expected_bytes : int, optional
+        Approximate size of the text for each worker, if known.
+    """
+
+    pattern: Pattern
+    special_tokens: tuple[bytes, ...]
+    normalize_newlines: bool = False
+    unicode: str | None = None
+    spill: SpillSettings | None = None
+    weight: int = 1
+    expected_bytes: int | None = None
+
+    @classmethod
+    def of_settings(cls, settings: CountSettings) -> CountJob:
+        """Return the job that counts with the given settings."""
+        return cls(
+            pattern_source(settings.pattern),
+            tuple(special_bytes(text) for text in settings.special_tokens),
+            settings.normalize_newlines,
+            settings.unicode,
+        )
+
+    def engine(
+        self, name: str, workers: int | None, input_bytes: int | None, sources: Sequence[Source], spills: bool
+    ) -> Engine:
+        """Return an engine for the job (see `make_engine`), which prefers threads if all sources are plain text.
+
+        A pattern without an automaton holds the GIL, and reading records holds it for a part of the time. A table that is not
+        spilled to disk would be copied between processes.
+        """
+        compiled = compile_pattern(self.pattern, unicode=self.unicode).kind != "regex"
+        copied = not spills and all(source.input_format == TEXT for source in sources)
+        return make_engine(name, workers, input_bytes=input_bytes, releases_gil=compiled, returns_arrays=copied)
+
+    def splitter(self) -> Splitter:
+        """Return a splitter with the settings of the job."""
+        return Splitter(self.pattern, self.special_tokens, unicode=self.unicode)
+
+    def start(self) -> CountWorker:
+        """Return a worker."""
+        return CountWorker(self)
+
+
+@dataclass(frozen=True)
+class CountedChunk:
+    """What a worker reports of a chunk that it has counted.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of text.
+    n_read : int
+        Bytes of the input (see `Block`).
+    skipped : Skipped
+        Records without text.
+    """
+
+    n_bytes: int
+    n_read: int
+    skipped: Skipped
+
+
+class CountWorker:
+    """Worker that counts chunks into one table."""
+
+    def __init__(self, job: CountJob) -> None:
+        self._splitter = job.splitter()
+        self._plain_splitter = self._splitter
+        if job.special_tokens:
+            self._plain_splitter = Splitter(self._splitter.pattern)
+        self._reader = ChunkReader(normalize_newlines=job.normalize_newlines)
+        self._counter = PretokenCounter(expected_bytes=job.expected_bytes) if job.spill is None else SpillingCounter(job.spill)
+        self._counter.weight = job.weight
+
+    def run(self, chunk: AnyChunk) -> CountedChunk:
+        """Count one chunk."""
+        block = self._reader.read(chunk)
+        splitter = self._splitter if block.specials else self._plain_splitter
+        if block.ends is None:
+            self._counter.add_text(splitter, block.text, block.cut, block.stop, block.final)
+        else:
+            self._counter.add_documents(splitter, block.text, block.ends)
+        return CountedChunk(block.n_bytes, block.n_read, block.skipped)
+
+    def finish(self) -> PretokenCounter | list[Run]:
+        """Return the counter of all chunks, or the runs that it was written to."""
+        if isinstance(self._counter, SpillingCounter):
+            self._counter.spill()
+            return self._counter.runs
+        return self._counter

@@ -1,0 +1,109 @@
+"""The options of counting: how text is split, and in how much memory."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from bpejit.corpus.reading_options import ReadingOptions, Sampling
+from bpejit.engines.work_options import Distribution, Work
+from bpejit.options import Option
+from bpejit.splitting.presets import PRESETS, Pattern
+
+END_OF_TEXT = "<|endoftext|>"
+
+
+class SplitSettings(TypedDict, total=False):
+    """How text is divided into pre-tokens. Counts have these settings, and tokenizers trained from them."""
+
+    pattern: Annotated[
+        Pattern,
+        Option(
+            "gpt2",
+            "str or tuple of str",
+            """The split pattern: the name of a preset (see `bpejit.splitting.PRESETS`), a regular expression, or several of
+            these, each of which splits the pre-tokens of the previous one.""",
+            lambda: f"Split pattern: {', '.join(PRESETS)}, or a regular expression.",
+            metavar="NAME|REGEX",
+        ),
+    ]
+    special_tokens: Annotated[
+        Sequence[str],
+        Option(
+            (END_OF_TEXT,),
+            "sequence of str",
+            "Texts that are one token each. They separate pre-tokens, and are neither counted nor merged.",
+            "Text that becomes a single token, excluded from training; may be repeated.",
+            metavar="TEXT",
+            flag="--special-token",
+            shown='("<|endoftext|>",)',
+        ),
+    ]
+    normalize_newlines: Annotated[
+        bool,
+        Option(
+            False,
+            "bool",
+            """Convert CR LF and CR to LF before splitting. The tokenizer records it, and encoding warns of text with carriage
+            returns, which is not converted.""",
+            "Convert \\r\\n and \\r to \\n.",
+            value="flag",
+        ),
+    ]
+    unicode: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            """The version of Unicode that the pattern follows, such as "16.0". It is saved with the tokenizer. By default, the
+            version of the installed `regex` package.""",
+            "Unicode version of the character classes in the pattern, such as 16.0.",
+            metavar="VERSION",
+            shown="that of the regex package",
+        ),
+    ]
+
+
+class MemoryBound(TypedDict, total=False):
+    """How much memory counting takes."""
+
+    max_memory: Annotated[
+        int | None,
+        Option(
+            None,
+            "int",
+            """Maximum memory of counting in bytes, of all workers together. Tables that would exceed it are written to disk,
+            sorted, and merged at the end. Learning merges needs memory for all distinct pre-tokens, and so does a result in
+            memory. Does not change the result.""",
+            "Most memory for counting, such as 2G. Tables beyond it are sorted on disk, with an equal result.",
+            value="size",
+            metavar="SIZE",
+        ),
+    ]
+
+
+class Memory(MemoryBound, total=False):
+    """How much memory counting takes, and where it writes instead."""
+
+    temporary_folder: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            None,
+            "path",
+            """Where `max_memory` writes. By default the folder of `out`, or without `out` the folder for temporary files of the
+            system (`TMPDIR`). Everything is removed at the end; files of killed runs are removed by the next run with this
+            folder. With `engine="ray"`, all nodes must see it; it may be a URL, where a run that is killed leaves a prefix
+            `.counting.*`.""",
+            "Where --max-memory and --engine ray write.",
+            value="path",
+            metavar="FOLDER",
+            shown="the folder of the output",
+        ),
+    ]
+
+
+class CountOptions(SplitSettings, ReadingOptions, Sampling, Memory, Work, total=False):
+    """All options of counting."""
+
+
+class PlanOptions(SplitSettings, ReadingOptions, Sampling, MemoryBound, Distribution, total=False):
+    """The options of counting that a plan depends on."""

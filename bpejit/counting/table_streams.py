@@ -1,0 +1,223 @@
+"""Streams of sorted pre-tokens: merging them, and blocks of them in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from bpejit.arrays import Array, PretokenTable
+from bpejit.kernels.constants import DONE, TEXT_PADDING
+from bpejit.kernels.counting import sorted_tables
+
+HEAD_BYTES = 32
+
+_HEAD = np.dtype("<i8")
+
+_WIDTHS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+
+LONGEST_WORD = 2**31
+"""No pre-token is longer, since no text of one kernel call is."""
+
+
+class BlockError(ValueError):
+    """Bytes that are not a block; the message is what was found."""
+
+
+def pack_block(table: PretokenTable) -> bytes:
+    """Return a table as a block."""
+    lengths, counts = _narrow(np.diff(table.starts)), _narrow(table.counts)
+    head = np.array([len(table), table.pool.size, lengths.itemsize, counts.itemsize], dtype=_HEAD)
+    return b"".join((head.tobytes(), lengths.tobytes(), counts.tobytes(), table.pool.tobytes()))
+
+
+def _narrow(values: Array) -> Array:
+    most = int(values.max()) if values.size else 0
+    width = next(width for width in _WIDTHS if most < 1 << (8 * width))
+    return values.astype(_WIDTHS[width])
+
+
+class BlockReading(Protocol):
+    """A function that returns the next `size` bytes of a file, or fewer at its end."""
+
+    def __call__(self, size: int, /) -> bytes:
+        """Read."""
+
+
+def read_block(read: BlockReading) -> PretokenTable | None:
+    """Read a block; return None for a block without pre-tokens, which marks the end.
+
+    Raises
+    ------
+    BlockError
+        If the file ends within the block, or its sizes or counts are impossible.
+    """
+    n, n_bytes, length_width, count_width = np.frombuffer(read_exactly(read, HEAD_BYTES), dtype=_HEAD).tolist()
+    if n == 0:
+        return None
+    if (
+        not 0 < n <= BLOCK_WORDS
+        or not 0 < n_bytes <= BLOCK_BYTES + LONGEST_WORD
+        or not {length_width, count_width} <= {*_WIDTHS}
+    ):
+        raise BlockError(f"a block of {n} pre-tokens and {n_bytes} bytes")
+    body = read_exactly(read, n * (length_width + count_width) + n_bytes)
+    lengths = np.frombuffer(body, _WIDTHS[length_width], n)
+    counts = np.frombuffer(body, _WIDTHS[count_width], n, n * length_width)
+    starts = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=starts[1:])
+    if not lengths.all() or not counts.all() or starts[-1] != n_bytes or int(counts.max()) >= 2**63:
+        raise BlockError("a block whose lengths or counts are impossible")
+    pool = np.frombuffer(body, np.uint8, n_bytes, n * (length_width + count_width))
+    return PretokenTable(pool, starts, counts.astype(np.int64))
+
+
+def read_exactly(read: BlockReading, size: int) -> bytes:
+    """Return `size` bytes.
+
+    Raises
+    ------
+    BlockError
+        If the file ends before.
+    """
+    data = read(size)
+    if len(data) < size:
+        raise BlockError(f"the end of the file {size - len(data)} bytes too early")
+    return data
+
+
+def write_stream(write: Callable[[bytes], object], stream: Iterator[PretokenTable]) -> tuple[int, int]:
+    """Write a stream, whose blocks are of any size, and the block that marks its end.
+
+    Returns
+    -------
+    n : int
+        Number of pre-tokens.
+    n_bytes : int
+        Number of their bytes.
+    """
+    n = n_bytes = 0
+    for table in stream:
+        write(pack_block(table))
+        n += len(table)
+        n_bytes += table.pool.size
+    write(bytes(HEAD_BYTES))
+    return n, n_bytes
+
+
+BLOCK_WORDS = 1 << 14
+"""Largest number of pre-tokens in a block. Blocks of this size fit into the second-level cache."""
+
+BLOCK_BYTES = 1 << 18
+"""A block ends at the pre-token that brings it to this number of bytes."""
+
+
+def slice_table(table: PretokenTable, begin: int, end: int) -> PretokenTable:
+    """Return the pre-tokens `begin` to `end` of a table; the arrays are views."""
+    if (begin, end) == (0, len(table)):
+        return table
+    starts = table.starts[begin : end + 1]
+    return PretokenTable(table.pool[starts[0] : starts[-1]], starts - starts[0], table.counts[begin:end])
+
+
+def join_tables(tables: Sequence[PretokenTable]) -> PretokenTable:
+    """Return one table with the pre-tokens of several, in order, without adding any up."""
+    if len(tables) == 1:
+        return tables[0]
+    starts = np.zeros(1 + sum(map(len, tables)), dtype=np.int64)
+    at = n_bytes = 0
+    for table in tables:
+        starts[at + 1 : at + 1 + len(table)] = table.starts[1:] + n_bytes
+        at += len(table)
+        n_bytes += table.pool.size
+    empty = [np.zeros(0, np.uint8)], [np.zeros(0, np.int64)]
+    pool = np.concatenate([table.pool for table in tables] or empty[0])
+    return PretokenTable(pool, starts, np.concatenate([table.counts for table in tables] or empty[1]))
+
+
+def merge_streams(streams: Sequence[Iterable[PretokenTable]]) -> Iterator[PretokenTable]:
+    """Merge any number of streams into one, in which each pre-token occurs once, with the sum of its counts.
+
+    Streams are merged in pairs, as a balanced tree: each pre-token passes through log2(n) calls of a kernel that does little
+    more than copy it.
+    """
+    if not streams:
+        return iter(())
+    if len(streams) == 1:
+        return iter(streams[0])
+    half = len(streams) // 2
+    return _merge_two(merge_streams(streams[:half]), merge_streams(streams[half:]))
+
+
+def _merge_two(left: Iterator[PretokenTable], right: Iterator[PretokenTable]) -> Iterator[PretokenTable]:
+    a, b = next(left, None), next(right, None)
+    output = _Output()
+    state = np.zeros(4, dtype=np.int64)
+    while a is not None and b is not None:
+        done = output.merge(a, b, state)
+        if not done:
+            if not state[sorted_tables.MERGED]:  # not even the next pre-token fits
+                output = _Output(max(a.pool.size, b.pool.size))
+            yield from output.take(state)
+            continue
+        left_ended, right_ended = state[sorted_tables.AT_LEFT] == len(a), state[sorted_tables.AT_RIGHT] == len(b)
+        if left_ended:
+            a = next(left, None)
+            state[sorted_tables.AT_LEFT] = 0
+        if right_ended:
+            b = next(right, None)
+            state[sorted_tables.AT_RIGHT] = 0
+    yield from output.take(state)
+    rest, at, others = (a, sorted_tables.AT_LEFT, left) if b is None else (b, sorted_tables.AT_RIGHT, right)
+    if rest is not None:
+        if state[at] < len(rest):
+            yield slice_table(rest, int(state[at]), len(rest))
+        yield from others
+
+
+class _Output:
+    """The arrays of one block of output."""
+
+    def __init__(self, longest: int = 0) -> None:
+        self._pool: Array = np.empty(BLOCK_BYTES + longest + TEXT_PADDING, dtype=np.uint8)
+        self._starts: Array = np.zeros(BLOCK_WORDS + 1, dtype=np.int64)
+        self._counts: Array = np.empty(BLOCK_WORDS, dtype=np.int64)
+
+    def merge(self, a: PretokenTable, b: PretokenTable, state: Array) -> bool:
+        """Merge until one table ends, and return True, or until the output is full."""
+        output = self._pool, self._starts, self._counts
+        status = sorted_tables.merge_sorted(a.pool, a.starts, a.counts, b.pool, b.starts, b.counts, state, *output)
+        return bool(status == DONE)
+
+    def take(self, state: Array) -> Iterator[PretokenTable]:
+        """Yield the output as a block, unless it is empty, and start another one."""
+        n, n_bytes = int(state[sorted_tables.MERGED]), int(state[sorted_tables.MERGED_BYTES])
+        state[sorted_tables.MERGED] = state[sorted_tables.MERGED_BYTES] = 0
+        if n:
+            yield PretokenTable(self._pool[:n_bytes].copy(), self._starts[: n + 1].copy(), self._counts[:n].copy())
+
+
+def even_blocks(stream: Iterable[PretokenTable]) -> Iterator[PretokenTable]:
+    """Yield the same pre-tokens in blocks whose borders depend on the pre-tokens alone.
+
+    A block ends after `BLOCK_WORDS` pre-tokens, or after the one that brings it to `BLOCK_BYTES`.
+    """
+    pending: list[PretokenTable] = []
+    n = n_bytes = 0
+    for given in stream:
+        table = given
+        while len(table):
+            fit = int(np.searchsorted(table.starts, BLOCK_BYTES - n_bytes))
+            end = min(BLOCK_WORDS - n, fit)
+            full = end <= len(table)
+            end = min(end, len(table))
+            pending.append(slice_table(table, 0, end))
+            n += end
+            n_bytes += int(table.starts[end])
+            if full:
+                yield join_tables(pending)
+                pending, n, n_bytes = [], 0, 0
+            table = slice_table(table, end, len(table))
+    if pending:
+        yield join_tables(pending)

@@ -1,1 +1,0 @@
-"""Generation of training data as Tensor2Tensor did: problems, vocabularies, samples, and shards of encoded examples."""

@@ -1,0 +1,136 @@
+"""The options that say how work is distributed. None of them changes a result."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
+
+from bpejit import arguments
+from bpejit.corpus.sizes import CHUNK_BYTES
+from bpejit.engines import (
+    AUTO,
+    RAY,
+    check_engine_options,
+    check_ray_address,
+    engine_descriptions,
+    engine_names,
+)
+from bpejit.engines.base import Progress, no_progress
+from bpejit.options import Option
+
+
+def _engines(**more: str) -> str:
+    listed = {**engine_descriptions(), **more}
+    return ", ".join(f"{name} ({text})" if text else name for name, text in listed.items())
+
+
+class ProgressOption(TypedDict, total=False):
+    """How a function reports."""
+
+    progress: Annotated[
+        Progress | bool | None,
+        Option(
+            None,
+            "callable or bool",
+            "Called as `progress(stage, done, total, unit)`. True shows a line about the progress on standard error.",
+        ),
+    ]
+
+
+class Workers(TypedDict, total=False):
+    """How many workers there are."""
+
+    workers: Annotated[
+        int | None,
+        Option(
+            None,
+            "int",
+            """Number of threads or processes that read text, and of threads that learn merges: passes over all cells run in
+            parallel, and the merges themselves in one thread. The default is the number of processors. Does not change the
+            result.""",
+            "Number of workers.",
+            value="count",
+            metavar="N",
+            shown="one per processor",
+        ),
+    ]
+
+
+class LocalEngine(TypedDict, total=False):
+    """An engine on this machine."""
+
+    engine: Annotated[
+        str,
+        Option(
+            AUTO,
+            "str",
+            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. Does not change the result.""",
+            lambda: f"How work is distributed, with equal results: auto, {_engines()}.",
+            value="choice",
+            choices=lambda: (AUTO, *engine_names()),
+        ),
+    ]
+
+
+class AnyEngine(TypedDict, total=False):
+    """An engine on this machine, or a cluster."""
+
+    engine: Annotated[
+        str,
+        Option(
+            AUTO,
+            "str",
+            """How the work is distributed: "auto" or a name in `bpejit.engines.engine_names()`. "ray" runs parts of the work on
+            a Ray cluster, as many at a time as `workers`. Merges are learned in this process, with "serial" in one thread. Does
+            not change the result.""",
+            lambda: f"How work is distributed, with equal results: auto, {_engines(**{RAY: 'a Ray cluster'})}.",
+            value="choice",
+            choices=lambda: (AUTO, *engine_names(), RAY),
+        ),
+    ]
+    ray_address: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            """For `engine="ray"`: `host:port` of the cluster, or "local". By default the running cluster, otherwise a local
+            one.""",
+            "The Ray cluster of --engine ray, or local.",
+            metavar="HOST:PORT",
+            shown="the running cluster, otherwise a local one",
+        ),
+    ]
+
+
+class Chunks(TypedDict, total=False):
+    """How inputs are divided."""
+
+    chunk_bytes: Annotated[
+        int, Option(CHUNK_BYTES, "int", "Size of the chunks into which files are divided. Does not change the result.")
+    ]
+
+
+class LocalWork(Workers, LocalEngine, Chunks, ProgressOption, total=False):
+    """How work is distributed on this machine, and reported."""
+
+
+class Distribution(Workers, AnyEngine, Chunks, total=False):
+    """How work is distributed on this machine or a cluster."""
+
+
+class Work(Distribution, ProgressOption, total=False):
+    """How work is distributed on this machine or a cluster, and reported."""
+
+
+def checked_work(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `Work` after checking them, with `report`, which is callable, in place of `progress`.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError, EngineError
+    """
+    clusters = "ray_address" in options
+    report = arguments.progress(options.get("progress")) or no_progress
+    workers, engine, chunk_bytes = check_engine_options(
+        options["workers"], options["engine"], options.get("chunk_bytes", CHUNK_BYTES), clusters=clusters
+    )
+    found = {"workers": workers, "engine": engine, "chunk_bytes": chunk_bytes, "report": report}
+    return found | ({"ray_address": check_ray_address(options["ray_address"], engine)} if clusters else {})

@@ -1,0 +1,149 @@
+"""Conversion between ranked models (tiktoken's, where merges follow from the order of the ids) and lists of merges.
+
+In a ranked model any two adjacent tokens merge if their concatenation is a token. `recover_merges` encodes the bytes of each
+token with the ranks below its own. If two tokens are left for every token, as in all published vocabularies, then the list
+of these pairs gives the same ids for every text:
+
+- A run of tokens in an encoded text is also the encoding of its own bytes: no merge crossed its boundaries, so the same
+  merges were made inside it, in the same order. That holds at each rank, for the text and the run as merged so far.
+- So when a pair merges to the token `t`, and no lower rank has become applicable since, the pair is the encoding of `t` by
+  the ranks below: the one recovered pair.
+- No lower rank becomes applicable. Suppose that a new token `t` and its neighbor formed `u`, of lower rank. Before, their bytes
+  were at least three tokens; but encoded alone they would already be `u`, since its own merge has a lower rank.
+
+The same holds for a longer list, in which other ways to form each token come between the merges of the previous and of the
+next token: such pairs are never adjacent in a text. `rank_obstacle` uses both.
+
+Where a token cannot be recovered, all ways to form each token are listed (`list_all_splits`). That differs from the ranked
+model only in that two ways to form one token have different ranks, where the ranked model takes the leftmost. No vocabulary
+is known in which it matters; a search over random vocabularies of such tokens found none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bpejit.arrays import Array, ByteStrings, padded_text
+from bpejit.errors import shorten
+from bpejit.kernels.encoding.merge_rules import FREE, build_pairs, list_splits
+from bpejit.kernels.formats.merge_recovery import recover_splits
+from bpejit.model import Model, in_order
+
+Merges = list[tuple[bytes, bytes]]
+
+MergeRules = tuple[Array, Array, Array, Array]
+"""Left, right and resulting internal token, and rank, of each pair that merges: int32 each."""
+
+
+def ranked_rules(tokens: Mapping[int, bytes]) -> tuple[list[bytes], ByteStrings, MergeRules]:
+    """Return the merge rules of a ranked model: all ways to form a token from two others have the token's rank.
+
+    Returns
+    -------
+    internal : list of bytes
+        The bytes, then the other tokens in order of rank; a token's index is its internal id.
+    strings : ByteStrings
+        The same as arrays.
+    rules : MergeRules
+    """
+    internal = [bytes([byte]) for byte in range(256)]
+    internal += [token for token in in_order(tokens) if len(token) > 1]
+    strings = ByteStrings.from_list(internal)
+    slots = np.zeros(4 << len(internal).bit_length(), dtype=np.int32)
+    capacity = strings.pool.size
+    lefts, rights, merged = (np.empty(capacity, dtype=np.int32) for _ in range(3))
+    n = list_splits(padded_text(strings.pool)[0], strings.starts, slots, lefts, rights, merged)
+    merged = merged[:n].copy()
+    return internal, strings, (lefts[:n].copy(), rights[:n].copy(), merged, merged - 256)
+
+
+def recover_merges(tokens: Mapping[int, bytes]) -> tuple[Merges, list[bytes]]:
+    """Return the list of merges that is equivalent to a vocabulary of ranks.
+
+    Parameters
+    ----------
+    tokens : dict of int to bytes
+        Ids and bytes. The order of the ids is the merge order, and every token that a merge needs is included.
+
+    Returns
+    -------
+    merges : list of (bytes, bytes)
+        In order of rank: for each token, the two tokens that the ranks below its own encode its bytes to.
+    unreachable : list of bytes
+        The tokens whose bytes are more than two tokens by the ranks below, in order of rank. Merges alone may never form them.
+
+    Examples
+    --------
+    >>> recover_merges({**{byte: bytes([byte]) for byte in range(256)}, 256: b"ab", 257: b"abc", 258: b"xyz"})
+    ([(b'a', b'b'), (b'ab', b'c')], [b'xyz'])
+    """
+    internal, strings, (left, right, result, ranks) = ranked_rules(tokens)
+    pairs = np.full(max(2 << left.size.bit_length(), 4), FREE, dtype=np.uint64)
+    byte_pairs, merged = np.zeros(1 << 16, dtype=np.uint32), np.zeros(len(internal), dtype=np.uint32)
+    build_pairs(left, right, result, ranks, pairs, byte_pairs, merged)
+    lefts, rights = (np.empty(len(internal), dtype=np.int32) for _ in range(2))
+    scratch = np.zeros(2 * max(map(len, internal)), dtype=np.uint32)
+    recover_splits(strings.pool, strings.starts, pairs, scratch, lefts, rights)
+    merges: Merges = []
+    unreachable: list[bytes] = []
+    for token, first, second in zip(internal[256:], lefts[256:].tolist(), rights[256:].tolist(), strict=True):
+        if first < 0:
+            unreachable.append(token)
+        else:
+            merges.append((internal[first], internal[second]))
+    return merges, unreachable
+
+
+def list_all_splits(tokens: Mapping[int, bytes]) -> Merges:
+    """Return every way to form a token from two others, ordered by the ranks of the token, the left and the right one."""
+    internal, _, (lefts, rights, merged, _) = ranked_rules(tokens)
+    ids = {token: token_id for token_id, token in tokens.items()}
+    rank = np.array([ids.get(token, -1) for token in internal])
+    # A byte that is not in the vocabulary occurs in no pair.
+    known = (rank[lefts] >= 0) & (rank[rights] >= 0)
+    lefts, rights, merged = lefts[known], rights[known], merged[known]
+    order = np.lexsort((rank[rights], rank[lefts], rank[merged]))
+    columns = (column[order].tolist() for column in (lefts, rights))
+    return [(internal[left], internal[right]) for left, right in zip(*columns, strict=True)]
+
+
+def as_merge_list(model: Model) -> Merges:
+    """Return the merges of a model; for a ranked model, a list that gives the same ids (see the module's docstring)."""
+    if not model.ranked:
+        return list(model.merges)
+    merges, unreachable = recover_merges(model.tokens)
+    return list_all_splits(model.tokens) if unreachable else merges
+
+
+def rank_obstacle(model: Model) -> str | None:
+    """Return why merging by rank would give different ids than a model's list of merges, or None if it would not."""
+    if model.ranked:
+        return None
+    recovered, unreachable = recover_merges(model.tokens)
+    ids = model.ids
+    if unreachable:
+        token = unreachable[0]
+        others = f" (nor can {len(unreachable) - 1} others)" if len(unreachable) > 1 else ""
+        return (
+            f"the token {shorten(token)} (id {ids[token]}) cannot be formed by merging two tokens with lower ids{others}; by "
+            "rank, a pre-token equal to it would become that token"
+        )
+    last = -1
+    for number, (left, right) in enumerate(model.merges):
+        merged = ids[left + right]
+        if merged < last:
+            return (
+                f"merge {number + 1} forms the token {shorten(left + right)} (id {merged}) after the token with id {last}; "
+                "by rank the lower id merges first"
+            )
+        last = merged
+    listed = set(model.merges)
+    for left, right in recovered:
+        if (left, right) not in listed:
+            return (
+                f"by rank {shorten(left)} and {shorten(right)} merge to the token {shorten(left + right)} (id "
+                f"{ids[left + right]}), which is not in the list of merges"
+            )
+    return None

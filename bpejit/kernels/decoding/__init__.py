@@ -1,0 +1,1 @@
+"""Kernels that turn ids into bytes."""

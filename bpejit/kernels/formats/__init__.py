@@ -1,0 +1,1 @@
+"""Kernels that read and write tokenizer files (`rank_parsing`, `vocabulary_text`), and recover merges (`merge_recovery`)."""

@@ -1,0 +1,131 @@
+"""Declarations of options: keywords of public functions and options of commands, each written once.
+
+A group of options is a `TypedDict` whose fields are annotated with an `Option`. Type checkers read the names and the types of
+the fields; `takes` makes of them the signature, the documentation and the defaults of a function, and `cli/shared_options.py`
+the options of a command. Values are checked where they are used. A module with groups does not postpone its annotations, which
+are read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from bpejit import arguments
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_WIDTH = 120
+
+
+class Option(NamedTuple):
+    """An option: its default and what the documentation and the help of a command say.
+
+    Parameters
+    ----------
+    default : object
+    kind : str
+        The type, as in the documentation.
+    text : str
+        The documentation. Empty if the text of the next option is about both.
+    help : str or callable
+        The help of a command, or a function that returns it; empty for an option that no command has.
+    value : str
+        What the command line accepts: `text`, `count`, `size`, `flag`, `choice` or `path`.
+    metavar : str
+        What stands for a value in the help.
+    least : int, optional
+        The smallest count.
+    choices : callable, optional
+        Returns the names of a choice.
+    shown : str, optional
+        The default in the help, if it is not the value.
+    flag : str
+        The name on the command line, if it is another one.
+    """
+
+    default: Any
+    kind: str
+    text: str
+    help: str | Callable[[], str] = ""
+    value: str = "text"
+    metavar: str = "NAME"
+    least: int | None = 1
+    choices: Callable[[], tuple[str, ...]] | None = None
+    shown: str | None = None
+    flag: str = ""
+
+    @property
+    def described_type(self) -> str:
+        """The type and the default, as in the documentation."""
+        if self.default is None:
+            return f"{self.kind}, optional"
+        default = self.shown or (f'"{self.default}"' if isinstance(self.default, str) else repr(self.default))
+        return f"{self.kind}, default {default}"
+
+
+@functools.cache
+def declared(group: type) -> Mapping[str, tuple[Any, Option]]:
+    """Return the type and the declaration of each option of a group, by name."""
+    return {name: (hint.__origin__, hint.__metadata__[0]) for name, hint in group.__annotations__.items()}
+
+
+def chosen(group: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that belong to a group."""
+    return {name: options[name] for name in declared(group) if name in options}
+
+
+def takes(group: type) -> Callable[[Function], Function]:
+    """Return a decorator for a function with `**options`: they are those of a group, and have their defaults if not given.
+
+    The line `{options}` in the docstring is replaced by their documentation. A call that does not match the signature raises
+    the error of `arguments.bound`.
+
+    Parameters
+    ----------
+    group : type
+        A `TypedDict` of options.
+    """
+    options = declared(group)
+    defaults = {name: option.default for name, (_, option) in options.items()}
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        *own, rest = signature.parameters.values()
+        named = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind)
+            for name, (kind, _) in options.items()
+        ]
+        full = signature.replace(parameters=[*own, *named])
+
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            arguments.bound(function.__name__, full, args, given)
+            return function(*args, **(defaults | given))
+
+        called.__signature__ = full  # type: ignore[attr-defined]
+        kinds = {name: kind for name, (kind, _) in options.items()}
+        called.__annotations__ = {name: kind for name, kind in function.__annotations__.items() if name != rest.name} | kinds
+        called.__doc__ = _documented(function.__doc__ or "", [(name, option) for name, (_, option) in options.items()])
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+def _documented(doc: str, options: Iterable[tuple[str, Option]]) -> str:
+    """Replace the line `{options}` of a docstring."""
+    before, marker, after = doc.partition("{options}")
+    indent = before.rpartition("\n")[2]
+    entries: list[str] = []
+    names: list[str] = []
+    for name, option in options:
+        names.append(name)
+        if not option.text:
+            continue
+        lines = textwrap.wrap(" ".join(option.text.split()), _WIDTH)
+        entries += [f"{', '.join(names)} : {option.described_type}", *(f"    {line}" for line in lines)]
+        names = []
+    return before + f"\n{indent}".join(entries) + after if marker else doc

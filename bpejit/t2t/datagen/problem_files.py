@@ -1,0 +1,457 @@
+"""Problems described in a TOML file, or by the name of a class in a Python module."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bpejit import arguments
+from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import Source, find_sources
+from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
+from bpejit.extras import import_extra
+from bpejit.storage.files import read_error
+from bpejit.storage.remote import is_remote
+from bpejit.t2t.datagen.problems import FILE_NAMES, VOCAB_TYPES, Text2ClassProblem, Text2TextProblem, VocabType
+from bpejit.t2t.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
+from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
+
+TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
+
+FILE_BYTE_BUDGET = 1_000_000
+"""The published default."""
+
+_FEATURES = {TEXT2TEXT: ("inputs", "targets"), TEXT2SELF: ("targets",), TEXT2CLASS: ("inputs", "label")}
+
+_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "kind": (str,),
+    "vocab_type": (str,),
+    "vocab_filename": (str,),
+    "inputs_vocab_filename": (str,),
+    "targets_vocab_filename": (str,),
+    "approx_vocab_size": (int,),
+    "additional_reserved_tokens": (list,),
+    "oov_token": (str,),
+    "max_subtoken_length": (int,),
+    "file_byte_budget": (int, float),
+    "has_shared_vocab": (bool,),
+    "packed_length": (int,),
+    "packed_spacing": (int,),
+    "inputs_prefix": (str,),
+    "targets_prefix": (str,),
+    "already_shuffled": (bool,),
+    "class_labels": (list, str),
+    "dataset_splits": (list,),
+}
+
+_SPLIT_KEYS: dict[str, tuple[type, ...]] = {
+    "split": (str,),
+    "shards": (int,),
+    "archive": (str,),
+    "inputs": (str, list),
+    "targets": (str, list),
+    "label": (str, list),
+    "tabbed": (str, list),
+    "records": (str, list),
+    "inputs_field": (str,),
+    "targets_field": (str,),
+    "label_field": (str,),
+}
+
+
+@dataclass(frozen=True)
+class SampleInputs:
+    """The inputs of a split.
+
+    Parameters
+    ----------
+    layout : Layout
+    paths : tuple of list of str
+        The inputs of each feature, or one list of inputs that contain all features.
+    """
+
+    layout: Layout
+    paths: tuple[list[str], ...]
+
+    def sources(self) -> list[tuple[Source, ...]]:
+        """Return the sources of adjacent samples: one for each feature, or one that contains all features.
+
+        Raises
+        ------
+        CorpusError
+            If an input cannot be read, or the features have different numbers of inputs.
+        """
+        layout = self.layout
+        field: dict[str, Any] = {"text_field": layout.fields[0], "text_column": layout.fields[0]} if layout.fields else {}
+        contents = Contents(strip_bom=True, documents="line", **field)
+        found = [find_sources(paths, contents) for paths in self.paths]
+        if len({len(some) for some in found}) > 1:
+            counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
+            raise CorpusError(
+                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
+                "missing ones"
+            )
+        return list(zip(*found, strict=True))
+
+
+class FileProblem(Text2TextProblem):
+    """A problem whose samples are in files.
+
+    Parameters
+    ----------
+    settings : dict
+        The content of a TOML file.
+    folder : Path
+        Where relative paths begin.
+    where : str
+        The file, for messages.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], folder: Path, where: str) -> None:
+        self._settings = _checked_keys(settings, _KEYS, where)
+        self._folder = folder
+        self._where = where
+        kind = self._settings.get("kind", TEXT2TEXT)
+        if kind not in _FEATURES:
+            raise OptionError(f"{where}: kind is {shorten(kind)}; expected {', '.join(_FEATURES)}: correct it")
+        self.kind: str = kind
+        if self.vocab_type not in VOCAB_TYPES:
+            raise OptionError(
+                f"{where}: vocab_type is {shorten(self.vocab_type)}; expected {', '.join(VOCAB_TYPES)}: correct it"
+            )
+        for key, least in (("approx_vocab_size", 1), ("packed_length", 1), ("packed_spacing", 0), ("file_byte_budget", 1)):
+            if self._settings.get(key, least) < least:
+                raise OptionError(f"{where}: {key} is {self._settings[key]}; expected {least} or more: correct it")
+        if self.packed_length is not None and kind == TEXT2CLASS:
+            raise OptionError(f"{where}: packed_length is {self.packed_length}; expected none with class labels: leave it out")
+        self._splits = self._read_splits()
+
+    def _get(self, key: str, default: Any) -> Any:
+        return self._settings.get(key, default)
+
+    @property
+    def name(self) -> str:
+        """The name of the problem."""
+        return str(self._get("name", Path(self._where).stem))
+
+    @property
+    def vocab_type(self) -> str:
+        """The kind of vocabulary."""
+        return str(self._get("vocab_type", VocabType.SUBWORD))
+
+    @property
+    def approx_vocab_size(self) -> int:
+        """Approximate size of a vocabulary that is built."""
+        return int(self._get("approx_vocab_size", 2**15))
+
+    @property
+    def additional_reserved_tokens(self) -> list[str]:
+        """Tokens with the ids from 2 on."""
+        return list(self._get("additional_reserved_tokens", []))
+
+    @property
+    def oov_token(self) -> str | None:
+        """Token that replaces those that are not listed."""
+        token: str | None = self._get("oov_token", None)
+        return token
+
+    @property
+    def max_subtoken_length(self) -> int | None:
+        """Bound of the length of subtokens."""
+        return int(self._get("max_subtoken_length", 200))
+
+    @property
+    def file_byte_budget(self) -> int:
+        """Size of the sample of each file for building a vocabulary."""
+        return int(self._get("file_byte_budget", FILE_BYTE_BUDGET))
+
+    @property
+    def has_shared_vocab(self) -> bool:
+        """Whether inputs and targets have the same vocabulary."""
+        return bool(self._get("has_shared_vocab", True))
+
+    @property
+    def packed_length(self) -> int | None:
+        """Length of packed examples."""
+        length: int | None = self._get("packed_length", None)
+        return length
+
+    @property
+    def packed_spacing(self) -> int:
+        """Number of zeros between packed examples."""
+        return int(self._get("packed_spacing", 0))
+
+    @property
+    def inputs_prefix(self) -> str:
+        """Text to put before inputs."""
+        return str(self._get("inputs_prefix", ""))
+
+    @property
+    def targets_prefix(self) -> str:
+        """Text to put before targets."""
+        return str(self._get("targets_prefix", ""))
+
+    @property
+    def already_shuffled(self) -> bool:
+        """Whether the samples have a random order."""
+        return bool(self._get("already_shuffled", False))
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether examples have inputs."""
+        return self.kind != TEXT2SELF
+
+    @property
+    def text_features(self) -> tuple[str, ...]:
+        """The features that are texts and become ids."""
+        return tuple(name for name in _FEATURES[self.kind] if name != "label")
+
+    @property
+    def dataset_splits(self) -> list[dict[str, Any]]:
+        """The parts of the data set."""
+        return [{"split": split["split"], "shards": split["shards"]} for split in self._splits]
+
+    @property
+    def is_generate_per_split(self) -> bool:
+        """Whether each split has inputs of its own."""
+        return len(self._splits) == 1 or self._splits[1]["inputs"] is not None
+
+    def vocab_filename_of(self, feature: str) -> str:
+        """Return the name of the vocabulary of a feature; that of the shared one for an empty string."""
+        key = f"{feature}_vocab_filename" if feature else "vocab_filename"
+        return str(self._get(key, None) or super().vocab_filename_of(feature))
+
+    def inputs_of(self, split: str) -> SampleInputs:
+        """Return the inputs of a split."""
+        found: SampleInputs = next(one["inputs"] for one in self._splits if one["split"] == split)
+        return found
+
+    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Yield samples; labels are text."""
+        inputs = self.inputs_of(dataset_split)
+        reader = ChunkReader()
+        for chunk in SampleChunker().chunks(plan_inputs(inputs.sources(), inputs.layout, 0, 0, 1 << 62)):
+            texts = chunk.chunk.read_samples(reader, inputs.layout).texts
+            for row in zip(*(some.texts() for some in texts.values()), strict=True):
+                yield {name: text.decode("utf-8", "surrogateescape") for name, text in zip(texts, row, strict=True)}
+
+    def _read_splits(self) -> list[dict[str, Any]]:
+        given = self._settings.get("dataset_splits")
+        if not given or not all(isinstance(one, dict) for one in given):
+            raise OptionError(
+                f"{self._where}: there are no splits; expected a table `[[dataset_splits]]` for each, with `split` and its "
+                "inputs: add one"
+            )
+        splits = []
+        for number, one in enumerate(given, start=1):
+            where = f"{self._where}, split {number}"
+            one = _checked_keys(one, _SPLIT_KEYS, where)
+            name = one.get("split", "train")
+            if name not in FILE_NAMES:
+                raise OptionError(f"{where}: split is {shorten(name)}; expected train, eval or test: correct it")
+            shards = one.get("shards", 100 if name == "train" else 1)
+            if not 1 <= shards <= 99999:
+                raise OptionError(f"{where}: shards is {shards}; expected 1 to 99999: choose another number")
+            splits.append({"split": name, "shards": shards, "inputs": self._read_inputs(one, where)})
+        names = [FILE_NAMES[one["split"]] for one in splits]
+        if len(set(names)) < len(names):
+            raise OptionError(
+                f"{self._where}: a split is listed twice; expected train, eval and test once each: remove one, or list its "
+                "inputs in the other"
+            )
+        without = [one["split"] for one in splits if one["inputs"] is None]
+        if splits[0]["inputs"] is None or 0 < len(without) < len(splits) - 1:
+            raise OptionError(
+                f"{self._where}: the split {without[0]} has no inputs; expected inputs in each split, or only in the first "
+                "one, whose samples are then divided among the shards of all splits: add them"
+            )
+        return splits
+
+    def _read_inputs(self, one: Mapping[str, Any], where: str) -> SampleInputs | None:
+        names = _FEATURES[self.kind]
+        fields = [f"{name}_field" for name in names]
+        wrong = next((key for key in one if key.endswith("_field") and (key not in fields or "records" not in one)), None)
+        if wrong is not None:
+            raise OptionError(
+                f"{where}: it has `{wrong}`; expected {' and '.join(f'`{field}`' for field in fields)}, together with "
+                f"`records`, for the kind {self.kind}: correct it"
+            )
+        forms = [key for key in (*_FEATURES[TEXT2TEXT], "label", "tabbed", "records") if key in one]
+        if not forms:
+            return None
+        archive = one.get("archive")
+        if forms == ["tabbed"] and len(names) > 1:
+            return SampleInputs(Layout(names, TABBED), (self._paths(one["tabbed"], archive),))
+        if forms == ["records"]:
+            default = "text" if len(names) == 1 else None
+            found = tuple(one.get(f"{name}_field", default or name) for name in names)
+            return SampleInputs(Layout(names, RECORDS, found), (self._paths(one["records"], archive),))
+        if sorted(forms) == sorted(names):
+            return SampleInputs(Layout(names, LINES), tuple(self._paths(one[name], archive) for name in names))
+        expected = " and ".join(f"`{name}`" for name in names)
+        others = "`records`" if len(names) == 1 else "`tabbed`, or `records`"
+        raise OptionError(
+            f"{where}: it has {', '.join(f'`{form}`' for form in forms)}; expected {expected}, or {others}, for the kind "
+            f"{self.kind}: name the inputs"
+        )
+
+    def _paths(self, given: str | list[str], archive: str | None) -> list[str]:
+        names = [given] if isinstance(given, str) else given
+        if archive is not None:
+            outer = archive if is_remote(archive) else os.path.abspath(self._folder / archive)  # noqa: PTH100
+            return [f"tar://{name}::{outer}" for name in names]
+        return [name if is_remote(name) else str(self._folder / name) for name in names]
+
+
+class FileClassProblem(FileProblem, Text2ClassProblem):
+    """A problem with class labels whose samples are in files."""
+
+    @property
+    def text_features(self) -> tuple[str, ...]:
+        """The inputs."""
+        return ("inputs",)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of labels."""
+        return len(self.class_labels(""))
+
+    def class_labels(self, data_dir: Any) -> list[str]:  # noqa: ARG002
+        """Return the labels in the order of their numbers."""
+        found = self._get("class_labels", None)
+        if isinstance(found, str):
+            path = self._folder / found
+            try:
+                found = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
+            except OSError as cause:
+                raise read_error(path, cause, error=CorpusError, what="list of class labels") from cause
+            found = [label.strip() for label in found if label.strip()]
+        if not found or not all(isinstance(label, str) for label in found):
+            raise OptionError(
+                f"{self._where}: class_labels is {'missing' if found is None else shorten(found)}; expected a list of labels, "
+                "or a file with one in each line: add them"
+            )
+        repeated = next((label for label, count in Counter(found).items() if count > 1), None)
+        if repeated is not None:
+            raise OptionError(
+                f"{self._where}: class_labels has {shorten(repeated)} twice; expected different labels, since their numbers "
+                "are the targets: remove one"
+            )
+        return list(found)
+
+
+def _checked_keys(given: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], where: str) -> dict[str, Any]:
+    for key, value in given.items():
+        if key not in known:
+            raise OptionError(f"{where}: it has the key `{shorten(key)[1:-1]}`; expected {', '.join(known)}: correct it")
+        right = isinstance(value, known[key]) and (not isinstance(value, bool) or bool in known[key])
+        if right and isinstance(value, list) and key != "dataset_splits":
+            right = bool(value) and all(isinstance(item, str) for item in value)
+        if not right:
+            kinds = {
+                str: "a string",
+                int: "a whole number",
+                float: "a number",
+                bool: "true or false",
+                list: "a list of strings",
+            }
+            expected = " or ".join(kinds[kind] for kind in known[key])
+            raise OptionError(f"{where}: {key} is {shorten(value)}; expected {expected}: correct it")
+    return dict(given)
+
+
+def problem_from_settings(
+    settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".", where: str = "problem"
+) -> FileProblem:
+    """Return the problem that a dict describes, as in a TOML file.
+
+    Parameters
+    ----------
+    settings : dict
+    folder : path
+        Where relative paths begin.
+    where : str
+        What contains the settings, for messages.
+
+    Raises
+    ------
+    OptionError
+    """
+    kind = FileClassProblem if settings.get("kind") == TEXT2CLASS else FileProblem
+    return kind(settings, Path(folder), where)
+
+
+def load_problem(name: str | os.PathLike[str] | Text2TextProblem) -> Text2TextProblem:
+    """Return a problem.
+
+    Parameters
+    ----------
+    name : path, str or Text2TextProblem
+        A TOML file, or `MODULE:CLASS` or `FILE.py:CLASS`.
+
+    Raises
+    ------
+    ArgumentTypeError, OptionError
+        If there is no such problem.
+    """
+    if isinstance(name, Text2TextProblem):
+        return name
+    text = arguments.path("problem", name)
+    module, found, attribute = text.rpartition(":")
+    if found and attribute.isidentifier() and not Path(text).exists():
+        return _load_class(module, attribute)
+    path = Path(text)
+    try:
+        data = path.read_bytes()
+    except OSError as cause:
+        raise read_error(path, cause, error=OptionError, what="problem") from cause
+    return problem_from_settings(_parse_toml(data, path), path.parent, str(path))
+
+
+def _parse_toml(data: bytes, path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib as toml
+    else:
+        toml = import_extra("tomli", f"the problem `{path}`", extra="t2t", error=OptionError)
+    try:
+        found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"))
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as cause:
+        raise OptionError(f"`{path}` is not valid TOML: {cause}; expected the description of a problem: correct it") from cause
+    return found
+
+
+def _load_class(module: str, attribute: str) -> Text2TextProblem:
+    try:
+        if module.endswith(".py"):
+            name = Path(module).stem
+            spec = importlib.util.spec_from_file_location(name, module)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"`{module}` cannot be imported")
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules[name] = loaded
+            spec.loader.exec_module(loaded)
+        else:
+            loaded = importlib.import_module(module)
+        problem = getattr(loaded, attribute)()
+    except BpejitError:
+        raise
+    except Exception as cause:
+        raise OptionError(
+            f"cannot create the problem `{module}:{attribute}`: {type(cause).__name__}: {cause}; expected a class that is "
+            "created without arguments: check the module"
+        ) from cause
+    if not isinstance(problem, Text2TextProblem):
+        raise OptionError(
+            f"`{module}:{attribute}` is a {type(problem).__name__}; expected a subclass of Text2TextProblem: derive it from "
+            "this class of `bpejit.t2t.datagen.problems`"
+        )
+    return problem

@@ -1,0 +1,400 @@
+"""Read samples in workers: chunks of lines, of fields in lines, of records and of texts in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.corpus.blocks import MOST_SHOWN, NOTHING_SKIPPED, Skipped, SkippedRecord
+from bpejit.corpus.chunk_reader import AnyChunk, ChunkReader
+from bpejit.corpus.field_names import look_up
+from bpejit.corpus.json_lines import describe_record
+from bpejit.corpus.json_parsing import find_parser
+from bpejit.errors import CorpusError
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents, texts_from_list
+from bpejit.t2t.subword_files import strip_lines
+
+CHUNK_BYTES = 1 << 20
+
+LINES, TABBED, RECORDS = "lines", "tabbed", "records"
+"""How the features of samples are arranged: each in a file of its own, line by line; in one line, separated by a tab; as fields
+of JSON lines.
+"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How samples are arranged in inputs.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The features, in the order of the files or of the fields of a line.
+    form : str
+        `LINES`, `TABBED` or `RECORDS`.
+    fields : tuple of str
+        The field of each feature, for `RECORDS`.
+    strict : bool
+        Whether a malformed or empty sample is an error. By default it is skipped and counted.
+    paired : bool
+        Whether a malformed record is an error, since it is paired with one of another input.
+    chunk_bytes : int
+        Size of the lines of a chunk. It affects which examples go to which shard.
+    """
+
+    names: tuple[str, ...]
+    form: str = LINES
+    fields: tuple[str, ...] = ()
+    strict: bool = False
+    paired: bool = False
+    chunk_bytes: int = CHUNK_BYTES
+
+
+@dataclass
+class SampleBlock:
+    """Samples in memory.
+
+    Parameters
+    ----------
+    texts : dict of str to FeatureTexts
+    place : callable
+        `place(i)` describes where sample i is, for messages.
+    ready : dict of str to (Array, Array)
+        Features that are numbers already: int64 [n], and their starts, int64 [samples + 1].
+    skipped : Skipped
+    """
+
+    texts: dict[str, FeatureTexts]
+    place: Callable[[int], str]
+    ready: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    skipped: Skipped = NOTHING_SKIPPED
+
+
+class SampleChunk(Protocol):
+    """Description of samples that are read by one worker, which can be pickled."""
+
+    @property
+    def data(self) -> object:
+        """What the chunk carries, if it cannot be read again; None otherwise."""
+
+    @property
+    def n_read(self) -> int:
+        """Bytes of the input."""
+
+    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
+        """Return the samples."""
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """Whole lines of a file, or lines in memory.
+
+    Parameters
+    ----------
+    path : str
+    start, stop : int
+    first_line : int, optional
+        The number of the first line, from 1; by default the lines before `start` are counted if a message needs it.
+    data : bytes, optional
+        The lines, if they cannot be read again.
+    """
+
+    path: str
+    start: int
+    stop: int
+    first_line: int | None = None
+    data: bytes | None = None
+
+    def read(self, reader: ChunkReader) -> bytes:
+        """Return the lines, each with a line break."""
+        if self.data is not None:
+            return terminated(self.data)
+        with reader.open(self.path) as file:
+            file.seek(self.start)
+            return terminated(reader.read_bytes(file, self.path, self.stop - self.start))
+
+    def line_number(self, reader: ChunkReader, index: int) -> int:
+        """Return the number of a line, from 1."""
+        first = self.first_line or reader.line_number(self.path, self.start)
+        return first + index
+
+
+@dataclass(frozen=True)
+class RangesChunk:
+    """Samples in lines.
+
+    Parameters
+    ----------
+    ranges : tuple of LineRange
+        One for each feature if the layout is `LINES`, otherwise one.
+    n_read : int
+    """
+
+    ranges: tuple[LineRange, ...]
+    n_read: int
+
+    @property
+    def data(self) -> object:
+        """The lines of a pipe or of a compressed file."""
+        return self.ranges[0].data
+
+    def read_lines(self, reader: ChunkReader) -> FeatureTexts:
+        """Return the lines of the first range, without white space at their ends."""
+        return FeatureTexts(strip_lines(self.ranges[0].read(reader)))
+
+    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
+        """Return the samples."""
+        blocks = [one.read(reader) for one in self.ranges]
+        first = self.ranges[0]
+        skips = _Skips(first.path, lambda index: f"line {first.line_number(reader, index)}", layout)
+        if layout.form == TABBED:
+            texts, indices = _split_tabbed(blocks[0], layout, skips)
+        elif layout.form == RECORDS:
+            texts, indices = _parse_records(blocks[0], layout, skips)
+        else:
+            texts = {name: FeatureTexts(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
+            indices = np.arange(len(texts[layout.names[0]]))
+        return skips.without_empty(texts, indices)
+
+
+@dataclass(frozen=True)
+class RecordsChunk:
+    """Samples with a single text, which are the documents of a chunk of Parquet or Arrow.
+
+    Parameters
+    ----------
+    chunk : AnyChunk
+    path : str
+    """
+
+    chunk: AnyChunk
+    path: str
+
+    @property
+    def data(self) -> object:
+        """What the chunk carries."""
+        return self.chunk.data
+
+    @property
+    def n_read(self) -> int:
+        """Bytes of the input."""
+        return int(getattr(self.chunk, "n_read", 0) or 0)
+
+    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
+        """Return the samples."""
+        block = self.chunk.read(reader)
+        (name,) = layout.names
+        if block.ends is None:
+            raise TypeError(f"`{self.path}` has no documents")
+        texts = texts_from_documents(block.text[: block.cut].tobytes(), block.ends)
+        first = getattr(self.chunk, "first_row", None)
+        known = first is not None and not block.skipped
+        skips = _Skips(self.path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
+        found = skips.without_empty({name: texts}, np.arange(len(texts)))
+        found.skipped = block.skipped + found.skipped
+        return found
+
+
+@dataclass(frozen=True)
+class TextsChunk:
+    """Samples in memory.
+
+    Parameters
+    ----------
+    texts : dict of str to FeatureTexts
+    path : str
+        What the samples were read from, for messages.
+    first : int
+        Number of the first sample, from 1.
+    unit : str
+        What is numbered, such as `line`.
+    ready : dict of str to (Array, Array)
+        Features that are numbers already.
+    n_read : int
+    """
+
+    texts: dict[str, FeatureTexts]
+    path: str
+    first: int
+    unit: str
+    ready: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    n_read: int = 0
+
+    @property
+    def data(self) -> object:
+        """The texts."""
+        return self.texts
+
+    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:  # noqa: ARG002
+        """Return the samples."""
+        skips = _Skips(self.path, lambda index: f"{self.unit} {self.first + index}", layout)
+        if not self.texts:
+            return SampleBlock({}, lambda index: f"`{self.path}`, {self.unit} {self.first + index}", self.ready)
+        n_samples = len(next(iter(self.texts.values())))
+        return skips.without_empty(self.texts, np.arange(n_samples), self.ready)
+
+
+def unpaired(record: SkippedRecord) -> CorpusError:
+    """Return the error for a record without a text that is paired with a text of another input or column."""
+    return CorpusError(
+        f"{record}; expected a text in each, since texts are paired by their number: add the text, or remove the record and "
+        "the text that it is paired with"
+    )
+
+
+def all_skipped(skipped: Skipped) -> CorpusError:
+    """Return the error for inputs without a complete sample."""
+    return CorpusError(
+        f"all of the {skipped.count:,} samples were skipped; the first is {skipped.first[0]}; expected complete samples: "
+        "correct the inputs, or how the problem describes them"
+    )
+
+
+class _Skips:
+    """Collects the samples that are skipped.
+
+    Parameters
+    ----------
+    path : str
+    place : callable
+        `place(i)` is the place of the sample with index i in the chunk.
+    layout : Layout
+    """
+
+    def __init__(self, path: str, place: Callable[[int], str], layout: Layout) -> None:
+        self._path = path
+        self._place = place
+        self._strict = layout.strict
+        self._paired = layout.paired
+        self._count = 0
+        self._first: list[tuple[int, SkippedRecord]] = []
+        self._before = 0
+
+    def add(self, index: int, reason: str) -> None:
+        """Skip a sample, or raise CorpusError if samples are not skipped."""
+        self._count += 1
+        if self._strict or self._paired or len(self._first) - self._before < MOST_SHOWN:
+            record = SkippedRecord(self._path, self._place(index), reason)
+            if self._paired:
+                raise unpaired(record)
+            if self._strict:
+                raise CorpusError(
+                    f"{record}; expected a complete sample there: correct it, or leave out `strict=True` to skip and count "
+                    "such samples"
+                )
+            self._first.append((index, record))
+
+    def without_empty(
+        self, texts: dict[str, FeatureTexts], indices: Array, ready: Mapping[str, tuple[Array, Array]] | None = None
+    ) -> SampleBlock:
+        """Return samples without those that have an empty text.
+
+        Parameters
+        ----------
+        texts : dict of str to FeatureTexts
+        indices : int64 [samples]
+            The index of each in the chunk.
+        ready : dict, optional
+        """
+        ready = ready or {}
+        self._before = len(self._first)  # these are in order, and so are the following ones
+        empty = {name: some.is_empty() for name, some in texts.items()}
+        wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)
+        if wrong.any():
+            for at in np.flatnonzero(wrong).tolist():
+                names = [name for name in texts if empty[name][at]]
+                self.add(int(indices[at]), f"its {' and '.join(names)} {'is' if names == ['label'] else 'are'} empty")
+            texts = {name: some.select(~wrong) for name, some in texts.items()}
+            ready = {name: gather_sequences(ids, starts, np.flatnonzero(~wrong)) for name, (ids, starts) in ready.items()}
+            indices = indices[~wrong]
+        shown = tuple(record for _, record in sorted(self._first, key=lambda item: item[0])[:MOST_SHOWN])
+        return SampleBlock(
+            texts, lambda at: f"`{self._path}`, {self._place(int(indices[at]))}", ready, Skipped(self._count, shown)
+        )
+
+
+def _split_tabbed(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
+    """Return the fields of lines, and the index of each line."""
+    data = np.frombuffer(lines, dtype=np.uint8)
+    ends = line_ends(lines)
+    tabs = np.flatnonzero(data == 0x09)
+    n_tabs = np.diff(np.searchsorted(tabs, ends), prepend=0)
+    wanted = len(layout.names) - 1
+    indices = np.arange(ends.size)
+    wrong = n_tabs != wanted
+    if wrong.any():
+        lengths = np.diff(ends, prepend=-1)
+        for at in np.flatnonzero(wrong).tolist():
+            line = lines[int(ends[at]) - int(lengths[at]) + 1 : int(ends[at])]
+            if line.strip():
+                fields = int(n_tabs[at]) + 1
+                skips.add(at, f"it has {fields} field{'' if fields == 1 else 's'} separated by tabs, not {wanted + 1}")
+            else:
+                skips.add(at, "it is empty")
+        data = data[np.repeat(~wrong, lengths)]
+        indices = indices[~wrong]
+    breaks = np.flatnonzero((data == 0x09) | (data == 0x0A))
+    lengths = np.diff(breaks, prepend=-1)
+    feature = np.repeat(np.tile(np.arange(wanted + 1, dtype=np.uint8), indices.size), lengths)
+    texts = {}
+    for number, name in enumerate(layout.names):
+        column = data[feature == number].tobytes()
+        texts[name] = FeatureTexts(strip_lines(column.replace(b"\t", b"\n")))
+    return texts, indices
+
+
+def _parse_records(lines: bytes, layout: Layout, skips: _Skips) -> tuple[dict[str, FeatureTexts], Array]:
+    """Return the fields of JSON lines, and the index of each line."""
+    loads = find_parser()
+    columns: list[list[bytes]] = [[] for _ in layout.fields]
+    indices = []
+    for index, line in enumerate(lines.split(b"\n")[:-1]):
+        try:
+            record = loads(line)
+            values = [look_up(record, name).encode() for name in layout.fields]
+        except Exception:  # anything may be wrong with a record
+            found = [describe_record(line, name) for name in layout.fields]
+            reason = next((one for one in found if isinstance(one, str)), "")
+            if reason:
+                skips.add(index, reason)
+            if reason or not line.strip():
+                continue
+            values = [one for one in found if isinstance(one, bytes)]
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+        indices.append(index)
+    texts = {name: texts_from_list(column) for name, column in zip(layout.names, columns, strict=True)}
+    return texts, np.array(indices, dtype=np.int64)
+
+
+def gather_sequences(ids: Array, starts: Array, order: Array) -> tuple[Array, Array]:
+    """Return some of several sequences, in the given order.
+
+    Parameters
+    ----------
+    ids : [n]
+        The sequences, adjacent.
+    starts : int64 [sequences + 1]
+    order : int64 [m]
+
+    Returns
+    -------
+    ids : [total]
+    starts : int64 [m + 1]
+    """
+    lengths = np.diff(starts)[order]
+    new = np.zeros(order.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=new[1:])
+    at = np.arange(int(new[-1])) - np.repeat(new[:-1] - starts[:-1][order], lengths)
+    return ids[at], new
+
+
+def pack_numbers(rows: Sequence[Sequence[Any]]) -> tuple[Array, Array]:
+    """Return sequences of whole numbers as one int64 array, and their starts."""
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
+    return np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(starts[-1])), starts

@@ -1,0 +1,328 @@
+"""The vocabularies of a problem: those that exist are loaded, and missing ones are built from a sample of the training set."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bpejit.corpus.blocks import NOTHING_SKIPPED
+from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.registry import TEXT
+from bpejit.corpus.sources import Source
+from bpejit.engines.base import Progress
+from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
+from bpejit.formats.recognize import load_model
+from bpejit.jobs.job_folder import held, is_held, remove_folder
+from bpejit.t2t.datagen.feature_encoders import (
+    BpeVocabulary,
+    ByteVocabulary,
+    FeatureVocabulary,
+    LabelVocabulary,
+    OtherVocabulary,
+    SubwordVocabulary,
+)
+from bpejit.t2t.datagen.generation_job import LABEL
+from bpejit.t2t.datagen.problem_files import FileProblem, SampleInputs
+from bpejit.t2t.datagen.problems import DatasetSplit, Text2ClassProblem, Text2TextProblem, VocabType, calling, text_of
+from bpejit.t2t.datagen.sample_reading import LINES, Layout, all_skipped
+from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, ends_early, plan_sources
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_list
+from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
+from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
+from bpejit.t2t.text_encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TokenTextEncoder
+from bpejit.training.train import train_from_iterator
+
+_WAIT_SECONDS = 0.5
+
+
+def find_vocabularies(
+    problem: Text2TextProblem, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool = True
+) -> dict[str, FeatureVocabulary] | None:
+    """Return what each feature of a problem is encoded with.
+
+    Parameters
+    ----------
+    problem : Text2TextProblem
+    data_dir : Path
+        The folder of the vocabularies.
+    tmp_dir : Path
+        A folder for temporary files of the problem.
+    report : callable
+    build : bool
+        Whether missing vocabularies are built and stored. Otherwise None is returned if one is missing.
+
+    Raises
+    ------
+    CorpusError, OutputError, TokenizerFormatError, TrainingError
+    """
+    found: dict[str, FeatureVocabulary] = {}
+    labels = problem.class_labels(data_dir) if isinstance(problem, Text2ClassProblem) else None
+    for feature in problem.text_features:
+        shared = problem.has_shared_vocab or len(problem.text_features) == 1
+        if shared and found:
+            found[feature] = next(iter(found.values()))
+            continue
+        vocabulary = _find_vocabulary(problem, "" if shared else feature, data_dir, tmp_dir, report, build=build)
+        if vocabulary is None:
+            return None
+        found[feature] = vocabulary
+    if labels is not None:
+        found[LABEL] = LabelVocabulary(tuple(labels))
+    return found
+
+
+def _find_vocabulary(
+    problem: Text2TextProblem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool
+) -> FeatureVocabulary | None:
+    if problem.vocab_type == VocabType.CHARACTER:
+        return ByteVocabulary()
+    other = problem.use_vocab_from_other_problem
+    if other is not None:
+        return _find_vocabulary(other, feature, data_dir, tmp_dir, report, build=build)
+    path = data_dir / (problem.vocab_filename_of(feature) if feature else problem.vocab_filename)
+    if not path.exists():
+        if not build and problem.vocab_type in (VocabType.SUBWORD, VocabType.BPE):
+            return None
+        _build(problem, feature, path, data_dir, tmp_dir, report)
+    elif build and _building_folder(path).exists() and not is_held(_building_folder(path)):
+        with suppress(OutputError):
+            remove_folder(_building_folder(path))  # of a run that was killed
+    return _load_vocabulary(problem, path)
+
+
+def _load_vocabulary(problem: Text2TextProblem, path: Path) -> FeatureVocabulary:
+    """Load a vocabulary, and check its reserved tokens."""
+    if problem.vocab_type == VocabType.SUBWORD:
+        subwords = SubwordTextEncoder(path)
+        wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
+        _check_reserved(path, list(subwords.all_subtoken_strings[: len(wanted)]), wanted)
+        return SubwordVocabulary(subwords)
+    if problem.vocab_type == VocabType.BPE:
+        model = load_model(path)
+        ids = {token_id: token for token, token_id in model.special_tokens.items()}
+        wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
+        _check_reserved(path, [ids.get(token_id) for token_id in range(len(wanted))], wanted)
+        return BpeVocabulary(model)
+    tokens = TokenTextEncoder(path, replace_oov=problem.oov_token)
+    _check_reserved(path, tokens.decode_list([PAD_ID, EOS_ID]), RESERVED_TOKENS)
+    if problem.oov_token is not None and problem.oov_token not in tokens._token_to_id:
+        raise TokenizerFormatError(
+            f"the vocabulary `{path}` lacks the token {shorten(problem.oov_token)}, which replaces tokens that are not listed; "
+            "expected it in a line of its own: add it, or change `oov_token`"
+        )
+    return OtherVocabulary(tokens, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
+    for token_id, token in enumerate(wanted):
+        escaped = token.replace("\\", "\\\\").replace("_", "\\u") + "_"
+        if token_id >= len(found) or found[token_id] not in (token, escaped):
+            shown = shorten(found[token_id]) if token_id < len(found) else "missing"
+            raise TokenizerFormatError(
+                f"the vocabulary `{path}` lacks the reserved token {shorten(token)}: id {token_id} is {shown}; expected "
+                f"{', '.join(map(repr, wanted))} as its first {len(wanted)} tokens: use another vocabulary, or remove the file "
+                "to have one built"
+            )
+
+
+def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, tmp_dir: Path, report: Progress) -> None:
+    """Build and store a vocabulary; other processes that need it wait."""
+    if problem.vocab_type == VocabType.TOKEN:
+        # A problem may create it when it is asked for samples, as published problems do.
+        if not isinstance(problem, FileProblem):
+            with suppress(StopIteration):
+                next(iter(problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)))
+        if not path.exists():
+            raise TokenizerFormatError(
+                f"there is no vocabulary `{path}`; expected a file with a token in each line, `<pad>` and `<EOS>` first, since "
+                f"vocabularies of vocab_type {VocabType.TOKEN!r} are not built: write it (`TokenTextEncoder.store_to_file`)"
+            )
+        return
+    with _building(path):
+        if path.exists():  # another process has built it
+            return
+        texts = _texts_for_vocabulary(problem, feature, data_dir, tmp_dir, report)
+        if problem.vocab_type == VocabType.BPE:
+            listed = (some.texts() for some in texts)
+            special = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
+            least = 256 + len(special)
+            if problem.approx_vocab_size < least:
+                raise OptionError(
+                    f"approx_vocab_size is {problem.approx_vocab_size}; expected {least} or more for vocab_type "
+                    f"{VocabType.BPE!r} (the 256 bytes and {len(special)} reserved tokens): choose a larger one"
+                )
+            tokenizer = train_from_iterator(
+                listed, vocab_size=problem.approx_vocab_size, special_tokens=special, special_tokens_first=True
+            )
+            tokenizer.save(path)
+            return
+        counter = TokenCounter()
+        for some in texts:
+            if some.listed is None:
+                counter.add_lines(some.lines)
+            else:
+                for text in some.listed:
+                    counter.add_text(text.decode("utf-8", "surrogateescape"))
+        counts = counter.counts()
+        if not counts:
+            raise CorpusError(
+                f"the sample for the vocabulary `{path.name}` is empty; expected text in the training set: check its inputs, "
+                "and `file_byte_budget` if it is small"
+            )
+        report("build", 0, None, "iterations")
+        SubwordTextEncoder.build_to_target_size(
+            problem.approx_vocab_size, counts, 1, MAX_MIN_COUNT,
+            max_subtoken_length=problem.max_subtoken_length,
+            reserved_tokens=[*RESERVED_TOKENS, *problem.additional_reserved_tokens],
+            report=lambda done: report("build", done, None, "iterations"),
+        ).store_to_file(path)  # fmt: skip
+
+
+def _building_folder(path: Path) -> Path:
+    """Return the folder with the lock of a vocabulary that is built."""
+    return path.with_name(f".{path.name}.building")
+
+
+@contextmanager
+def _building(path: Path) -> Iterator[None]:
+    """Hold the lock of a vocabulary that is built, after waiting for other processes."""
+    folder = _building_folder(path)
+    while True:
+        lock = held(folder, f"builds the vocabulary `{path}`")
+        try:
+            lock.__enter__()
+        except OutputError as error:
+            if error.__cause__ is not None:  # the folder cannot be created
+                raise
+            time.sleep(_WAIT_SECONDS)
+            continue
+        break
+    try:
+        yield
+    finally:
+        with suppress(OutputError):
+            remove_folder(folder)  # before the lock is released: a process that waits creates another one
+        lock.__exit__(None, None, None)
+
+
+def _texts_for_vocabulary(
+    problem: Text2TextProblem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress
+) -> Iterator[FeatureTexts]:
+    """Yield the texts of the sample from which a vocabulary is built."""
+    if isinstance(problem, FileProblem):
+        features = [feature] if feature else list(problem.text_features)
+        first = problem.dataset_splits[0]["split"]
+        train = next((one["split"] for one in problem.dataset_splits if one["split"] == DatasetSplit.TRAIN), first)
+        yield from _sample_inputs(problem.inputs_of(train), features, problem.file_byte_budget, report)
+    elif feature:
+        samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
+        some = islice(calling(problem, samples), problem.max_samples_for_vocab)
+        yield from _batches(problem, (text_of(sample, feature, problem, number) for number, sample in enumerate(some, start=1)))
+    else:
+        yield from _batches(problem, calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))))
+
+
+def _batches(problem: Text2TextProblem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
+    waiting: list[bytes] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise CorpusError(
+                f"problem {problem.name}: a text for the vocabulary is {shorten(text)}; expected a text: correct "
+                "`generate_text_for_vocab`"
+            )
+        waiting.append(text.encode("utf-8", "surrogateescape"))
+        if len(waiting) == size:
+            yield texts_from_list(waiting)
+            waiting = []
+    if waiting:
+        yield texts_from_list(waiting)
+
+
+def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, report: Progress) -> Iterator[FeatureTexts]:
+    """Yield an even sample of the texts of each input.
+
+    The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
+    feature is taken, with n from the size of all of them.
+    """
+    done = 0
+    report("sample", 0, None, "bytes")
+    for sources in inputs.sources():
+        if inputs.layout.form == LINES and all(source.input_format == TEXT for source in sources):
+            if len(sources) > 1 and any(source.is_stream for source in sources):
+                _compare_lines(sources)  # the lines of other files are counted before
+            for name, source in zip(inputs.layout.names, sources, strict=True):
+                if name in features:
+                    for lines, n_read in sample_lines(source, budget):
+                        done += n_read
+                        report("sample", done, None, "bytes")
+                        yield FeatureTexts(terminated(lines))
+            continue
+        for some, n_read in _sample_chunks(sources, inputs.layout, features, budget):
+            done += n_read
+            report("sample", done, None, "bytes")
+            yield from some
+
+
+def _compare_lines(sources: tuple[Source, ...]) -> None:
+    """Raise CorpusError if the files of a pair have different numbers of lines."""
+    found = []
+    for source in sources:
+        n_lines = 0
+        last = b"\n"
+        for block in line_blocks(source):
+            n_lines += block.count(b"\n")
+            last = block[-1:]
+        found.append(n_lines + (last != b"\n"))
+    short, longer = (found.index(count) for count in (min(found), max(found)))
+    if found[short] < found[longer]:
+        raise ends_early(sources[short].path, sources[longer].path, found[short], total=found[longer])
+
+
+def _sample_chunks(
+    sources: tuple[Source, ...], layout: Layout, features: list[str], budget: int
+) -> Iterator[tuple[list[FeatureTexts], int]]:
+    units: list[SampleUnit] = []
+    plan_sources(sources, layout, 1 << 62, lambda some, size: units.append(SampleUnit(0, 0, some, layout, size)))
+    reader = ChunkReader()
+    sizes = dict.fromkeys(features, 0)
+    skipped = NOTHING_SKIPPED
+    for chunk in SampleChunker().chunks(units):  # the sizes of the files may include compression, and other fields
+        block = chunk.chunk.read_samples(reader, layout)
+        texts = block.texts
+        skipped += block.skipped
+        for name in features:
+            sizes[name] += len(texts[name].adjacent()[0]) + len(texts[name])
+    if skipped and not any(sizes.values()):
+        raise all_skipped(skipped)
+    steps = {name: int(size / budget / 2) + 1 for name, size in sizes.items()}
+    skips = {name: step - 1 for name, step in steps.items()}
+    left = dict.fromkeys(features, budget)
+    for chunk in SampleChunker().chunks(units):
+        texts = chunk.chunk.read_samples(reader, layout).texts
+        chosen = []
+        for name in features:
+            rows = []
+            for text in texts[name].texts()[skips[name] :: steps[name]]:
+                if left[name] <= 0:
+                    break
+                left[name] -= len(text.decode("utf-8", "replace"))
+                rows.append(text)
+            chosen.append(texts_from_list(rows))
+            skips[name] = (skips[name] - len(texts[name])) % steps[name]
+        yield chosen, chunk.chunk.n_read
+        if max(left.values()) <= 0:
+            return
+
+
+def vocabulary_names(problem: Text2TextProblem) -> list[str]:
+    """Return the names of the vocabularies of a problem in the folder of the data."""
+    if problem.vocab_type == VocabType.CHARACTER:
+        return []
+    if problem.has_shared_vocab or len(problem.text_features) == 1:
+        return [problem.vocab_filename]
+    return [problem.vocab_filename_of(feature) for feature in problem.text_features]

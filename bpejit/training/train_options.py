@@ -1,0 +1,164 @@
+"""The options of training, in groups."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from bpejit.corpus.reading_options import ReadingOptions, Sampling
+from bpejit.counting.count_options import Memory, SplitSettings
+from bpejit.engines.work_options import ProgressOption, Work, Workers
+from bpejit.options import Option
+from bpejit.training.tie_rules import tie_rule_names
+
+
+class MergeLimits(TypedDict, total=False):
+    """Which pairs are not merged."""
+
+    min_frequency: Annotated[
+        int,
+        Option(
+            1,
+            "int",
+            "Pairs that occur less often are not merged.",
+            "Stop when no pair occurs at least this often.",
+            value="count",
+            metavar="N",
+        ),
+    ]
+    max_token_bytes: Annotated[
+        int | None,
+        Option(
+            None,
+            "int",
+            "Maximum length of a token. Hugging Face's `max_token_length=k` corresponds to k - 1 here, for k of at least 3.",
+            "Longest token.",
+            value="size",
+            metavar="N",
+            shown="unlimited",
+        ),
+    ]
+
+
+class MergeOptions(MergeLimits, total=False):
+    """How merges are learned."""
+
+    special_tokens_first: Annotated[
+        bool,
+        Option(
+            False,
+            "bool",
+            "If True, special tokens have the ids from 0. Otherwise they have the last ids, and byte `b` has id `b`.",
+            "Assign the first ids to special tokens, instead of the last ones.",
+            value="flag",
+        ),
+    ]
+    tie_break: Annotated[
+        str,
+        Option(
+            "greatest-bytes",
+            "str",
+            "Which of several equally frequent pairs is merged first: a name in `bpejit.training.tie_rules.tie_rule_names()`.",
+            lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
+            value="choice",
+            choices=tie_rule_names,
+        ),
+    ]
+
+
+class TransformersSettings(TypedDict, total=False):
+    """Settings for `transformers` that training and saving take."""
+
+    bos_token: Annotated[
+        str | None,
+        Option(None, "str", "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
+    ]
+    eos_token: Annotated[
+        str | None,
+        Option(None, "str", "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
+    ]
+    pad_token: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            """Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
+            `eos_token` is `<|endoftext|>`, if that is a special token.""",
+            "Special token for padding.",
+            metavar="TEXT",
+        ),
+    ]
+    model_max_length: Annotated[
+        int | None,
+        Option(
+            None,
+            "int",
+            """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
+            the tokens above; it does not change any id.""",
+            "Longest input of the model in tokens, for transformers.",
+            value="count",
+            metavar="N",
+        ),
+    ]
+    chat_template: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
+            "Jinja template that formats a conversation, for transformers.",
+            metavar="FILE",
+        ),
+    ]
+
+
+class LearningOptions(MergeOptions, TransformersSettings, total=False):
+    """What training from counts takes besides the counts."""
+
+
+class ModelOptions(SplitSettings, LearningOptions, ReadingOptions, Sampling, Memory, Work, total=False):
+    """The options of training that concern the model."""
+
+
+class Saving(TypedDict, total=False):
+    """Where `train` saves."""
+
+    out: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            None,
+            "path",
+            """Folder to save the tokenizer to, as `Tokenizer.save` does. Counts are kept beside it, in `<out>.partial.counts`,
+            until the tokenizer is written, unless counting again would take less time than writing them.""",
+        ),
+    ]
+    also: Annotated[
+        Sequence[int],
+        Option(
+            (),
+            "sequence of int",
+            """Smaller sizes to save as well, to the folders `<out>-<size>`. Each has the first merges, so it equals a training
+            of that size. Needs `out`.""",
+            "Also write a tokenizer of this smaller size to the folder OUT-N; may be repeated.",
+            metavar="N",
+        ),
+    ]
+    resume: Annotated[
+        bool,
+        Option(
+            False,
+            "bool",
+            """Whether to continue an interrupted training from the counts that it kept, if there are any. The inputs and the
+            options of counting must be the same. Needs `out`.""",
+            "Continue an interrupted training from the counts kept beside the output.",
+            value="flag",
+        ),
+    ]
+    overwrite: Annotated[bool, Option(False, "bool", "Whether to replace tokenizers in these folders.")]
+
+
+class TrainOptions(ModelOptions, Saving, total=False):
+    """All options of `train`."""
+
+
+class CountsTraining(LearningOptions, Workers, ProgressOption, total=False):
+    """The options of `train_from_counts`."""

@@ -1,0 +1,146 @@
+"""Text for the standard output: tables, quoted bytes, and colors where there are any."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bpejit.errors import visible
+from bpejit.inspection.visible_text import escape_character, plain_text, visible_pieces
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from bpejit.inspection.token_rows import TokenRow
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+BACKGROUNDS = ("#bfe3ff", "#d6f5c0", "#ffe2b8", "#ffd0ea", "#d9d0ff", "#bdf2e6")
+"""Backgrounds of consecutive tokens; the text on them is black, so they suit light and dark terminals."""
+
+SPECIAL = "bold white on #555555"
+
+
+def color_option(function: Function) -> Function:
+    """Add `--color`."""
+    return click.option(
+        "--color",
+        type=click.Choice(("auto", "always", "never")),
+        default="auto",
+        show_default=True,
+        help="auto uses colors on a terminal, unless NO_COLOR is set.",
+    )(function)
+
+
+def color_console(color: str) -> Console | None:
+    """Return a console for colored output, or None for plain text."""
+    if color == "never" or (color == "auto" and not sys.stdout.isatty()):
+        return None
+    from rich.console import Console
+
+    always = {"color_system": "256"} if color == "always" and not sys.stdout.isatty() else {}
+    console = Console(force_terminal=True, highlight=False, markup=False, emoji=False, soft_wrap=True, **always)  # type: ignore[arg-type]
+    return None if color == "auto" and (console.no_color or console.color_system is None) else console
+
+
+def separator() -> str:
+    """Return the character between tokens in plain text: a box-drawing line if standard output can represent it."""
+    try:
+        "\u2502".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return "|"
+    return "\u2502"
+
+
+def styled_tokens(rows: Iterable[TokenRow], *, breaks: bool = True) -> Text:
+    """Return tokens on colored backgrounds; escapes are underlined."""
+    text = _new_text()
+    for index, row in enumerate(rows):
+        style = SPECIAL if row.special else f"black on {BACKGROUNDS[index % len(BACKGROUNDS)]}"
+        append_visible(text, row.data, style, breaks=breaks)
+    return text
+
+
+def append_visible(text: Text, data: bytes, style: str, *, breaks: bool = False) -> None:
+    """Append the visible form of bytes."""
+    for piece, is_escape in visible_pieces(data):
+        text.append(piece, f"{style} underline" if is_escape else style)
+        if breaks and is_escape and piece == "\\n":
+            text.append("\n")
+
+
+def _new_text() -> Text:
+    from rich.text import Text
+
+    return Text()
+
+
+def quoted(span: bytes) -> str:
+    """Return bytes in quotes, similar to `repr` of text. Only bytes that are not valid UTF-8 appear as `\\xNN`."""
+    text = span.decode("utf-8", "surrogateescape")
+    quote = '"' if "'" in text and '"' not in text else "'"
+    return quote + "".join(_escaped(character, quote) for character in text) + quote
+
+
+def _escaped(character: str, quote: str) -> str:
+    if character in ("\\", quote):
+        return "\\" + character
+    return escape_character(character) or character
+
+
+def aligned(rows: Iterable[Sequence[str]], *, left: int = 1) -> Iterator[str]:
+    """Yield the lines of a table whose columns are separated by two spaces.
+
+    Parameters
+    ----------
+    rows : iterable of sequences of str
+        All of the same length; the first is the head.
+    left : int
+        Number of columns that are aligned to the left; the others are numbers.
+    """
+    table = list(rows)
+    widths = [max(display_width(row[index]) for row in table) for index in range(len(table[0]))]
+    for row in table:
+        cells = []
+        for index, (text, width) in enumerate(zip(row, widths, strict=True)):
+            blank = " " * (width - display_width(text))
+            cells.append(text + blank if index < left else blank + text)
+        yield "  ".join(cells).rstrip()
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns of a text on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(character) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def shown_name(name: str, longest: int = 60) -> str:
+    """Return the name of a file or a label with escapes, and only its end if it is long."""
+    text = visible(name)
+    return text if len(text) <= longest else "..." + text[3 - longest :]
+
+
+def shown_token(token: bytes, longest: int = 60) -> str:
+    """Return a token between vertical lines, with escapes, shortened if it is long."""
+    text = plain_text(token[: 4 * longest], "|")
+    return f"|{text}|" if len(text) <= longest and len(token) <= 4 * longest else f"|{text[: longest - 3]}..."
+
+
+def optional_number(value: float | None, form: str = "{:.3f}") -> str:
+    """Return a number as text, and `-` for None."""
+    return "-" if value is None else form.format(value)
+
+
+def percent(share: float) -> str:
+    """Return a share as text, such as `12.5 %`."""
+    return f"{100 * share:.1f} %"

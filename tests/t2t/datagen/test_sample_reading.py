@@ -1,0 +1,123 @@
+"""Tests of reading samples: fields of lines, and lines of several files, for texts generated at random."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.contents import Contents
+from bpejit.corpus.sources import find_sources
+from bpejit.errors import CorpusError
+from bpejit.t2t.datagen.sample_reading import RECORDS, TABBED, Layout, gather_sequences
+from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, texts_from_documents, texts_from_list
+
+PAIR = ("inputs", "targets")
+LINES = st.lists(st.text(alphabet="ab \té\u3000\r", max_size=8), max_size=30)
+TEXTS = st.lists(st.binary(max_size=6).map(lambda data: data.replace(b"\r", b"\n")), max_size=12)
+
+
+def read(paths: list[Path], layout: Layout, unit_bytes: int) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the samples of files, and the places of those that were skipped."""
+    sources = [find_sources([str(path)], Contents(input_format="auto", documents="line"))[0] for path in paths]
+    samples: list[tuple[str, ...]] = []
+    skipped: list[str] = []
+    reader = ChunkReader()
+    for chunk in SampleChunker().chunks(plan_inputs([sources], layout, 0, 0, unit_bytes)):
+        block = chunk.chunk.read_samples(reader, layout)
+        columns = [[text.decode() for text in block.texts[name].texts()] for name in layout.names]
+        samples += zip(*columns, strict=True)
+        skipped += [record.place for record in block.skipped.first]
+    return samples, skipped
+
+
+@given(lines=LINES, ended=st.booleans(), unit_bytes=st.integers(1, 40))
+def test_tabbed_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[str], ended: bool, unit_bytes: int) -> None:
+    path = tmp_path_factory.mktemp("lines") / "pairs.tsv"
+    path.write_bytes("\n".join(lines).encode() + b"\n" * (ended and bool(lines)))
+    text = path.read_bytes().decode()
+    listed = text.split("\n")[: None if text and not text.endswith("\n") else -1]
+    expected, places = [], []
+    for number, line in enumerate(listed, start=1):
+        fields = tuple(field.replace("\r", "").strip() for field in line.split("\t"))
+        if len(fields) == 2 and all(fields):
+            expected.append(fields)
+        else:
+            places.append(f"line {number}")
+    samples, skipped = read([path], Layout(PAIR, TABBED, chunk_bytes=unit_bytes), unit_bytes)
+    assert samples == expected
+    assert skipped[:5] == places[: len(skipped[:5])]
+
+
+@given(first=LINES, second=LINES, ended=st.tuples(st.booleans(), st.booleans()), unit_bytes=st.integers(1, 40))
+def test_paired_lines(
+    tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str], ended: tuple[bool, bool], unit_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("pairs")
+    paths = [folder / "source.txt", folder / "target.txt"]
+    sides = []
+    for path, lines, ends in zip(paths, (first, second), ended, strict=True):
+        path.write_bytes("\n".join(lines).encode() + b"\n" * (ends and bool(lines)))
+        text = path.read_bytes().decode()
+        sides.append(text.split("\n")[: None if text and not text.endswith("\n") else -1])
+    layout = Layout(PAIR, chunk_bytes=unit_bytes)
+    if len(sides[0]) != len(sides[1]):
+        short = int(len(sides[0]) > len(sides[1]))
+        with pytest.raises(CorpusError, match=paths[short].name) as caught:
+            read(paths, layout, unit_bytes)
+        n_lines = len(sides[short])
+        assert (f"ends after line {n_lines}," if n_lines else "is empty") in str(caught.value)
+        return
+    stripped = [tuple(line.replace("\r", "").strip() for line in pair) for pair in zip(*sides, strict=True)]
+    samples, skipped = read(paths, layout, unit_bytes)
+    assert samples == [pair for pair in stripped if all(pair)]
+    places = [f"line {number}" for number, pair in enumerate(stripped, start=1) if not all(pair)]
+    assert set(skipped) <= set(places)
+    assert bool(skipped) == bool(places)
+
+
+@given(records=st.lists(st.dictionaries(st.sampled_from("abc"), st.one_of(st.text(max_size=3), st.integers()))))
+def test_records(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
+    path = tmp_path_factory.mktemp("records") / "pairs.jsonl"
+    path.write_bytes(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    samples, skipped = read([path], Layout(PAIR, RECORDS, ("a", "b"), chunk_bytes=50), 100)
+    values = [(record.get("a"), record.get("b")) for record in records]
+    assert samples == [pair for pair in values if all(isinstance(value, str) and value for value in pair)]
+    assert bool(skipped) == (len(samples) < len(records))
+
+
+@given(texts=TEXTS, data=st.data())
+def test_texts(texts: list[bytes], data: st.DataObject) -> None:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    for found in (texts_from_list(texts), texts_from_documents(b"".join(texts), ends)):
+        assert len(found) == len(texts)
+        assert found.texts() == texts
+        joined, stops = found.adjacent()
+        assert (joined, stops.tolist()) == (b"".join(texts), ends.tolist())
+        assert found.is_empty().tolist() == [not text for text in texts]
+        chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), dtype=bool)
+        assert found.select(chosen).texts() == [text for text, use in zip(texts, chosen, strict=True) if use]
+        count = data.draw(st.integers(0, len(texts)))
+        assert [part.texts() for part in found.divide(count)] == [texts[:count], texts[count:]]
+        assert found.prefixed(b"> ").texts() == [b"> " + text for text in texts]
+
+
+@given(rows=st.lists(st.lists(st.integers(0, 9))), data=st.data())
+def test_gather_sequences(rows: list[list[int]], data: st.DataObject) -> None:
+    starts = np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64))).astype(np.int64)
+    ids = np.array([number for row in rows for number in row], dtype=np.uint32)
+    order = data.draw(st.lists(st.integers(0, len(rows) - 1))) if rows else []
+    found, new = gather_sequences(ids, starts, np.array(order, dtype=np.int64))
+    assert [found[a:b].tolist() for a, b in pairwise(new)] == [rows[index] for index in order]
+
+
+def test_empty_texts() -> None:
+    nothing = FeatureTexts(b"")
+    assert (len(nothing), nothing.texts(), nothing.adjacent()[0]) == (0, [], b"")
