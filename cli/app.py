@@ -56,7 +56,6 @@ COMMANDS = {
 _LONGEST, _QUOTED = 1000, 200
 """Longest message of click that is printed whole, and the number of characters that remain at each end of longer ones."""
 
-
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What click 8.2 and later raise for a group without a command; its message is the help."""
 
@@ -134,8 +133,10 @@ def _one_line(error: Exception, command: click.Command | None) -> str:
 def _shown(error: click.ClickException) -> click.ClickException:
     """Return the error with visible names, and with a long message cut in the middle."""
     text = error.format_message()
+    if isinstance(error, click.NoSuchOption):  # click 8.1 shows its name as it is, also a line break
+        text = text.replace(error.option_name, visible(error.option_name))
     shown = "\n".join(map(visible, text.split("\n")))
-    if (len(shown) <= _LONGEST and shown == text) or isinstance(error, _HELP):
+    if (len(shown) <= _LONGEST and shown == error.format_message()) or isinstance(error, _HELP):
         return error
     text = shown if len(shown) <= _LONGEST else f"{shown[:_QUOTED]} ... {shown[-_QUOTED:]}"
     return click.UsageError(text, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(text)

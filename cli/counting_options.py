@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bpejit.counting.count_options import END_OF_TEXT, Memory
 
 from .progress import Progress, format_bytes, format_estimate, format_seconds
-from .shared_options import declared_options
+from .shared_options import Function, declared_options
 
 if TYPE_CHECKING:
     from bpejit import Counts
@@ -67,8 +67,6 @@ def plan_fields(plan: CountPlan, out: str) -> dict[str, Any]:
         "dry_run": True,
     }
 
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 memory_options = declared_options(Memory)
 """Decorator that adds `--max-memory` and `--temporary-folder`."""

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -359,7 +360,7 @@ def test_options_before_the_command(arguments, example):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert f"write it after the command, as in `{example}`" in result.stderr
-    assert "No such option '--nix'" in invoke("--nix").stderr
+    assert re.search("No such option:? '?--nix", invoke("--nix").stderr)  # with and without quotes, by the version of click
 
 
 @pytest.mark.parametrize(

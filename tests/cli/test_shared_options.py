@@ -120,7 +120,7 @@ def test_values_may_look_like_options(tmp_path, monkeypatch):
     assert result.stdout.splitlines() == ["'a'", "'<s>'  special", "'b'", "'--special'  special"]
     (tmp_path / "--special").write_bytes(b"text")
     assert invoke("split", "-q", "--", "--special").stdout == "'text'\n"
-    assert "--special-token" in invoke("split", "--special", "<s>").stderr.partition("Did you mean")[2]
+    assert "--special-token" in invoke("split", "--special", "<s>").stderr
 
 
 # ---- reports -----------------------------------------------------------------------------------------------------------
