@@ -68,11 +68,16 @@ class Source:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The nodes of the syntax tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def docstring_lines(self) -> set[int]:
         """The lines of docstrings, also of those below attributes."""
         return {
             line
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
@@ -91,7 +96,7 @@ class Source:
 
     def functions(self) -> Iterator[tuple[str, int]]:
         """Yield name and number of lines of code of each function, with its decorators."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 yield node.name, len(self.code_lines & set(range(first, (node.end_lineno or node.lineno) + 1)))
@@ -134,7 +139,7 @@ def folder_of(module: str, modules: set[str]) -> str:
 
 def imports_of(source: Source, modules: set[str]) -> Iterator[str]:
     """Yield the modules of the package that a module imports when it runs."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -164,7 +169,7 @@ def measure_contract(sources: list[Source], root: Path = ROOT) -> Contract:
         f"{source.module}: {node.args[0].value}"
         for source in package
         if source.module not in RESOLVERS
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith("import_module")
         and node.args
@@ -183,16 +188,16 @@ def measure_contract(sources: list[Source], root: Path = ROOT) -> Contract:
 
 def unnamed_modules(sources: list[Source], root: Path = ROOT) -> list[str]:
     """Return the modules of the package that neither a page nor the docstring of their folder names."""
-    pages = "\n".join(page.read_text(encoding="utf-8") for page in [*root.glob("*.md"), *root.glob("docs/*.md")])
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
+    words = set(re.findall(r"\w+", "\n".join(page.read_text(encoding="utf-8") for page in pages)))
     inits = [source for source in sources if source.path.name == "__init__.py"]
-    folders = {source.path.parent: ast.get_docstring(source.tree) or "" for source in inits}
+    folders = {source.path.parent: set(re.findall(r"\w+", ast.get_docstring(source.tree) or "")) for source in inits}
     return [
         str(source.path)
         for source in sources
         if source.path.parts[0] == "bpejit"
         and not source.path.name.startswith("__")
-        and not re.search(rf"\b{source.path.stem}\b", pages)
-        and not re.search(rf"\b{source.path.stem}\b", folders.get(source.path.parent, ""))
+        and source.path.stem not in words | folders.get(source.path.parent, set())
     ]
 
 
