@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +13,17 @@ import click
 from .cmd_stats import explaining_order, label_option, repeatable_sources, skipped_notes
 from .command_types import Count, command
 from .output_lines import write_lines
-from .progress import watch
-from .reporting import json_text, report_options, wants_json
-from .shared_options import complete_path, engine_options, input_options, read_codec
+from .progress import format_bytes, format_seconds, watch
+from .reporting import check_json_output, json_text, report_options, wants_json, wrote
+from .shared_options import (
+    complete_path,
+    engine_options,
+    input_options,
+    out_option,
+    overwrite_option,
+    pattern_options,
+    read_codec,
+)
 from .text_output import (
     aligned,
     color_console,
@@ -33,18 +43,6 @@ if TYPE_CHECKING:
     from bpejit.inspection.differing_texts import DifferingText
     from bpejit.inspection.token_counts import InputCounts
     from bpejit.inspection.vocabulary_comparison import VocabularyComparison
-
-
-import sys
-import time
-
-from .progress import format_bytes, format_seconds
-from .reporting import check_json_output, wrote
-from .shared_options import (
-    out_option,
-    overwrite_option,
-    pattern_options,
-)
 
 N_SAMPLES = 6
 """Number of inputs whose beginning is shown."""

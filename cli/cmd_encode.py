@@ -8,9 +8,17 @@ import click
 
 from .cmd_info import wrote_token_file
 from .command_types import command
-from .encoding_options import describe_job, describe_new, job_fields, job_options, telling_what_is_kept
-from .progress import format_bytes, format_estimate, format_seconds, watch
-from .reporting import check_json_output, report_options
+from .encoding_options import (
+    dataset_fields,
+    describe_dataset,
+    describe_job,
+    describe_new,
+    job_fields,
+    job_options,
+    telling_what_is_kept,
+)
+from .progress import format_bytes, format_estimate, format_rate, format_seconds, watch
+from .reporting import COMMAND, check_json_output, report_options, wrote
 from .shared_options import (
     WRITTEN,
     LazyChoice,
@@ -18,6 +26,7 @@ from .shared_options import (
     cluster_engine_options,
     complete_path,
     dtype_choices,
+    dtype_option,
     input_argument,
     input_options,
     out_option,
@@ -33,14 +42,6 @@ from .shared_options import (
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.storage.files import StrPath
-
-
-from .encoding_options import dataset_fields, describe_dataset
-from .progress import format_rate
-from .reporting import COMMAND, wrote
-from .shared_options import (
-    dtype_option,
-)
 
 
 @command()

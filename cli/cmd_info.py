@@ -13,6 +13,7 @@ from bpejit.errors import BpejitError, shorten
 from bpejit.registry import AUTO
 
 from .command_types import command
+from .progress import format_bytes
 from .reporting import json_text, report_options, wants_json, write_json, write_table
 from .shared_options import complete_path, dtype_option, pattern_options, read_tokenizer, token_format_option
 from .text_output import quoted
@@ -20,9 +21,6 @@ from .text_output import quoted
 if TYPE_CHECKING:
     from bpejit import Tokenizer
     from bpejit.model import Model
-
-
-from .progress import format_bytes
 
 FIRST_IDS = 10
 """Number of ids that a report shows."""

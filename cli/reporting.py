@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,10 +15,6 @@ from .output_lines import write_line, write_message
 
 if TYPE_CHECKING:
     from .log_messages import LogHandler
-
-
-import re
-import shlex
 
 COMMAND = "bpejit.command"
 """Key of the running command in the `meta` of the context."""

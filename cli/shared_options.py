@@ -10,12 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-    from bpejit import Tokenizer
-    from bpejit.encoding.codec import Codec
-
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
 from bpejit.engines.work_options import LocalWork, Work
 from bpejit.errors import shorten
@@ -25,6 +19,12 @@ from bpejit.splitting.presets import PRESETS
 from bpejit.tokenfiles import DEFAULT_FORMAT, TEXT_FORMAT, format_descriptions, format_names
 
 from .command_types import Count
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from bpejit import Tokenizer
+    from bpejit.encoding.codec import Codec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -7,37 +7,30 @@ chunk includes a few bytes after its cut.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import padded_text
-from bpejit.corpus.base import DocumentsChunk, normalize_newlines
+from bpejit.arrays import Array, padded_text
+from bpejit.corpus.base import DocumentsChunk, documents_block, normalize_documents, normalize_newlines
 from bpejit.corpus.blocks import Block
-from bpejit.corpus.chunk_reader import CUT_WINDOW, AnyChunk, ChunkReader
+from bpejit.corpus.chunk_reader import CUT_WINDOW, AnyChunk, ChunkReader, shorter_file
 from bpejit.corpus.input_options import InputOptions
-from bpejit.corpus.input_streams import InputStream
+from bpejit.corpus.input_streams import InputStream, open_ranges
 from bpejit.corpus.kept_columns import no_columns
 from bpejit.corpus.lines import file_lines, parse_plain_lines, stream_lines
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sizes import CHUNK_BYTES
 from bpejit.corpus.sources import Source
 from bpejit.corpus.texts import text_chunks
+from bpejit.errors import CorpusError
 from bpejit.splitting import Splitter
 from bpejit.storage.remote import is_remote
 
 if TYPE_CHECKING:
     from bpejit.normalization import TextPipeline
-
-
-import os
-
-from bpejit.arrays import Array
-from bpejit.corpus.base import documents_block, normalize_documents
-from bpejit.corpus.chunk_reader import shorter_file
-from bpejit.corpus.input_streams import open_ranges
-from bpejit.errors import CorpusError
 
 
 class FilesChunk(NamedTuple):

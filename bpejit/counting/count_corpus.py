@@ -84,19 +84,18 @@ def count(
     """
     settings = CountSettings.checked(**chosen(SplitSettings, options))
     work, memory = checked_work(options), chosen(Memory, options)
+    on_cluster = work["engine"] == RAY
     contents, found = open_inputs(inputs, options)
     paths, part = [source.path for source in found], None
     if shard is not None:
-        if contents.sample is not None or work["engine"] == RAY:
-            other = (
-                "engine='ray', which divides the work" if work["engine"] == RAY else "max_bytes, which chooses from all of it"
-            )
+        if contents.sample is not None or on_cluster:
+            other = "engine='ray', which divides the work" if on_cluster else "max_bytes, which chooses from all of it"
             raise OptionError(f"shard divides the inputs, and so does {other}; expected one of the two: leave one out")
         found, part = part_of_sources(found, describe_inputs(found, contents), settings, parse_shard(shard) or (0, 1))
     if out is not None:
         out = local_path(arguments.path("out", out, error=OutputError))
     overwrite = arguments.flag("overwrite", overwrite)
-    if out is not None and is_remote(out) and work["engine"] != RAY:
+    if out is not None and is_remote(out) and not on_cluster:
         with (
             stored_file(out, overwrite=overwrite) as path,
             count_corpus(settings, found, contents, **work, **memory, part=part) as counts,
@@ -109,7 +108,6 @@ def count(
         check_outputs([out], inputs=paths, overwrite=overwrite)
     if memory["temporary_folder"] is None:
         memory["temporary_folder"] = _folder_of(out)
-    on_cluster = work["engine"] == RAY
     with count_corpus(settings, found, contents, **work, **memory, out=out if on_cluster else None, part=part) as counts:
         if out is None:
             return Counts(counts.header, counts.any_order, in_order=False)
@@ -309,8 +307,8 @@ def describe_inputs(sources: list[Source], contents: Contents) -> list[dict[str,
         entry: dict[str, Any] = {"path": source.path, "bytes": source.size, **identify_input(source)}
         if source.path in contents.marked:
             entry["byte_order_mark"] = True
-        chosen = {name: getattr(source.options, name) for name in ("documents", "text_field", "text_column", "allow_special")}
-        options = {name: value for name, value in chosen.items() if value != getattr(DEFAULT_OPTIONS, name)}
+        given = {name: getattr(source.options, name) for name in ("documents", "text_field", "text_column", "allow_special")}
+        options = {name: value for name, value in given.items() if value != getattr(DEFAULT_OPTIONS, name)}
         if source.input_format != TEXT or options:
             entry["read_as"] = {"format": source.input_format, **options}
         if source.weight != 1:

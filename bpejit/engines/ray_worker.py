@@ -17,7 +17,6 @@ from typing import Any
 
 from bpejit.errors import BpejitError, EngineError, shorten
 from bpejit.jit import listening
-from bpejit.jit.listening import counting_compilations
 
 try:
     import fcntl
@@ -144,7 +143,7 @@ def warm_up(call_kernels: Callable[[], object]) -> int:
     if not JIT_ENABLED or call_kernels in _warm:
         return 0
     _warm.add(call_kernels)
-    with _one_at_a_time(), counting_compilations() as compiled:
+    with _one_at_a_time(), listening.counting_compilations() as compiled:
         call_kernels()
     return compiled()
 

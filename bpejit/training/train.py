@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,13 @@ from bpejit.engines import AUTO, RAY, check_engine_options, count_cpus
 from bpejit.engines.base import Progress, no_progress
 from bpejit.engines.work_options import checked_work
 from bpejit.errors import BpejitWarning, CorpusError, OptionError, OutputError, TrainingError
-from bpejit.formats.folder_writing import check_folder
+from bpejit.formats.folder_writing import check_folder, save_folder
 from bpejit.jit.listening import working_time
 from bpejit.model import Model
 from bpejit.options import chosen, takes
+from bpejit.shrinking import first_merges
+from bpejit.storage.outputs import existing_parent
+from bpejit.storage.remote import is_remote
 from bpejit.tokenizer import Tokenizer
 from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
 from bpejit.training.counts_resume import CountsFile
@@ -35,15 +39,6 @@ from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOpt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-import tempfile
-from collections.abc import Mapping
-
-from bpejit.formats.folder_writing import save_folder
-from bpejit.shrinking import first_merges
-from bpejit.storage.outputs import existing_parent
-from bpejit.storage.remote import is_remote
 
 
 def runs_parent(out: str, engine: str) -> str:

@@ -1,12 +1,12 @@
 """Limits of the measures of `measures.py`. A change that makes the project smaller lowers them; none raises them."""
 
 AT_MOST = {
-    "package lines": 69_870,
-    "package lines of code": 42_348,
-    "package tokens": 403_495,
+    "package lines": 69_855,
+    "package lines of code": 42_339,
+    "package tokens": 403_441,
     "tokens in a line of code": 9.53,
     "package modules": 378,
-    "cli lines": 5_776,
+    "cli lines": 5_771,
     "cli modules": 26,
     "layers": 21,
     "modules in no layer": 0,
