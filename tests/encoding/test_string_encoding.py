@@ -17,6 +17,7 @@ import twins
 from conftest import data_text, small
 from helpers.compat import NAMES, tiktoken_named, tokenizer_named
 from helpers.encoding import FALLBACK, learned_model, make_model, merge_lists
+from helpers.leaks import growth
 from hypothesis import given, settings, strategies as st
 
 import bpejit
@@ -193,13 +194,9 @@ def test_no_leaks(builtin):
     texts = ["the 1234 words, and é", "no\ud800", "x" * 2_000, b"bytes", "", "日本語の文"]
     for text in texts:
         builtin(text)
-    gc.collect()
-    blocks, none = sys.getallocatedblocks(), sys.getrefcount(None)
-    for _ in range(20_000):
-        for text in texts:
-            builtin(text)
-    assert sys.getallocatedblocks() < blocks + 200
-    assert abs(sys.getrefcount(None) - none) < 200
+    blocks, nones = growth(lambda: [builtin(text) for text in texts], 4_000)
+    assert blocks < 200
+    assert nones < 200
 
 
 def test_without_memory(builtin):
