@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from bpejit.corpus.input_paths import Inputs
     from bpejit.encoding.offsets import TokenOffsets
     from bpejit.engines.base import Progress
-    from bpejit.inspection.shown_text import ShownText
     from bpejit.inspection.token_counts import InputCounts
+    from bpejit.inspection.token_rows import ShownText
     from bpejit.jobs.file_encoding import EncodeReport
 
 # Modules that loading a tokenizer does not need are imported where they are used: all of them take a tenth of a second.
@@ -215,8 +215,7 @@ class Tokenizer:
         >>> tokenizer.show("Hello, world")  # doctest: +SKIP
         Hello│,│ world
         """
-        from bpejit.inspection.shown_text import ShownText
-        from bpejit.inspection.token_rows import token_rows
+        from bpejit.inspection.token_rows import ShownText, token_rows
 
         return ShownText(token_rows(self._codec, text))
 

@@ -24,6 +24,15 @@ def encode_utf8(text: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
 
 
+def is_utf8(data: bytes) -> bool:
+    """Return True if bytes are valid UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def encode_slices(text: str) -> Iterator[bytes]:
     """Yield the UTF-8 bytes of a text, slice by slice; no slice ends between the halves of a surrogate pair."""
     start = 0

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bpejit.encoding.codec import Codec
     from bpejit.inspection.differing_texts import DifferingText
     from bpejit.inspection.token_counts import InputCounts
-    from bpejit.inspection.vocabulary_comparison import VocabularyComparison
+    from bpejit.inspection.vocabulary_measures import VocabularyComparison
 
 N_SAMPLES = 6
 """Number of inputs whose beginning is shown."""
@@ -180,7 +180,7 @@ def compare(
 
     from bpejit.inspection.differing_texts import find_differing_texts
     from bpejit.inspection.token_counts import count_inputs
-    from bpejit.inspection.vocabulary_comparison import compare_vocabularies
+    from bpejit.inspection.vocabulary_measures import compare_vocabularies
 
     begun = time.perf_counter()
     order, opened = explaining_order([first, second], inputs), repeatable_sources(inputs, reading, labels, times=3)
@@ -250,8 +250,7 @@ def _count_rows(counts: Sequence[InputCounts], names: tuple[str, str]) -> Iterat
 def _write_texts(
     codecs: Sequence[Codec], texts: Sequence[DifferingText], names: tuple[str, str], console: Console | None
 ) -> None:
-    from bpejit.inspection.shown_text import plain_tokens
-    from bpejit.inspection.token_rows import token_rows
+    from bpejit.inspection.token_rows import plain_tokens, token_rows
 
     for entry in texts:
         write_lines(["", f"{shown_name(entry.path)}: {entry.tokens[0]} and {entry.tokens[1]} tokens, ratio {entry.ratio:.2f}"])

@@ -84,7 +84,7 @@ def show(
     elif console is not None:
         console.print(styled_tokens(rows), soft_wrap=True)
     else:
-        from bpejit.inspection.shown_text import plain_tokens
+        from bpejit.inspection.token_rows import plain_tokens
 
         write_lines(plain_tokens(rows, separator()).removesuffix("\n").split("\n"))
     if not is_quiet():

@@ -242,7 +242,7 @@ def stats(
         tokenizer_sha256=codec.model.sha256,
         total=_group_fields(figures.total),
         groups=[_group_fields(group) for group in figures.groups],
-        scripts=[_script_fields(entry) for entry in figures.scripts],
+        scripts=[dataclasses.asdict(entry) for entry in figures.scripts],
         vocab_tokens=figures.vocab_tokens,
         unused_tokens=figures.unused_tokens,
         coverage=[dataclasses.asdict(entry) for entry in figures.coverage],
@@ -262,15 +262,6 @@ def _group_fields(group: TextStats) -> dict[str, Any]:
     if not group.name:
         del fields["name"]
     return fields
-
-
-def _script_fields(entry: Any) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(entry),
-        "bytes_per_token": entry.bytes_per_token,
-        "characters_per_token": entry.characters_per_token,
-        "words_per_token": entry.words_per_token,
-    }
 
 
 def _token_fields(token: CountedToken) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from bpejit.arrays import ByteStrings, PretokenTable
 from bpejit.counting.header import MOST_COUNTED
 from bpejit.errors import CountsError, shorten
 from bpejit.kernels.constants import MAX_TEXT_BYTES
+from bpejit.utf8 import is_utf8
 
 LINES = 1 << 14
 """Lines that are added to the table at a time."""
@@ -34,17 +35,9 @@ def format_lines(table: PretokenTable) -> bytes:
     """Return the lines of a table."""
     words = list(ByteStrings(table.pool, table.starts))
     joined = b"\n".join(words)
-    if not _is_utf8(joined) or joined.count(b"\n") != len(words) - 1 or _ESCAPED.search(joined.replace(b"\n", b"")):
+    if not is_utf8(joined) or joined.count(b"\n") != len(words) - 1 or _ESCAPED.search(joined.replace(b"\n", b"")):
         words = [escape_word(word) for word in words]
     return b"".join(b"%d\t%s\n" % pair for pair in zip(table.counts.tolist(), words, strict=True))
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def escape_word(word: bytes) -> bytes:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.inspection.token_counts import InputCounts, ScriptCounts, TokenCounts
-from bpejit.inspection.token_properties import TokenProperties, token_properties
+from bpejit.inspection.token_counts import InputCounts, ScriptCounts, TokenCounts, per_token
 from bpejit.inspection.token_rows import token_bytes
+from bpejit.inspection.vocabulary_measures import TokenProperties, token_properties
 from bpejit.model import Model
 
 RENYI_ORDER = 2.5
@@ -50,12 +50,7 @@ class Coverage:
 
 
 def coverage(counts: Array) -> list[Coverage]:
-    """Return the coverage of the 1, 2, 5, 10, 20, 50, ... most frequent tokens, up to all tokens that occur.
-
-    Parameters
-    ----------
-    counts : int64 [n]
-    """
+    """Return the coverage of the 1, 2, 5, 10, 20, 50, ... most frequent tokens, up to all tokens that occur."""
     ordered = np.sort(counts[counts > 0])[::-1]
     if not ordered.size:
         return []
@@ -67,16 +62,9 @@ def coverage(counts: Array) -> list[Coverage]:
 
 @dataclass(frozen=True)
 class RankRange:
-    """The tokens of a range of ids, in which ids are in order of rank for a trained vocabulary.
+    """The number of tokens with ids from `first` to `last`, that of those that occur, and their share of the text in tokens.
 
-    Parameters
-    ----------
-    first, last : int
-        Ids.
-    tokens, used : int
-        Tokens in the range, and those that occur.
-    share : float
-        Share of the text in tokens.
+    For a trained vocabulary, ids are in order of rank.
     """
 
     first: int
@@ -87,15 +75,7 @@ class RankRange:
 
 
 def usage_by_rank(counts: Array, in_use: Array, n_ranges: int = 10) -> list[RankRange]:
-    """Divide a vocabulary by rank into ranges of equal size, and return how much of each is used.
-
-    Parameters
-    ----------
-    counts : int64 [vocab_size]
-    in_use : bool [vocab_size]
-        Whether the vocabulary has a token with this id.
-    n_ranges : int
-    """
+    """Divide the ids in use, a mask, by rank into ranges of equal size, and return how much of each occurs."""
     ids = np.flatnonzero(in_use)
     total = max(int(counts.sum()), 1)
     found = []
@@ -116,13 +96,7 @@ class FrequencyClass:
 
 
 def frequency_classes(counts: Array) -> list[FrequencyClass]:
-    """Return the number of tokens in each class of frequencies: 0, 1, 2 to 9, 10 to 99, ...
-
-    Parameters
-    ----------
-    counts : int64 [tokens]
-        Of all tokens of the vocabulary, with zeros.
-    """
+    """Return the number of tokens in each class of frequencies: 0, 1, 2 to 9, 10 to 99, ...; counts include zeros."""
     largest = int(counts.max(initial=0))
     limits = [(0, 0), (1, 1), (2, 9)]
     while limits[-1][1] < largest:
@@ -217,10 +191,8 @@ class CorpusStats:
 def text_stats(name: str, found: TokenCounts, properties: TokenProperties, vocab_tokens: int) -> TextStats:
     """Return the figures of counted tokens."""
     n_tokens = found.total
-    counts, ids, measures = found.counts, found.ids, found.measures
-
-    def per_token(amount: int) -> float | None:
-        return amount / n_tokens if n_tokens else None
+    counts, ids = found.counts, found.ids
+    amounts = found.measures.bytes, found.measures.characters, found.measures.words
 
     def share(chosen: Array) -> float:
         return int(counts[chosen[ids]].sum()) / n_tokens if n_tokens else 0.0
@@ -228,13 +200,9 @@ def text_stats(name: str, found: TokenCounts, properties: TokenProperties, vocab
     entropy = renyi_entropy(counts)
     return TextStats(
         name,
-        measures.bytes,
-        measures.characters,
-        measures.words,
+        *amounts,
         n_tokens,
-        per_token(measures.bytes),
-        per_token(measures.characters),
-        per_token(measures.words),
+        *per_token(n_tokens, *amounts),
         int(ids.size),
         share(properties.lengths == 1),
         share(properties.partial),

@@ -11,9 +11,8 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import UnsupportedError
-from bpejit.inspection.merge_parts import compression_curve, merge_parts
-from bpejit.inspection.token_properties import token_properties
 from bpejit.inspection.visible_text import plain_text
+from bpejit.inspection.vocabulary_measures import compression_curve, merge_parts, token_properties
 from bpejit.model import Model
 
 if TYPE_CHECKING:

@@ -19,14 +19,18 @@ from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
 from bpejit.inspection.corpus_stats import CorpusStats, corpus_stats
 from bpejit.inspection.differing_texts import DifferingText
-from bpejit.inspection.merge_parts import MergeParts, merge_parts
-from bpejit.inspection.shown_text import HUES
-from bpejit.inspection.suspicious_tokens import SuspiciousTokens, find_suspicious_tokens
 from bpejit.inspection.token_counts import InputCounts
-from bpejit.inspection.token_properties import TokenProperties, token_properties
-from bpejit.inspection.token_rows import TokenRow, token_bytes, token_rows
+from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
 from bpejit.inspection.visible_text import html_text
-from bpejit.inspection.vocabulary_comparison import compare_vocabularies
+from bpejit.inspection.vocabulary_measures import (
+    MergeParts,
+    SuspiciousTokens,
+    TokenProperties,
+    compare_vocabularies,
+    find_suspicious_tokens,
+    merge_parts,
+    token_properties,
+)
 from bpejit.model import Model
 
 KINDS = ("special", "partial", "unreachable", "mojibake", "long", "private", "control")
@@ -48,9 +52,9 @@ _ALIGNMENT = 8
 def token_flags(properties: TokenProperties, suspicious: SuspiciousTokens) -> Array:
     """Return the kinds of all tokens, as uint8 [vocab_size] of bits."""
     flags = np.zeros(properties.lengths.size, dtype=np.uint8)
+    chosen = {**properties._asdict(), **suspicious._asdict()}
     for bit, kind in enumerate(KINDS):
-        chosen = getattr(properties, kind) if kind in ("special", "partial") else getattr(suspicious, kind)
-        flags[chosen] |= np.uint8(1 << bit)
+        flags[chosen[kind]] |= np.uint8(1 << bit)
     return flags
 
 

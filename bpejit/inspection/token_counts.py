@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
 from bpejit.arrays import Array
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, check_texts
+from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped, check_texts
 from bpejit.corpus.chunk_reader import AnyChunk
 from bpejit.corpus.chunks import CHUNK_BYTES, Chunker, ChunkReader
 from bpejit.corpus.sources import Source, total_bytes
@@ -22,7 +25,7 @@ from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import OptionError, shorten
 from bpejit.inspection.scripts import SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
-from bpejit.inspection.word_scripts import WordScripts, count_word_scripts, count_words_of_documents
+from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.kernels.inspection.amounts import count_ids
 from bpejit.model import Model
 
@@ -44,6 +47,12 @@ class TokenCounts:
     counts: Array
     measures: TextMeasures
 
+    @classmethod
+    def of_dense(cls, counts: Array, measures: TextMeasures) -> TokenCounts:
+        """Return the counts of a text, given that of each id, as int64 [vocab_size]."""
+        used = np.flatnonzero(counts)
+        return cls(used, counts[used], measures)
+
     @property
     def total(self) -> int:
         """Number of tokens of the text."""
@@ -56,19 +65,17 @@ class TokenCounts:
         return counts
 
 
+def per_token(tokens: int, n_bytes: int, characters: int, words: int) -> tuple[float | None, float | None, float | None]:
+    """Return how much there is of each amount for each token; None if there are no tokens."""
+    return (n_bytes / tokens, characters / tokens, words / tokens) if tokens else (None, None, None)
+
+
 @dataclass(frozen=True)
 class ScriptCounts:
-    """Tokens, bytes, characters and words of one script.
+    """The tokens and words of one script, and the bytes and characters of these tokens.
 
-    Parameters
-    ----------
-    script : str
-    tokens : int
-        0 if the script occurs only inside tokens of other scripts, such as special tokens, but has words.
-    bytes, characters : int
-        Of these tokens.
-    words : int
-        Words whose first character of a script has this script.
+    A word belongs to the script of its first character that has one. So a script that occurs only inside tokens of other
+    scripts, such as special tokens, may have words and no tokens; the ratios are None then.
     """
 
     script: str
@@ -76,21 +83,9 @@ class ScriptCounts:
     bytes: int
     characters: int
     words: int
-
-    @property
-    def bytes_per_token(self) -> float | None:
-        """Bytes for each token; None if there are no tokens."""
-        return self.bytes / self.tokens if self.tokens else None
-
-    @property
-    def characters_per_token(self) -> float | None:
-        """Characters for each token; None if there are no tokens."""
-        return self.characters / self.tokens if self.tokens else None
-
-    @property
-    def words_per_token(self) -> float | None:
-        """Words for each token; None if there are no tokens."""
-        return self.words / self.tokens if self.tokens else None
+    bytes_per_token: float | None
+    characters_per_token: float | None
+    words_per_token: float | None
 
 
 @dataclass(frozen=True)
@@ -149,43 +144,21 @@ class ChunkTokens:
 
     Parameters
     ----------
-    source : int
-        Index of the source.
     ids : uint32 [tokens]
     measures : TextMeasures
     undetermined : int64 [scripts, 3], optional
         Tokens, bytes and characters of the tokens whose script depends on the text, by script.
-    words : WordScripts, optional
     n_read : int
         Bytes of the input.
     skipped : Skipped
         Records without text.
     """
 
-    source: int
     ids: Array
     measures: TextMeasures
     undetermined: Array | None
-    words: WordScripts | None
     n_read: int
     skipped: Skipped
-
-
-@dataclass(frozen=True)
-class SourceChunk:
-    """A chunk, and the index of its source."""
-
-    source: int
-    chunk: AnyChunk
-
-    @property
-    def data(self) -> object:
-        """The data of the chunk."""
-        return self.chunk.data
-
-    def read(self, reader: ChunkReader) -> Block:
-        """Return the text of the chunk."""
-        return self.chunk.read(reader)
 
 
 class CountTokensWorker:
@@ -198,25 +171,17 @@ class CountTokensWorker:
         self._table = ScriptTable() if job.by_script else None
         self._scripts = None if self._table is None else token_scripts(job.model, self._table)
 
-    def run(self, chunk: Any) -> ChunkTokens:
-        """Encode one `SourceChunk`, and measure its text."""
+    def run(self, chunk: AnyChunk) -> ChunkTokens:
+        """Encode one chunk, and measure its text."""
         block = self._reader.read(chunk)
         if block.ends is None:
-            measures = measure_text(block.text, block.cut)
+            measures = measure_text(block.text, block.cut, self._table)
             ids = self._encoder.encode_chunk(block.text, block.cut, block.stop, block.final, self._workspace)
         else:
+            measures = measure_documents(block.text, block.ends, self._table)
             ids, _ = self._encoder.encode_block(block.text, block.ends, self._workspace, specials=block.specials)
-            measures = measure_documents(block.text, block.ends)
         ids = ids.copy()  # the original is in the workspace
-        resolved = self._resolve(ids, block.text, block.cut)
-        return ChunkTokens(chunk.source, ids, measures, resolved, self._word_scripts(block), block.n_read, block.skipped)
-
-    def _word_scripts(self, block: Block) -> WordScripts | None:
-        if self._table is None:
-            return None
-        if block.ends is None:
-            return count_word_scripts(block.text, block.cut, self._table)
-        return count_words_of_documents(block.text, block.ends, self._table)
+        return ChunkTokens(ids, measures, self._resolve(ids, block.text, block.cut), block.n_read, block.skipped)
 
     def _resolve(self, ids: Array, text: Array, cut: int) -> Array | None:
         """Return the sums over the tokens whose script depends on the text."""
@@ -244,7 +209,7 @@ class CountTokensWorker:
         """Return None: there is no combined result."""
 
 
-class _Accumulator:
+class _Counter:
     """Counts ids. A small file gets no array of the size of the vocabulary."""
 
     def __init__(self, vocab_size: int) -> None:
@@ -252,7 +217,6 @@ class _Accumulator:
         self._few: list[Array] = []
         self._n_few = 0
         self._dense: Array | None = None
-        self.measures = TextMeasures()
 
     def add(self, ids: Array) -> None:
         if self._dense is None:
@@ -265,13 +229,19 @@ class _Accumulator:
             self._few = []
         count_ids(ids, self._dense)
 
-    def finish(self) -> TokenCounts:
-        if self._dense is None:
+    def finish(self, earlier: TokenCounts, measures: TextMeasures) -> TokenCounts:
+        """Return the counts of the ids and of an earlier text with the same label."""
+        measures = earlier.measures.beside(measures)
+        if self._dense is None and not earlier.ids.size:
             ids = np.sort(np.concatenate([np.zeros(0, dtype=np.uint32), *self._few])).astype(np.int64)
             starts = np.flatnonzero(np.diff(ids, prepend=-1))
-            return TokenCounts(ids[starts], np.diff(np.append(starts, ids.size)), self.measures)
-        used = np.flatnonzero(self._dense)
-        return TokenCounts(used, self._dense[used], self.measures)
+            return TokenCounts(ids[starts], np.diff(np.append(starts, ids.size)), measures)
+        counts = earlier.dense(self._size)
+        if self._dense is not None:
+            counts += self._dense
+        for ids in self._few:
+            count_ids(ids, counts)
+        return TokenCounts.of_dense(counts, measures)
 
 
 def count_inputs(
@@ -307,69 +277,46 @@ def count_inputs(
     """
     names = [_label_of(source.path, labels) for source in sources]
     _check_labels([source.path for source in sources], labels)
-    encoder = codec.encoder
-    size = codec.model.vocab_size
-    total = total_bytes(list(sources))
+    encoder, size, total = codec.encoder, codec.model.vocab_size, total_bytes(list(sources))
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
-    job = CountTokensJob(codec.model, by_script, encoder)
     chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
-    chunks = (SourceChunk(index, chunk) for index, source in enumerate(sources) for chunk in chunker.chunks([source]))
-    groups: dict[str, _Accumulator] = {}
-    finished: dict[str, TokenCounts] = {}
-    merged = np.zeros(size, dtype=np.int64)
-    scripts = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
-    measured, words = TextMeasures(), np.zeros(len(SCRIPTS), dtype=np.int64)
-    current, of_source, words_of_source, name = -1, TextMeasures(), WordScripts.of_nothing(), ""
-    done = 0
-    skipped = NOTHING_SKIPPED
+    begun: deque[int] = deque()  # the source of each chunk whose result is awaited
 
-    def close(label: str) -> None:
-        counts = groups.pop(label).finish()
-        merged[counts.ids] += counts.counts
-        finished[label] = _joined_counts(finished[label], counts, size)
+    def chunks() -> Iterator[AnyChunk]:
+        for index, source in enumerate(sources):
+            for chunk in chunker.chunks([source]):
+                begun.append(index)
+                yield chunk
 
     report("encode", 0, total, "bytes")
-    for label in names:  # sources without text have no chunks
-        finished.setdefault(label, TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures()))
-    for result in spread.map_chunks(job, chunks):
-        if result.source != current:
-            if current >= 0:
-                measured = measured.beside(of_source)
-                groups[name].measures = groups[name].measures.beside(of_source)
-                if names[result.source] != name:
-                    close(name)
-            words += words_of_source.counts
-            current, of_source, words_of_source = result.source, TextMeasures(), WordScripts.of_nothing()
-            name = names[current]
-            groups.setdefault(name, _Accumulator(size))
-        groups[name].add(result.ids)
-        if result.undetermined is not None and result.words is not None:
-            scripts += result.undetermined
-            inside_word = of_source.ends_in_word and result.measures.starts_in_word
-            words_of_source = words_of_source.followed_by(result.words, inside_word=inside_word)
-        of_source = of_source.followed_by(result.measures)
-        done += result.n_read
-        skipped += result.skipped
-        report("encode", done, total, "bytes")
-    if current >= 0:
-        measured = measured.beside(of_source)
-        groups[name].measures = groups[name].measures.beside(of_source)
-        close(name)
+    found = spread.map_chunks(CountTokensJob(codec.model, by_script, encoder), chunks())
+    nothing = TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures())
+    groups = dict.fromkeys(names, nothing)  # also of sources without text, which have no chunks
+    undetermined = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
+    done, skipped = 0, NOTHING_SKIPPED
+    results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in found)
+    for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):
+        counter, measures = _Counter(size), TextMeasures()
+        for _, of_source in groupby(of_label, key=itemgetter(0)):
+            text = TextMeasures()
+            for _, result in of_source:
+                counter.add(result.ids)
+                text = text.followed_by(result.measures)
+                undetermined += 0 if result.undetermined is None else result.undetermined
+                done += result.n_read
+                skipped += result.skipped
+                report("encode", done, total, "bytes")
+            measures = measures.beside(text)
+        groups[name] = counter.finish(groups[name], measures)
+    merged = np.zeros(size, dtype=np.int64)
+    for counts in groups.values():
+        merged[counts.ids] += counts.counts
+    measured = reduce(TextMeasures.beside, (counts.measures for counts in groups.values()), TextMeasures())
     check_texts(measured.bytes, skipped, [source.path for source in sources])
-    used = np.flatnonzero(merged)
-    counted = TokenCounts(used, merged[used], measured)
-    words += words_of_source.counts
-    found = list(_script_counts(codec.model, counted, scripts, words)) if by_script else []
-    return InputCounts(counted, finished, sorted(found, key=lambda entry: -entry.bytes), skipped)
-
-
-def _joined_counts(first: TokenCounts, second: TokenCounts, size: int) -> TokenCounts:
-    if not first.ids.size:
-        return replace(second, measures=first.measures.beside(second.measures))
-    counts = first.dense(size) + second.dense(size)
-    used = np.flatnonzero(counts)
-    return TokenCounts(used, counts[used], first.measures.beside(second.measures))
+    counted = TokenCounts.of_dense(merged, measured)
+    scripts = sorted(_script_counts(codec.model, counted, undetermined), key=lambda entry: -entry.bytes)
+    return InputCounts(counted, groups, scripts, skipped)
 
 
 def _label_of(path: str, labels: Mapping[str, str] | None) -> str:
@@ -389,9 +336,9 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
             )
 
 
-def _script_counts(model: Model, counted: TokenCounts, undetermined: Array, words: Array) -> Iterator[ScriptCounts]:
-    from bpejit.inspection.token_properties import token_properties
-
+def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
+    if counted.measures.scripts is None:
+        return
     properties = token_properties(model)
     scripts = token_scripts(model, ScriptTable())[counted.ids]
     columns = (np.ones(counted.ids.size, dtype=np.int64), properties.lengths[counted.ids], properties.characters[counted.ids])
@@ -400,5 +347,7 @@ def _script_counts(model: Model, counted: TokenCounts, undetermined: Array, word
         tokens, n_bytes, characters = (
             int((counted.counts * column)[chosen].sum()) + int(undetermined[index, at]) for at, column in enumerate(columns)
         )
-        if tokens or words[index]:
-            yield ScriptCounts(script, tokens, n_bytes, characters, int(words[index]))
+        words = int(counted.measures.scripts.counts[index])
+        if tokens or words:
+            amounts = n_bytes, characters, words
+            yield ScriptCounts(script, tokens, *amounts, *per_token(tokens, *amounts))

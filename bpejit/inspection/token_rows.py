@@ -1,13 +1,14 @@
-"""The tokens of a text, one row each, its pre-tokens, and the steps in which one is merged."""
+"""The tokens of a text, one row each, and their display; its pre-tokens, and the steps in which one is merged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from bpejit.arrays import padded_text
 from bpejit.encoding.codec import Codec
+from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import Model
 from bpejit.splitting import Splitter
@@ -15,6 +16,14 @@ from bpejit.utf8 import encode_utf8
 
 LONGEST_TRACED = 1000
 """Longer pre-tokens, in bytes, are not traced: the time is quadratic in their length."""
+
+SEPARATOR = "\u2502"
+"""Separates tokens in plain text."""
+
+HUES = (205, 95, 35, 320, 265, 170)
+"""Hues of the backgrounds of consecutive tokens. They are translucent, so they suit light and dark pages."""
+
+_STYLE = "border-radius:3px;padding:1px 0;white-space:pre-wrap;unicode-bidi:isolate;"
 
 
 class MergeStep(NamedTuple):
@@ -132,3 +141,37 @@ def pretokens(codec: Codec, text: str | bytes) -> Iterator[tuple[bytes, bool]]:
     flags = (ends >= SPECIAL_FLAG).tolist()
     for (start, stop), special in zip(pairwise([0, *stops]), flags, strict=True):
         yield prepared[start:stop].tobytes(), special
+
+
+def html_tokens(rows: Iterable[TokenRow]) -> str:
+    """Return tokens as HTML spans with colored backgrounds; the title of each has its id and bytes."""
+    parts = []
+    for index, row in enumerate(rows):
+        color = "hsla(0,0%,50%,.45)" if row.special else f"hsla({HUES[index % len(HUES)]},80%,50%,.3)"
+        title = f"id {row.id}, bytes {row.data.hex(' ')}"
+        style = f"{_STYLE}background:{color}" + (";font-weight:bold" if row.special else "")
+        parts.append(f'<span style="{style}" title="{title}">{html_text(row.data)}</span>')
+        if row.data.endswith(b"\n"):
+            parts.append("<br>")
+    return "".join(parts)
+
+
+def plain_tokens(rows: Iterable[TokenRow], separator: str = SEPARATOR) -> str:
+    """Return tokens as text with a separator between them; a line break follows each escaped line feed."""
+    return separator.join(plain_text(row.data, separator, breaks=True) for row in rows)
+
+
+class ShownText:
+    """The tokens of a text, as returned by `Tokenizer.show`. Notebooks display it as HTML."""
+
+    def __init__(self, rows: list[TokenRow]) -> None:
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        return plain_tokens(self.rows)
+
+    def _repr_html_(self) -> str:
+        n_bytes = sum(len(row.data) for row in self.rows)
+        text = html_tokens(self.rows)
+        body = f'<div dir="auto" style="font-family:monospace;line-height:1.7;overflow-wrap:anywhere">{text}</div>'
+        return f"{body}<small>{len(self.rows):,} tokens, {n_bytes:,} bytes</small>"

@@ -11,7 +11,7 @@ from helpers.cli import invoke, run
 from helpers.encoding import make_model
 
 import bpejit
-from bpejit.inspection.vocabulary_comparison import compare_vocabularies
+from bpejit.inspection.vocabulary_measures import compare_vocabularies
 
 
 @pytest.fixture(scope="module")

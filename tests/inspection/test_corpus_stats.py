@@ -24,7 +24,7 @@ from bpejit.inspection.corpus_stats import corpus_stats, coverage, efficiency, f
 from bpejit.inspection.scripts import COMMON, SCRIPTS, UNDETERMINED, ScriptTable, scripts_around, token_scripts
 from bpejit.inspection.text_measures import TextMeasures, measure_text
 from bpejit.inspection.token_counts import count_inputs
-from bpejit.inspection.token_properties import token_properties
+from bpejit.inspection.vocabulary_measures import token_properties
 from bpejit.splitting import PRESETS
 
 

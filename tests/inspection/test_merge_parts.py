@@ -11,8 +11,7 @@ from helpers.reports import HOSTILE, hostile_model
 import bpejit
 from bpejit.encoding.codec import Codec
 from bpejit.inspection import plots
-from bpejit.inspection.merge_parts import compression_curve, merge_parts
-from bpejit.inspection.suspicious_tokens import find_suspicious_tokens
+from bpejit.inspection.vocabulary_measures import compression_curve, find_suspicious_tokens, merge_parts
 from bpejit.model import Model
 
 

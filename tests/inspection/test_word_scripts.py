@@ -17,10 +17,9 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError
-from bpejit.inspection.scripts import SCRIPTS, ScriptTable
+from bpejit.inspection.scripts import SCRIPTS, ScriptTable, count_word_scripts
 from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
 from bpejit.inspection.token_counts import count_inputs
-from bpejit.inspection.word_scripts import WordScripts, count_word_scripts, count_words_of_documents
 
 TABLE = ScriptTable()
 
@@ -84,14 +83,12 @@ def test_words_equal_plain_python(data):
 @given(mixed_bytes(30), st.lists(st.integers(1, 7)))
 def test_blocks_equal_whole_texts(data, sizes):
     text = data.decode("utf-8", "surrogateescape")
-    measures, words, rest = TextMeasures(), WordScripts.of_nothing(), text
+    measures, rest = TextMeasures(), text
     for size in [*sizes, len(text) + 1]:
         part, rest = rest[:size].encode("utf-8", "surrogateescape"), rest[size:]
-        found, more = measure_text(*padded(part)), count_word_scripts(*padded(part), TABLE)
-        words = words.followed_by(more, inside_word=measures.ends_in_word and found.starts_in_word)
-        measures = measures.followed_by(found)
-    assert named(words) == words_by_script(data)
-    assert words.total == measures.words
+        measures = measures.followed_by(measure_text(*padded(part), TABLE))
+    assert named(measures.scripts) == words_by_script(data)
+    assert measures.scripts.total == measures.words
 
 
 @given(st.lists(mixed_bytes(4), max_size=8))
@@ -100,9 +97,9 @@ def test_blocks_equal_whole_texts(data, sizes):
 def test_documents_divide_words(documents):
     text, _ = padded(b"".join(documents))
     ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
-    words = count_words_of_documents(text, ends, TABLE)
-    assert named(words) == sum(map(words_by_script, documents), Counter())
-    assert words.total == measure_documents(text, ends).words
+    measures = measure_documents(text, ends, TABLE)
+    assert named(measures.scripts) == sum(map(words_by_script, documents), Counter())
+    assert measures.scripts.total == measures.words == measure_documents(text, ends).words
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])

@@ -1,0 +1,320 @@
+"""Measures of vocabularies: properties of tokens, their merges, suspicious ones, and what two vocabularies share.
+
+Arrays `[vocab_size]` have an element for each id.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.encoding.codec import Codec
+from bpejit.errors import NAMED_ESCAPES
+from bpejit.formats.ranked_merges import recover_merges
+from bpejit.model import Model, in_order
+from bpejit.utf8 import is_utf8
+
+LONG_BYTES = 32
+"""Bytes from which a token is very long."""
+
+_PRIVATE = re.compile(
+    rb"[\w.+-]+@[\w-]+\.\w{2,}"  # e-mail addresses
+    rb"|@(?:gmail|hotmail|yahoo|outlook|qq|163)\b"
+    rb"|\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"  # addresses of machines
+    rb"|(?:\+\d{2}|\(\d{3}\) ?)[\d -]{7,}\d"  # telephone numbers
+    rb"|\b(?:AKIA|ghp_|sk-|xox[bp]-)\w{4,}"  # keys of services
+    rb"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{16,}\b"  # hashes and keys
+    rb"|https?://\S{4,}|\bwww\.\w{3,}",
+    re.IGNORECASE,
+)
+
+_MOJIBAKE = re.compile(
+    "[\u00c2-\u00f4\u0192][\u0080-\u00bf\u20ac\u201a-\u2022\u2026\u2030\u2039\u203a\u0152-\u0178\u02c6\u02dc\u2122]"
+)
+
+
+class TokenProperties(NamedTuple):
+    """Properties of tokens, each an array [vocab_size].
+
+    Parameters
+    ----------
+    lengths : int64
+        Bytes of each token; 0 for ids that are not in use.
+    characters : int64
+        Bytes that are not continuation bytes.
+    partial : bool
+        True if the token starts or ends inside a character: its bytes are not valid UTF-8.
+    special : bool
+    """
+
+    lengths: Array
+    characters: Array
+    partial: Array
+    special: Array
+
+
+@lru_cache(maxsize=4)
+def token_properties(model: Model) -> TokenProperties:
+    """Return the properties of all tokens of a model. The arrays are shared: callers do not change them."""
+    size = model.vocab_size
+    lengths, characters = (np.zeros(size, dtype=np.int64) for _ in range(2))
+    partial, special = (np.zeros(size, dtype=np.bool_) for _ in range(2))
+    vocab = model.vocab
+    ids = np.fromiter(vocab, dtype=np.int64, count=len(vocab))
+    sizes = np.fromiter(map(len, vocab.values()), dtype=np.int64, count=len(vocab))
+    lengths[ids] = sizes
+    pool = np.frombuffer(b"".join(vocab.values()), dtype=np.uint8)
+    heads = np.concatenate([[0], np.cumsum((pool & 0xC0) != 0x80)])
+    stops = np.cumsum(sizes)
+    characters[ids] = heads[stops] - heads[stops - sizes]
+    partial[ids] = [not is_utf8(token) for token in vocab.values()]
+    special[list(model.special_tokens.values())] = True
+    return TokenProperties(lengths, characters, partial, special)
+
+
+class MergeParts(NamedTuple):
+    """How tokens are merged.
+
+    Parameters
+    ----------
+    left, right : int32 [vocab_size]
+        Ids of the two tokens; -1 for tokens without a merge: single bytes, special tokens, and tokens that no merge makes.
+    order : int64 [merges]
+        The tokens that are merged, in order of rank.
+    """
+
+    left: Array
+    right: Array
+    order: Array
+
+
+def merge_parts(model: Model) -> MergeParts:
+    """Return how the tokens of a model are merged: for each token, the pair of the lowest rank."""
+    merges = recover_merges(model.tokens)[0] if model.ranked else model.merges
+    ids = model.ids
+    left, right = (np.full(model.vocab_size, -1, dtype=np.int32) for _ in range(2))
+    order = []
+    for first, second in merges:
+        merged = ids[first + second]
+        if left[merged] < 0 and first in ids and second in ids:
+            left[merged], right[merged] = ids[first], ids[second]
+            order.append(merged)
+    return MergeParts(left, right, np.array(order, dtype=np.int64))
+
+
+def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[Array, Array]:
+    """Return the number of tokens of a text for each smaller vocabulary, from the tokens of the complete one.
+
+    The encoding with the first k merges is the state of the complete encoding before merge k. So merge k removes one token for
+    each of its occurrences in the merge trees of the tokens of the text. For a vocabulary in which no other pair makes a token,
+    as in all that a trainer produces, the result is exact.
+
+    Parameters
+    ----------
+    model : Model
+    parts : MergeParts
+    counts : int64 [vocab_size]
+        Number of occurrences of each token in the text.
+
+    Returns
+    -------
+    sizes : int64 [merges + 1]
+        Numbers of ordinary tokens: those that no merge makes, with 0, 1, 2, ... merges.
+    tokens : int64 [merges + 1]
+        Number of tokens of the text for each size.
+    """
+    uses = counts.tolist()
+    left, right = parts.left.tolist(), parts.right.tolist()
+    for token in reversed(parts.order.tolist()):
+        n_uses = uses[token]
+        if n_uses:
+            uses[left[token]] += n_uses
+            uses[right[token]] += n_uses
+    applied = np.array([uses[token] for token in parts.order.tolist()], dtype=np.int64)
+    tokens = int(counts.sum()) + int(applied.sum()) - np.concatenate([[0], np.cumsum(applied)])
+    first = len(model.tokens) - parts.order.size
+    return first + np.arange(parts.order.size + 1), tokens
+
+
+class SuspiciousTokens(NamedTuple):
+    """Ids of suspicious tokens by kind, each in ascending order.
+
+    Parameters
+    ----------
+    unreachable : int64 [n]
+        Never produced: encoding the text of the token gives other tokens.
+    mojibake : int64 [n]
+        Text in UTF-8 that was decoded in another encoding, or replacement characters.
+    long : int64 [n]
+        At least `LONG_BYTES` bytes.
+    private : int64 [n]
+        Like an e-mail or internet address, a telephone number, or a key.
+    control : int64 [n]
+        With control, bidirectional or other invisible characters.
+    """
+
+    unreachable: Array
+    mojibake: Array
+    long: Array
+    private: Array
+    control: Array
+
+
+def find_suspicious_tokens(codec: Codec) -> SuspiciousTokens:
+    """Return the suspicious tokens of a vocabulary; special tokens are none."""
+    model = codec.model
+    properties = token_properties(model)
+    texts = {number: token for number, token in sorted(model.tokens.items()) if number not in model.special_vocab}
+    mojibake, private, control = [], [], []
+    for number, token in texts.items():
+        if len(token) >= 5 and _PRIVATE.search(token):
+            private.append(number)
+        if token.isascii() and token.isalnum():
+            continue
+        try:
+            text = token.decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        if not text.isprintable() and any(not c.isprintable() and c not in NAMED_ESCAPES for c in text) and len(token) > 1:
+            control.append(number)
+        if not text.isascii() and _is_mojibake(text):
+            mojibake.append(number)
+    ids = np.array(list(texts), dtype=np.int64)
+    long = ids[properties.lengths[ids] >= LONG_BYTES]
+    kinds = (np.array(found, dtype=np.int64) for found in (mojibake, long, private, control))
+    return SuspiciousTokens(_find_unreachable_tokens(codec, texts, properties.partial), *kinds)
+
+
+def _is_mojibake(text: str) -> bool:
+    if "\ufffd" in text:
+        return True
+    if not _MOJIBAKE.search(text):
+        return False
+    try:
+        text.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
+
+
+def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Array) -> Array:
+    """Return the tokens whose text, or for parts of characters whose merges, give other tokens."""
+    if not texts:
+        return np.zeros(0, dtype=np.int64)
+    numbers = np.array(list(texts), dtype=np.int64)
+    batch = codec.encode_batch(list(texts.values()), disallowed_special=())
+    single = np.diff(batch.starts) == 1
+    found = single & (batch.ids[np.minimum(batch.starts[:-1], max(batch.ids.size - 1, 0))] == numbers)
+    unknown = np.flatnonzero(~found & partial[numbers])
+    if unknown.size:
+        with codec.workspace() as workspace:
+            merged = codec.encoder.encode_pretokens([texts[number] for number in numbers[unknown].tolist()], workspace)
+        found[unknown] = [ids.size == 1 for ids in merged]
+    unreachable: Array = numbers[~found]
+    return unreachable
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """One rank of two vocabularies.
+
+    Parameters
+    ----------
+    rank : int
+        From 0; ranks are those of the tokens of several bytes.
+    first, second : bytes, optional
+        The token of this rank in each vocabulary; None beyond its end.
+    rank_of_first, rank_of_second : int, optional
+        Rank of `first` in the second vocabulary, and of `second` in the first. None if it is not in it.
+    """
+
+    rank: int
+    first: bytes | None
+    second: bytes | None
+    rank_of_first: int | None
+    rank_of_second: int | None
+
+
+@dataclass(frozen=True)
+class VocabularyComparison:
+    """Tokens of two vocabularies, special tokens excluded.
+
+    Parameters
+    ----------
+    shared : int
+        Number of tokens that are in both.
+    same_ids : int
+        Number of these that have the same id.
+    only_first, only_second : list of bytes
+        The tokens that only one of them has, in order of rank.
+    only_first_special, only_second_special : list of str
+    same_merges : int
+        Number of ranks, from the first, up to which both have the same tokens.
+    rank_correlation : float, optional
+        Spearman's correlation between the ranks of the shared tokens of several bytes; None for fewer than two.
+    rows : list of RankRow
+        The first ranks.
+    """
+
+    shared: int
+    same_ids: int
+    only_first: list[bytes]
+    only_second: list[bytes]
+    only_first_special: list[str]
+    only_second_special: list[str]
+    same_merges: int
+    rank_correlation: float | None
+    rows: list[RankRow]
+
+
+def merged_tokens(model: Model) -> list[bytes]:
+    """Return the tokens of several bytes in order of rank: of the merges, or of the ids if the model merges by rank."""
+    if model.ranked:
+        return [token for token in in_order(model.tokens) if len(token) > 1]
+    return list(dict.fromkeys(left + right for left, right in model.merges))
+
+
+def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> VocabularyComparison:
+    """Compare two vocabularies.
+
+    Parameters
+    ----------
+    first, second : Model
+    n_rows : int
+        Number of ranks to list.
+    """
+    ours, theirs = first.ids, second.ids
+    ranked = merged_tokens(first), merged_tokens(second)
+    ranks = tuple({token: rank for rank, token in enumerate(tokens)} for tokens in ranked)
+    pairs = list(zip_longest(*ranked))
+    same = next((rank for rank, (left, right) in enumerate(pairs) if left != right), len(pairs))
+    both = [(rank, ranks[1][token]) for token, rank in ranks[0].items() if token in ranks[1]]
+    rows = [
+        RankRow(rank, left, right, None if left is None else ranks[1].get(left), None if right is None else ranks[0].get(right))
+        for rank, (left, right) in enumerate(pairs[:n_rows])
+    ]
+    return VocabularyComparison(
+        sum(token in theirs for token in ours),
+        sum(theirs.get(token) == number for token, number in ours.items()),
+        [token for token in in_order(first.tokens) if token not in theirs],
+        [token for token in in_order(second.tokens) if token not in ours],
+        [text for text in first.special_tokens if text not in second.special_tokens],
+        [text for text in second.special_tokens if text not in first.special_tokens],
+        same,
+        _rank_correlation(both),
+        rows,
+    )
+
+
+def _rank_correlation(pairs: list[tuple[int, int]]) -> float | None:
+    if len(pairs) < 2:
+        return None
+    # Spearman's correlation is that of the ranks among the shared tokens; there are no ties.
+    orders = [np.argsort(np.argsort(column)) for column in zip(*pairs, strict=True)]
+    return float(np.corrcoef(orders[0], orders[1])[0, 1])
