@@ -3,8 +3,7 @@
 - `tiktoken`: the methods of `tiktoken.Encoding`
 - `huggingface`: the methods of `transformers.PreTrainedTokenizerFast` that training and inference code uses
 
-`huggingface` has `batches` and `model_inputs` (truncation, padding, arrays), `named_tokens`, `token_addition`, `trimming` (of
-offsets) and `chat_templates`; `unstable` is a part of `tiktoken`.
+`huggingface` has `batches` and `model_inputs` (truncation, padding, arrays), `named_tokens` and `chat_templates`.
 
 Neither imports the package whose interface it has.
 """

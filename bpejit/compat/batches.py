@@ -58,7 +58,6 @@ def make_plan(
     max_length: int | None,
     multiple: int | None,
     side: str,
-    *,
     model_max_length: int,
     pad_token: str | None,
 ) -> LengthPlan:
@@ -140,18 +139,7 @@ def padded_length(longest: int, plan: LengthPlan) -> int:
 
 
 def pad_columns(columns: dict[str, list[list[Any]]], lengths: list[int], plan: LengthPlan, fills: Mapping[str, Any]) -> None:
-    """Pad the rows of columns to one length, in place.
-
-    Parameters
-    ----------
-    columns : dict of str to list of lists
-        The rows of each column.
-    lengths : list of int
-        The number of tokens in each row.
-    plan : LengthPlan
-    fills : dict
-        The padding value of each column; other columns are not padded.
-    """
+    """Pad the rows of columns, which have these lengths, to one length, in place; `fills` has the padding of each column."""
     if plan.padding is None or not lengths:
         return
     target = padded_length(max(lengths), plan)

@@ -25,10 +25,17 @@ from bpejit.compat.batches import (
     truncated_lengths,
 )
 from bpejit.compat.chat_templates import render_chats
-from bpejit.compat.model_inputs import ModelInputs, TokenRows, added_ids, apply_template, bos_eos_template
-from bpejit.compat.named_tokens import NamedTokens
-from bpejit.compat.token_addition import AddedToken, add_tokens, added_tokens, as_added_token
-from bpejit.compat.trimming import count_blanks, count_blanks_of_changed, trim, trims
+from bpejit.compat.model_inputs import (
+    ModelInputs,
+    TokenRows,
+    added_ids,
+    apply_template,
+    bos_eos_template,
+    count_blanks,
+    count_blanks_of_changed,
+    trims,
+)
+from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
 from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
@@ -137,16 +144,6 @@ class HuggingFaceTokenizer(NamedTokens):
         )
 
     # ---- added tokens ------------------------------------------------------------------------------------------------
-
-    @property
-    def added_tokens_decoder(self) -> dict[int, AddedToken]:
-        """The added tokens by id."""
-        return added_tokens(self._codec.model)
-
-    @property
-    def added_tokens_encoder(self) -> dict[str, int]:
-        """The ids of the added tokens by text, in order of ids."""
-        return self.get_added_vocab()
 
     def add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         """Add tokens to this object, with the ids after the last one; return how many were added or changed.
@@ -270,15 +267,8 @@ class HuggingFaceTokenizer(NamedTokens):
     def _plan(
         self, padding: Padding, truncation: Truncation, max_length: int | None, multiple: int | None, side: str | None
     ) -> LengthPlan:
-        return make_plan(
-            padding,
-            truncation,
-            max_length,
-            multiple,
-            self.padding_side if side is None else side,
-            model_max_length=self.model_max_length,
-            pad_token=self.pad_token,
-        )
+        side = self.padding_side if side is None else side
+        return make_plan(padding, truncation, max_length, multiple, side, self.model_max_length, self.pad_token)
 
     def _rows(
         self,
@@ -296,7 +286,6 @@ class HuggingFaceTokenizer(NamedTokens):
         template = self.template if add else Template()
         if seconds is not None and template.pair is None:
             raise OptionError("the template does not support pairs of texts; expected a single text: leave text_pair out")
-        capacity = None
         if plan.truncation and plan.max_length is not None:
             capacity = plan.max_length - len(added_ids(template, pair=seconds is not None))
             if capacity < 0:
@@ -304,10 +293,9 @@ class HuggingFaceTokenizer(NamedTokens):
                     f"max_length is {plan.max_length}, and {plan.max_length - capacity} special tokens are added to each row; "
                     "expected a max_length of at least that: choose a greater one, or add_special_tokens=False"
                 )
-        if capacity is not None and plan.truncation:
             first, second = self._truncate(first, second, capacity, plan.truncation)
         for prefix in self._trims if offsets else ():
-            first, second = trim(first, prefix), second and trim(second, prefix)
+            first, second = first.trimmed(prefix), second and second.trimmed(prefix)
         return apply_template(template, first, second)
 
     @property

@@ -1,4 +1,4 @@
-"""Rows of tokens in flat arrays: truncation, templates and padding of all rows at once."""
+"""Rows of tokens in flat arrays: truncation, templates, padding, and trimmed offsets of all rows at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpejit.arrays import Array, EncodedBatch, starts_of
+from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
+from bpejit.normalization import PreTokenizedText
+from bpejit.normalization.byte_characters import encode_byte_characters
+from bpejit.normalization.normalizers import WHITE_SPACE
 from bpejit.normalization.post_processor import Template, TemplateItem
+
+_BLANK = WHITE_SPACE + encode_byte_characters(b" ")
 
 
 class TokenRows(NamedTuple):
@@ -22,7 +28,7 @@ class TokenRows(NamedTuple):
     offsets : int64 [tokens, 2], optional
         Start and end of each token in characters of its text.
     blanks : int64 [tokens, 2], optional
-        Characters of white space at the start and at the end of each token (see `trimming`).
+        Characters of white space at the start and at the end of each token (see `trimmed`).
     """
 
     ids: Array
@@ -41,6 +47,24 @@ class TokenRows(NamedTuple):
         chosen = _positions(self.starts[:-1] + firsts, lengths)
         offsets, blanks = (None if column is None else column[chosen] for column in (self.offsets, self.blanks))
         return TokenRows(self.ids[chosen], starts_of(lengths), offsets, blanks)
+
+    def trimmed(self, prefix: bool) -> TokenRows:
+        """Return the tokens with white space excluded from the offsets: `trim_offsets` of Hugging Face's post-processors.
+
+        The white space at both ends of a token's text is counted, and as many characters are removed from its offsets. An
+        inserted prefix space, which the original text does not have, is counted too, except before the first token of a text
+        if `prefix` is True.
+        """
+        assert self.offsets is not None
+        assert self.blanks is not None
+        begins, ends = self.offsets.T
+        before, after = self.blanks.T
+        inner = np.ones(begins.size, dtype=bool)
+        inner[self.starts[:-1][np.diff(self.starts) > 0]] = False
+        excluded = (before != 1) | (inner & (begins != 0)) if prefix else np.ones_like(inner)
+        begins = np.where(excluded, np.minimum(begins + before, ends), begins)
+        ends = np.where(ends >= after, np.maximum(ends - after, begins), ends)
+        return self._replace(offsets=np.stack([begins, ends], axis=1))
 
 
 class ModelInputs(NamedTuple):
@@ -163,3 +187,42 @@ def _positions(begins: Array, lengths: Array) -> Array:
     """Return the numbers from each `begins[i]` to `begins[i] + lengths[i]`, one range after the other."""
     starts = starts_of(lengths)
     return np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
+
+
+def trims(post_processor: Any) -> tuple[bool, ...]:
+    """Return the `add_prefix_space` of each component of a post-processor that trims offsets."""
+    if not isinstance(post_processor, dict):
+        return ()
+    if post_processor.get("type") == "Sequence":
+        return tuple(prefix for part in post_processor["processors"] for prefix in trims(part))
+    return (post_processor["add_prefix_space"],) if post_processor.get("trim_offsets") else ()
+
+
+def count_blanks(ids: Array, vocab: Mapping[int, bytes], special: Mapping[int, str]) -> Array:
+    """Count the white space at both ends of each token, as `tokenizer.json` writes it; `special` has texts of special tokens.
+
+    Returns
+    -------
+    int64 [tokens, 2]
+    """
+    distinct, indices = np.unique(ids, return_inverse=True)
+    counts = [
+        _blanks(special[token_id], _BLANK) if token_id in special else _blanks(vocab[token_id], b" ")
+        for token_id in distinct.tolist()
+    ]
+    return np.array(counts, dtype=np.int64).reshape(-1, 2)[indices]
+
+
+def count_blanks_of_changed(ids: Array, vocab: Mapping[int, bytes], prepared: PreTokenizedText) -> Array:
+    """Do the same for a text that a pipeline changed; its special tokens may have absorbed white space."""
+    ends = np.cumsum([0, *(len(vocab[token_id]) for token_id in ids.tolist())])
+    spans = np.concatenate([np.zeros(1, dtype=np.uint32), prepared.ends])
+    begins = spans[:-1][(prepared.ends & SPECIAL_FLAG) != 0] & POSITION_MASK
+    blanks = count_blanks(ids, vocab, {})
+    for index, text in zip(np.searchsorted(ends, begins).tolist(), prepared.found, strict=True):
+        blanks[index] = _blanks(text, _BLANK)
+    return blanks
+
+
+def _blanks(token: Any, blank: Any) -> tuple[int, int]:
+    return len(token) - len(token.lstrip(blank)), len(token) - len(token.rstrip(blank))

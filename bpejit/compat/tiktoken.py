@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set as AbstractSet
 from functools import cached_property
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array
-from bpejit.compat.unstable import encode_bytes, encode_with_unstable
+from bpejit.arrays import Array, padded_text
 from bpejit.encoding.batch_decoding import decode_batch, decode_bytes_batch
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import character_starts
+from bpejit.encoding.workspace import Workspace
 from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
+from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.model import pattern_source
-from bpejit.utf8 import encode_utf8
+from bpejit.normalization import TextPipeline
+from bpejit.splitting import Splitter
+from bpejit.utf8 import encode_utf8, is_utf8
 
 _NONE: frozenset[str] = frozenset()
 _ID_LIMIT = 1 << 32
+
+_SPACES = b" \n\t"
+
+_PYTHON_ONLY_SPACES = "\x1c\x1d\x1e\x1f"
+"""Characters that are white space in Python, and not in tiktoken."""
 
 
 class UnknownTokenError(TokenIdError, KeyError):
@@ -132,7 +143,7 @@ class Encoding:
         splitter = codec.splitter_for(allowed_special, disallowed_special, [text])
         with codec.workspace() as workspace:
             data = encode_utf8(text)
-            stable, completions = encode_with_unstable(codec.encoder, data, splitter, self._sorted_tokens, workspace)
+            stable, completions = _encode_with_unstable(codec.encoder, data, splitter, self._sorted_tokens, workspace)
         return stable, [list(completion) for completion in completions]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
@@ -233,27 +244,6 @@ class Encoding:
 
     # Private members of `tiktoken.Encoding` that programs use.
 
-    def _encode_bytes(self, text: bytes) -> list[int]:
-        with self._codec.workspace() as workspace:
-            return encode_bytes(self._codec.encoder, bytes(arguments.text("text", text)), workspace)  # type: ignore[arg-type]
-
-    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
-        """Return the ids of a text that is not split."""
-        given = arguments.as_bytes("text_or_bytes", text_or_bytes)
-        data = encode_utf8(given) if isinstance(given, str) else given
-        with self._codec.workspace() as workspace:
-            ids = self._codec.encoder.encode_pretokens([data], workspace)
-        return [int(token_id) for token_id in ids[0]] if data else []
-
-    def _encode_only_native_bpe(self, text: str) -> list[int]:
-        return self.encode_ordinary(text)
-
-    @property
-    def _core_bpe(self) -> NoReturn:
-        raise UnsupportedError(
-            "tiktoken's compiled object `_core_bpe` is not available; expected the methods of the encoding: call those"
-        )
-
     @property
     def _pat_str(self) -> str:
         source = pattern_source(self._codec.model.pattern)
@@ -284,3 +274,82 @@ def _as_tiktoken(error: TokenIdError, tokens: Iterable[Any]) -> TokenIdError:
         if not 0 <= number < _ID_LIMIT:
             return TokenRangeError(str(error))
     return UnknownTokenError(str(error))
+
+
+def _encode_with_unstable(
+    encoder: Encoder, data: bytes, splitter: AnySplitter, tokens: list[bytes], workspace: Workspace
+) -> tuple[list[int], set[tuple[int, ...]]]:
+    """Return the stable ids of a text, and the completions of its unstable end, given the ordinary tokens, sorted.
+
+    The last pre-token of a text may change when text is appended: "hello fan" may become "hello fantastic". Its tokens are
+    unstable. A completion is a list of ids whose bytes begin with the bytes of the unstable tokens, where the last id may have
+    bytes beyond them. As in tiktoken, completions are found by brute force; here the encodings run in batches.
+    """
+    if isinstance(splitter, TextPipeline):
+        raise UnsupportedError(
+            "this tokenizer normalizes text before it splits it, so completions are not defined; "
+            "expected a tokenizer without a normalization pipeline: use `encode`"
+        )
+    ids = encoder.encode(data, workspace, splitter).tolist()
+    count = _count_unstable(encoder, ids, _last_length(data, splitter))
+    if not count:
+        return ids, set()
+    vocab = encoder.model.tokens
+    unstable = b"".join(vocab[token_id] for token_id in ids[-count:])
+    known = encoder.model.ids
+    completions: set[tuple[int, ...]] = {(known[token],) for token in _tokens_with_prefix(tokens, unstable)}
+    texts: list[bytes] = []
+    pretokens: list[bytes] = []
+    for i in range(1, len(unstable)):
+        for token in _tokens_with_prefix(tokens, unstable[i:]):
+            # tiktoken splits valid UTF-8 only; other bytes are one pre-token.
+            possible = unstable[:i] + token
+            (texts if is_utf8(possible) else pretokens).append(possible)
+    ordinary = encoder.splitter_for(frozenset())
+    encoded = [encoder.encode(text, workspace, ordinary) for text in texts]
+    encoded += encoder.encode_pretokens(pretokens, workspace)
+    completions.update(_first_ids(encoder, row, len(unstable)) for row in encoded)
+    last = unstable.decode("utf-8", "replace")[-1]
+    if last.isspace() and last not in _PYTHON_ONLY_SPACES and last.encode() != unstable:
+        # White space at the end may become a pre-token of its own when text is appended.
+        parts = encoder.encode_pretokens([unstable[: -len(last.encode())], last.encode()], workspace)
+        completions.add(tuple(np.concatenate(parts).tolist()))
+    return ids[:-count], completions
+
+
+def _last_length(data: bytes, splitter: Splitter) -> int:
+    """Return the number of bytes of the last pre-token: 0 if the text ends with a special token."""
+    ends = splitter.split(*padded_text(data)) if data else np.zeros(0, dtype=np.uint32)
+    if not ends.size or int(ends[-1]) & SPECIAL_FLAG:
+        return 0
+    return int(ends[-1]) - (int(ends[-2]) & POSITION_MASK if ends.size > 1 else 0)
+
+
+def _count_unstable(encoder: Encoder, ids: list[int], n_bytes: int) -> int:
+    """Return the number of ids at the end that have `n_bytes` bytes; tokens of spaces before them count if the first is one."""
+    vocab = encoder.model.tokens
+    count = 0
+    while n_bytes > 0:
+        count += 1
+        n_bytes -= len(vocab[ids[-count]])
+
+    def is_spaces(token_id: int) -> bool:
+        return not vocab.get(token_id, b"x").strip(_SPACES)
+
+    if count and is_spaces(ids[-count]):
+        while count < len(ids) and is_spaces(ids[-count - 1]):
+            count += 1
+    return count
+
+
+def _tokens_with_prefix(tokens: list[bytes], prefix: bytes) -> Iterator[bytes]:
+    index = bisect_left(tokens, prefix)
+    while index < len(tokens) and tokens[index].startswith(prefix):
+        yield tokens[index]
+        index += 1
+
+
+def _first_ids(encoder: Encoder, ids: Array, n_bytes: int) -> tuple[int, ...]:
+    """Return the shortest prefix of `ids` that has at least `n_bytes` bytes, or all ids."""
+    ends = np.cumsum(encoder.token_lengths(ids))
+    return tuple(ids[: int(np.searchsorted(ends, n_bytes)) + 1].tolist())

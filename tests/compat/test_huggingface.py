@@ -23,7 +23,7 @@ from hypothesis import assume, given, strategies as st
 import bpejit
 from bpejit.compat.huggingface import HuggingFaceTokenizer
 from bpejit.compat.model_inputs import TokenRows, added_ids, apply_template, bos_eos_template
-from bpejit.compat.token_addition import AddedToken
+from bpejit.compat.named_tokens import AddedToken
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.normalization.post_processor import Template, TemplateItem
 

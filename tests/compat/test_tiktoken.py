@@ -141,50 +141,11 @@ def test_encode_with_unstable__any_text(text: str, allowed: Any, disallowed: Any
     assert outcome(lambda: unstable(ours, text, **options)) == outcome(lambda: unstable(theirs, text, **options))
 
 
-parts = st.one_of(texts.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=4))
-
-
-@given(data=st.lists(parts, max_size=4).map(b"".join))
-def test_encode_bytes(data: bytes, both: tuple[Encoding, Any]) -> None:
-    ours, theirs = both
-    assert ours._encode_bytes(data) == theirs._encode_bytes(data)
-    if data:  # tiktoken panics
-        assert ours._encode_single_piece(data) == theirs._encode_single_piece(data)
-
-
-BYTES = [
-    b"",
-    b"\xff",
-    b"hello \xff",
-    b"  \xff",
-    b" \n \xff",
-    b"a\xffb",
-    b"don't\xe4\xb8",
-    END.encode() + b"\xff",
-    b" world\xff world",
-]
-
-
-@pytest.mark.parametrize("data", BYTES, ids=map(repr, BYTES))
-def test_encode_bytes__invalid_utf8(data: bytes, both: tuple[Encoding, Any]) -> None:
-    ours, theirs = both
-    assert ours._encode_bytes(data) == theirs._encode_bytes(data)
-
-
-@given(text=st.text(min_size=1, max_size=30))
-def test_private_methods_accept_text(text: str, both: tuple[Encoding, Any]) -> None:
-    ours, theirs = both
-    assert ours._encode_single_piece(text) == theirs._encode_single_piece(text)
-    assert ours._encode_only_native_bpe(text) == theirs._encode_only_native_bpe(text)
-
-
-def test_invalid_arguments_are_refused(ours: Encoding) -> None:
-    with pytest.raises(bpejit.UnsupportedError, match="`_core_bpe` is not available"):
-        ours._core_bpe  # noqa: B018
+def test_completions_of_changed_text_are_refused() -> None:
     content = hf.tokenizer_json(normalizer={"type": "NFC"})
     changing = bpejit.Tokenizer.from_model(model_from_json(content)).as_tiktoken()
     with pytest.raises(bpejit.UnsupportedError, match="normalizes text before it splits it"):
-        changing._encode_bytes(b"\xff")
+        changing.encode_with_unstable("text")
 
 
 @given(ids=st.lists(st.integers(0, 260), max_size=30), errors=st.sampled_from(["replace", "ignore", "strict"]))
