@@ -11,8 +11,8 @@ from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.corpus.sizes import UNIT_BYTES
-from bpejit.encoding.batch_decoding import StreamDecoder, decode_batch, decode_stream
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.decoder import StreamDecoder, decode_batch, decode_stream
 from bpejit.encoding.encode_stream import join_pieces
 from bpejit.encoding.special_token_policy import Segments, SpecialChoice, encode_segments, locate_segments
 from bpejit.engines.work_options import Work, checked_work

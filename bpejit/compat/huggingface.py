@@ -36,8 +36,8 @@ from bpejit.compat.model_inputs import (
     trims,
 )
 from bpejit.compat.named_tokens import NamedTokens, add_tokens, as_added_token
-from bpejit.encoding.batch_decoding import decode_batch
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.decoder import decode_batch
 from bpejit.errors import OptionError, OutputError, UnsupportedError, shorten
 from bpejit.formats.export import save_model
 from bpejit.normalization.post_processor import Template

@@ -11,8 +11,8 @@ import numpy as np
 
 from bpejit import arguments
 from bpejit.arrays import Array, padded_text
-from bpejit.encoding.batch_decoding import decode_batch, decode_bytes_batch
 from bpejit.encoding.codec import Codec
+from bpejit.encoding.decoder import decode_batch, decode_bytes_batch
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
 from bpejit.encoding.offsets import character_starts

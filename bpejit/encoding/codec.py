@@ -16,13 +16,13 @@ from bpejit import arguments
 from bpejit.arrays import Array, EncodedBatch
 from bpejit.encoding.batch_encoding import as_texts, divide, join_batches
 from bpejit.encoding.cache_budget import Pool, process_budget
-from bpejit.encoding.carriage_returns import CarriageReturns
 from bpejit.encoding.decoder import Decoder
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.encoder_tables import make_last_merges
-from bpejit.encoding.kernel_runner import AnySplitter
+from bpejit.encoding.kernel_runner import AnySplitter, ShortTextCall
 from bpejit.encoding.special_token_policy import SpecialChoice, allowed_tokens
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
+from bpejit.errors import warn_user
 from bpejit.kernels.common.integer_lists import chained
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.kernels.encoding.span_encoding import MAX_ID
@@ -54,6 +54,37 @@ def _checked(call: ShortEncoding, carriage_returns: CarriageReturns, text: objec
     if ids is not None:
         carriage_returns.check(ids)
     return ids
+
+
+class CarriageReturns:
+    r"""Give one warning when ids have a carriage return.
+
+    Training with `normalize_newlines` replaces `\r\n` and `\r` by `\n`, so no token but the byte itself has a carriage return.
+    The ids of other texts are right, but there are more of them than the vocabulary would need.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._id: int | None = model.ids[b"\r"]
+
+    @classmethod
+    def of(cls, model: Model) -> CarriageReturns | None:
+        """Return an object for a model that was trained so, and None for others."""
+        return cls(model) if model.training.get("normalize_newlines") is True else None
+
+    def check(self, ids: Array | Sequence[int]) -> None:
+        """Warn if the byte is among ids, the first time that it is."""
+        if self._id is not None and self._id in ids:
+            self._id = None
+            warn_user(
+                "the text has carriage returns, and the tokenizer was trained with `normalize_newlines`, so each of them is a "
+                "token of its own; convert the line ends to newlines first, or train without this option"
+            )
+
+    def checked(self, blocks: Iterable[Array]) -> Iterator[Array]:
+        """Yield arrays of ids after checking them."""
+        for ids in blocks:
+            self.check(ids)
+            yield ids
 
 
 class Codec:
@@ -150,7 +181,7 @@ class Codec:
         with self.workspace() as workspace:
             if workspace.short_text_bytes < SHORT_TEXT_BYTES:
                 return _never
-            call = encoder.new_short_call(workspace, splitter)
+            call = ShortTextCall(encoder.runner, splitter, workspace)
         self._short_calls.append((encoder, pool, workspace, call))  # the function refers to all of them
         found: ShortEncoding | None = call.on_strings(workspace, pool, limit, ascii_only)
         if found is None or self.carriage_returns is None:
@@ -198,10 +229,7 @@ class Codec:
         except IndexError:
             workspace = self.encoder.new_workspace()
         try:
-            if isinstance(data, str):
-                ids = self.encoder.encode_string(data, workspace, splitter)
-            else:
-                ids = self.encoder.encode(data, workspace, splitter)
+            ids = self.encoder.encode(data, workspace, splitter)
         finally:
             self._workspaces.append(workspace)
         if self.carriage_returns is not None:

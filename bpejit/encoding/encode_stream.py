@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from bpejit.arguments import as_bytes
 from bpejit.arrays import Array, retained_empty
-from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
+from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner
 from bpejit.encoding.workspace import Workspace
 from bpejit.kernels.constants import MAX_TEXT_BYTES, TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.kernels.splitting.spans import STATE_SIZE, shift_state
 from bpejit.splitting import Splitter
 from bpejit.utf8 import encode_slices, is_high_surrogate
-
-BytesLike: TypeAlias = "bytes | bytearray | memoryview | Array"
 
 READ_AHEAD = 1 << 14
 """Characters or bytes of a stream of pieces that are read before they are encoded."""

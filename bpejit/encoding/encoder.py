@@ -7,6 +7,7 @@ created, so that encoding allocates nothing but its result.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,10 @@ from bpejit.arrays import Array, ByteStrings, EncodedBatch
 from bpejit.encoding.batch_encoding import BUFFER_BYTES, GROUP, DocumentBuffer, as_utf8, encode_adjacent, estimate_length
 from bpejit.encoding.cache_budget import Budget, Share, process_budget
 from bpejit.encoding.decoder import Decoder
-from bpejit.encoding.encode_stream import BytesLike, EncodeStream, join_blocks
+from bpejit.encoding.encode_stream import EncodeStream, join_blocks
 from bpejit.encoding.encoder_cache import load_encoder, store_encoder, stored_name
 from bpejit.encoding.encoder_tables import make_tables, make_whole_tokens, padded
-from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
-from bpejit.encoding.short_text import ShortTextCall
+from bpejit.encoding.kernel_runner import AnySplitter, BytesLike, KernelRunner, ShortTextCall
 from bpejit.encoding.workspace import CACHE_BYTES, TEXT_BYTES, Workspace
 from bpejit.kernels.common.integer_lists import list_of
 from bpejit.kernels.constants import SHORT_KEY_BYTES
@@ -63,7 +63,7 @@ class Encoder(Decoder):
     Attributes
     ----------
     prepares_calls : bool
-        True if short texts are encoded by a prepared call (see `short_text`): neither the text nor the ids need another step.
+        True if short texts are encoded by a prepared call (see `ShortTextCall`): text and ids need no other step.
     """
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
@@ -73,13 +73,13 @@ class Encoder(Decoder):
         self._stored = None if self._stored_name is None else load_encoder(self._stored_name)
         self.tables = make_tables(model, specials) if self._stored is None else self._stored.tables
         self.splitter: AnySplitter = splitter or self._make_splitter(frozenset(model.special_tokens))
-        self._runner = KernelRunner(model, self.tables)
+        self.runner = KernelRunner(model, self.tables)
         if self._stored is None and (model.ranked or model.ignore_merges):
             unreachable = self._find_unreachable()
             if unreachable:
                 whole, pool = make_whole_tokens(model, unreachable)
                 self.tables = self.tables._replace(whole_tokens=whole, whole_token_pool=pool)
-                self._runner = KernelRunner(model, self.tables)
+                self.runner = KernelRunner(model, self.tables)
         self.special_tokens = frozenset(model.special_tokens)
         self.prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
         self._splitters = {self.special_tokens: self.splitter}
@@ -152,7 +152,7 @@ class Encoder(Decoder):
         tokens = (token for token in in_order(self.model.tokens) if 0 < len(token) <= SHORT_KEY_BYTES)
         seeds = ByteStrings.from_list(list(islice(tokens, most)))
         out = np.empty(seeds.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        self._runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
+        self.runner.run_spans(workspace, padded(seeds.pool), seeds.starts[1:].astype(np.uint32), out)
 
     def _find_unreachable(self) -> list[bytes]:
         """Return the tokens that the merges do not produce from their own bytes."""
@@ -199,12 +199,13 @@ class Encoder(Decoder):
         """Return True if the pipeline, if any, does not change a text, so that its tokens represent its own bytes."""
         return isinstance(self.splitter, Splitter) or self.splitter.is_noop(bytes(data))
 
-    def encode(self, data: BytesLike, workspace: Workspace | None = None, splitter: AnySplitter | None = None) -> Array:
+    def encode(self, data: Any, workspace: Workspace | None = None, splitter: AnySplitter | None = None) -> Array:
         """Return the ids of a text as uint32 [tokens].
 
         Parameters
         ----------
-        data : bytes-like
+        data : bytes-like or str
+            A str is converted to UTF-8 in slices, which suits long ones.
         workspace : Workspace, optional
             Created by default, which takes longer than encoding a megabyte.
         splitter : Splitter, optional
@@ -212,7 +213,7 @@ class Encoder(Decoder):
         """
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
-        n_bytes = len(data)
+        n_bytes = sys.maxsize if isinstance(data, str) else len(data)
         if self.prepares_calls and n_bytes <= workspace.short_text_bytes:
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data)
@@ -226,24 +227,16 @@ class Encoder(Decoder):
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[pretoken_cache.N_OUT] = 0
             addresses = splitter.addresses
-            out = self._runner.run_text(workspace, addresses, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
-            return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy()
-        return EncodeStream(self._runner, splitter, workspace, grows=True).encode_rest(data)
-
-    def encode_string(self, text: str, workspace: Workspace, splitter: AnySplitter | None) -> Array:
-        """Return the ids of a long string, which is converted to UTF-8 in slices; otherwise the same as `encode`."""
-        return EncodeStream(self._runner, splitter or self.splitter, workspace, grows=True).encode_rest(text)
+            out = self.runner.run_text(workspace, addresses, workspace.text, n_bytes, n_bytes, True, True, workspace.out)
+            return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy()
+        return EncodeStream(self.runner, splitter, workspace, grows=True).encode_rest(data)
 
     def short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
         """Return a prepared call for texts of up to `Workspace.short_text_bytes`, and store it in the workspace."""
         call: ShortTextCall | None = workspace.short_call
         if call is None or call.splitter is not splitter:
-            call = workspace.short_call = self.new_short_call(workspace, splitter)
+            call = workspace.short_call = ShortTextCall(self.runner, splitter, workspace)
         return call
-
-    def new_short_call(self, workspace: Workspace, splitter: AnySplitter) -> ShortTextCall:
-        """Return a prepared call for texts of up to `Workspace.short_text_bytes`."""
-        return ShortTextCall(self._runner, splitter, workspace)
 
     def encode_list(self, data: BytesLike, workspace: Workspace, splitter: AnySplitter) -> list[int]:
         """Return the ids of a text as a list. The parameters are those of `encode`."""
@@ -284,7 +277,7 @@ class Encoder(Decoder):
         estimate = estimate_length(texts, part)
         # Not from `Model.ids`, a dictionary that would be made for this.
         separator = int(self.encode(SEPARATOR, workspace, splitter)[0]) if isinstance(splitter, Splitter) else 0
-        buffer = DocumentBuffer(self._runner, splitter, workspace, len(part), estimate, separator)
+        buffer = DocumentBuffer(self.runner, splitter, workspace, len(part), estimate, separator)
         for start in part[::GROUP]:
             # The caller's list is not copied, since each visit of a string that is not in the CPU cache takes 10 to 20 ns.
             group = texts[start : min(start + GROUP, part.stop)]
@@ -349,8 +342,8 @@ class Encoder(Decoder):
         prepared = pipeline.align(data, areas)
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(prepared.byte_starts.size + kernels.OUT_SLACK, dtype=np.uint32)
-        out = self._runner.run_spans(workspace, prepared.text, prepared.ends, out)
-        return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy(), prepared
+        out = self.runner.run_spans(workspace, prepared.text, prepared.ends, out)
+        return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]]).copy(), prepared
 
     def encode_pretokens(self, pieces: Sequence[bytes], workspace: Workspace) -> list[Array]:
         """Return the ids of each byte string, merged as a single pre-token."""
@@ -368,12 +361,12 @@ class Encoder(Decoder):
             If a byte has no token.
         """
         ids, ends = self._encode_strings(strings, workspace)
-        return self._runner.check_ids(ids), ends
+        return self.runner.check_ids(ids), ends
 
     def _encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
-        out = self._runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
+        out = self.runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
         ids = out[: workspace.progress[pretoken_cache.N_OUT]]
         # NO_ID replaces a single byte.
         lengths = np.where(ids == kernels.NO_ID, 1, self._lengths[np.minimum(ids, self._lengths.size - 1)])
@@ -401,13 +394,13 @@ class Encoder(Decoder):
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = workspace.chunk_out
         if not isinstance(self.splitter, Splitter):
-            out = self._runner.run_pipeline(workspace, self.splitter, text, cut, stop, final, out)
+            out = self.runner.run_pipeline(workspace, self.splitter, text, cut, stop, final, out)
         elif self.splitter.automaton is None:
-            out = self._runner.run_spans(workspace, text, self.splitter.split(text, cut), out)
+            out = self.runner.run_spans(workspace, text, self.splitter.split(text, cut), out)
         else:
-            out = self._runner.run_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
+            out = self.runner.run_text(workspace, self.splitter.addresses, text, cut, stop, final, True, out)
         workspace.chunk_out = out
-        return self._runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
+        return self.runner.check_ids(out[: workspace.progress[pretoken_cache.N_OUT]])
 
     def encode_block(self, text: Array, stops: Array, workspace: Workspace, *, specials: bool = True) -> tuple[Array, Array]:
         """Return the ids of adjacent documents, each encoded by itself, and the end of the ids of each.
@@ -432,7 +425,7 @@ class Encoder(Decoder):
         check_chunk(int(stops[-1]))
         splitter = self.splitter if specials else self.splitter_for(frozenset())
         if isinstance(splitter, Splitter) and splitter.automaton is not None:
-            return encode_adjacent(self._runner, splitter, text, stops, workspace)
+            return encode_adjacent(self.runner, splitter, text, stops, workspace)
         blocks = []
         start = 0
         for stop in stops.tolist():
@@ -444,4 +437,4 @@ class Encoder(Decoder):
 
     def stream(self, workspace: Workspace | None = None, *, grows: bool = False) -> EncodeStream:
         """Return a stream for a text that arrives in pieces. It uses the workspace exclusively until it is finished."""
-        return EncodeStream(self._runner, self.splitter, workspace or self.new_workspace(), grows=grows)
+        return EncodeStream(self.runner, self.splitter, workspace or self.new_workspace(), grows=grows)

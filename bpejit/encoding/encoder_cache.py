@@ -66,14 +66,7 @@ class StoredEncoder(NamedTuple):
 
 
 def stored_name(model: Model, cache_bytes: int) -> str | None:
-    """Return the name of the file for a model, or None if its tables are not stored.
-
-    Parameters
-    ----------
-    model : Model
-    cache_bytes : int
-        Size of the pre-token cache.
-    """
+    """Return the name of the file for a model and a size of the pre-token cache, or None if its tables are not stored."""
     if len(model.tokens) < LEAST_TOKENS or not dispatch.JIT_ENABLED or dispatch.BY_NUMBA:
         return None
     code = fingerprint.of_modules(Path(__file__).parent, _MODULES)

@@ -34,7 +34,7 @@ TEXT_BYTES = 1 << 16
 """Size of the text buffer: small enough that the text stays in the processor's cache while it is split and encoded."""
 
 SHORT_TEXT_BYTES = 1 << 10
-"""Longest text that is encoded by a prepared call (see `short_text`). The kernel keeps the GIL for a few microseconds."""
+"""Longest text that is encoded by a prepared call (see `ShortTextCall`). The kernel keeps the GIL for a few microseconds."""
 
 MAX_DOCUMENTS = 1 << 12
 """Largest number of documents that one call of the kernel encodes."""

@@ -15,7 +15,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.kept_columns import final_schema, read_schema
 from bpejit.corpus.sources import Source, find_sources, total_bytes
-from bpejit.encoding.carriage_returns import CarriageReturns
+from bpejit.encoding.codec import CarriageReturns
 from bpejit.encoding.encoder import Encoder
 from bpejit.engines import RAY, count_cpus, make_engine
 from bpejit.engines.base import Progress

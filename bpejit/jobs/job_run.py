@@ -15,7 +15,7 @@ from bpejit.arrays import Array
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.kept_columns import KeptColumns
 from bpejit.corpus.units import Unit
-from bpejit.encoding.carriage_returns import CarriageReturns
+from bpejit.encoding.codec import CarriageReturns
 from bpejit.engines.base import Engine, Progress
 from bpejit.errors import CorpusError
 from bpejit.jit.listening import working_time
