@@ -52,7 +52,7 @@ def batches(tokenizer: Any, text: str) -> None:
     """A list of short texts: joining the strings, splitting each text by itself, and lists of lists."""
     from bpejit.arrays import padded_text
     from bpejit.kernels.splitting.document_splitting import split_adjacent
-    from bpejit.splitting.separators import SEPARATOR
+    from bpejit.splitting.automaton import SEPARATOR
 
     texts = short_texts(text, N_TEXTS)
     n_bytes = sum(len(one.encode()) for one in texts)

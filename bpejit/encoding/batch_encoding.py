@@ -20,7 +20,7 @@ from bpejit.errors import OptionError
 from bpejit.kernels.constants import TEXT_PADDING
 from bpejit.kernels.encoding import pretoken_cache
 from bpejit.splitting import Splitter
-from bpejit.splitting.separators import SEPARATOR
+from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import encode_joined, encode_utf8
 
 GROUP = 1 << 8

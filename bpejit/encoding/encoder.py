@@ -31,7 +31,7 @@ from bpejit.model import Model, in_order, special_bytes
 from bpejit.normalization import TokenFlags
 from bpejit.packed_tokens import id_range
 from bpejit.splitting import Splitter, check_chunk
-from bpejit.splitting.separators import SEPARATOR
+from bpejit.splitting.automaton import SEPARATOR
 from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from bpejit.jit import fingerprint
 from bpejit.jit.stored_arrays import load_arrays, store_arrays
 from bpejit.model import Model
 from bpejit.packed_tokens import DIGEST_BYTES, PackedMerges, PackedTokens, digest_of_merges, digest_of_tokens, pack_tokens
-from bpejit.splitting.table_cache import describe_engine
+from bpejit.splitting.pattern_cache import describe_engine
 
 LEAST_TOKENS = 8192
 """Smaller vocabularies are not stored."""

@@ -5,7 +5,7 @@
 
     kernels-<hash>/<module>.<function>-<hash>.o     a compiled kernel, one file for each combination of argument types
     kernels-<hash>/complete-<hash>                  a mark that the kernels of the first commands are stored
-    patterns/pattern-<hash>.<kind>                  tables of a split pattern (see `bpejit.splitting.table_cache`)
+    patterns/pattern-<hash>.<kind>                  tables of a split pattern (see `bpejit.splitting.pattern_cache`)
     encoders/encoder-<hash>.tables                  tables of an encoder (see `bpejit.encoding.encoder_tables`)
     encoders/vocabulary-<hash>.tables               a parsed vocabulary (see `bpejit.formats.vocabulary_cache`)
     numba-<hash>/                                   Numba's own cache, if Numba runs the kernels

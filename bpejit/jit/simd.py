@@ -73,7 +73,7 @@ def match_groups(text: Any, position: Any, rules: Any, n_first: Any, n_sets: Any
     position : uint64
         As in `match_contexts`.
     rules : uint8 [128 + n_sets * CONTEXT_SIZE * n_halves * 16], in
-        The group of each ASCII character, then the tables (see `bpejit.splitting.rule_groups.group_rules`).
+        The group of each ASCII character, then the tables (see `bpejit.splitting.automaton.group_rules`).
     n_first, n_sets : uint64
         The number of the first sets, and of all.
     n_halves : uint64
@@ -153,7 +153,7 @@ def classify_characters(scratch: Any, offset: Any, stride: Any, pages: Any, out:
         The bytes of characters, from `pack_characters`; classes are written as 64 bytes from byte `out` on.
     offset, stride, out : uint64
     pages : uint8 [2240], in
-        See `bpejit.splitting.class_pages`.
+        See `bpejit.splitting.automaton`.
     """
     octets = scratch.view(np.uint8)
     first, second, third = (octets[int(offset) + i * int(stride) :][:64] for i in range(3))

@@ -1,17 +1,15 @@
 """Split text into pre-tokens: split patterns, their compiler, and the splitter.
 
 - `regex_syntax`: parse a pattern to a syntax tree (the dialect)
-- `ignored_case`: find classes that ignore case and that the `regex` package matches in two ways
 - `character_classes`: evaluate sets of code points and partition them into classes
-- `nfa`, `dfa`: syntax tree to ordered NFA to leftmost-first DFA
-- `gaps`: extend a DFA to match every text
+- `nfa`, `dfa`: syntax tree to ordered NFA to leftmost-first DFA, extended to match every text
 - `transducer`: DFA to streaming transducer; sequences of patterns
 - `local_rules`: boundaries that five adjacent characters determine
-- `split_tables`: the arrays for the kernels
-- `pattern_compiler`: all of these; `pattern_stages`: the same pattern for the `regex` package, within `text_limits`
-- `split_pattern`, `compiled_pattern`: `compile_pattern`, which reads the tables of presets from `table_cache`, and its result
-- `presets`: patterns with names; `preset_registry`: `register_preset`
-- `splitter`: a pattern and special tokens, `Splitter`
+- `pattern_compiler`: all of these, and the arrays of the result
+- `presets`: patterns with names
+- `pattern`: a compiled pattern as data, and for the `regex` package (within `text_limits`); `register_preset`
+- `pattern_cache`: `compile_pattern`, which stores tables
+- `splitter`: a pattern and special tokens, `Splitter`; `automaton`, its arrays for the kernels
 - `dialect_writer`: translate to the dialects of other tools, `to_oniguruma` and `to_fancy_regex`
 - `oniguruma_reader`: the inverse, `from_oniguruma`
 """
@@ -22,26 +20,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bpejit.splitting.compiled_pattern import SplitPattern as SplitPattern
     from bpejit.splitting.dialect_writer import to_fancy_regex as to_fancy_regex, to_oniguruma as to_oniguruma
     from bpejit.splitting.oniguruma_reader import from_oniguruma as from_oniguruma
+    from bpejit.splitting.pattern import (
+        SplitPattern as SplitPattern,
+        register_preset as register_preset,
+        unregister_preset as unregister_preset,
+    )
+    from bpejit.splitting.pattern_cache import compile_pattern as compile_pattern
     from bpejit.splitting.pattern_compiler import covers_all_text as covers_all_text
-    from bpejit.splitting.preset_registry import register_preset as register_preset, unregister_preset as unregister_preset
     from bpejit.splitting.presets import PRESETS as PRESETS, Pattern as Pattern
-    from bpejit.splitting.split_pattern import compile_pattern as compile_pattern
     from bpejit.splitting.splitter import Splitter as Splitter, check_chunk as check_chunk
 
 # Names are resolved on first use, so that importing the presets loads neither regex nor NumPy.
 _MODULE_OF = {
     name: module
     for module, names in {
-        "compiled_pattern": ("SplitPattern",),
         "dialect_writer": ("to_fancy_regex", "to_oniguruma"),
         "oniguruma_reader": ("from_oniguruma",),
+        "pattern": ("SplitPattern", "register_preset", "unregister_preset"),
+        "pattern_cache": ("compile_pattern",),
         "pattern_compiler": ("covers_all_text",),
-        "preset_registry": ("register_preset", "unregister_preset"),
         "presets": ("PRESETS", "Pattern"),
-        "split_pattern": ("compile_pattern",),
         "splitter": ("Splitter", "check_chunk"),
     }.items()
     for name in names

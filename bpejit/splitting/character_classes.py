@@ -1,23 +1,34 @@
-"""Evaluate the sets of a pattern, and partition the code points into equivalence classes.
+r"""Evaluate the sets of a pattern, and partition the code points into equivalence classes.
 
 Two code points are equivalent if each set of the pattern contains both or neither; the automaton only needs the class. The
 `regex` package evaluates the sets over all code points, so its Unicode tables and its case folding apply. For an older version
 of Unicode, the few code points that differ are corrected (see `unicode_versions`). Surrogates are code points, too:
 U+DC80..U+DCFF represent the bytes of text that is not UTF-8, as in Python's `surrogateescape`.
+
+**Ignored case.** Where case is ignored, the `regex` package matches some classes differently by themselves and as parts of a
+set: a class in a set matches a character if any case variant of it matches. `(?i:[q\p{Lu}])` does not match U+0138, a small
+letter without a capital; by itself, `(?i:\p{Lu})` matches every letter that has case. The package makes sets in two cases in
+which the pattern has none:
+
+- Adjacent alternatives that are one character, also after a common beginning has been moved out of all alternatives.
+- The characters that a match can begin with, for the search. If one of them ignores case, all of them do.
+
+The automaton has no such rules, so a pattern for which they make a difference runs through the package.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import regex
 
 from bpejit.arrays import Array, distinct
-from bpejit.splitting.regex_syntax import Chars, OutsideDialectError
+from bpejit.splitting.regex_syntax import Chars, Choice, Node, OutsideDialectError, Repeat, Sequence, sets_of
 from bpejit.splitting.unicode_versions import as_text, differing
 
 CODE_POINTS = 0x110000
@@ -184,3 +195,95 @@ def partition(sets: Iterable[Chars], unicode: str | None = None) -> Classes:
     masks = {chars: sum(1 << number for row, number in numbers.items() if row[column]) for column, chars in enumerate(wanted)}
     lengths = np.diff(np.append(starts, CODE_POINTS))
     return Classes(len(numbers), np.repeat(np.array(class_of_interval, dtype=np.uint8), lengths), masks)
+
+
+_CLASS = re.compile(r"\[\^|(?:\[.*)?\\[pPsSdDwW]", re.DOTALL)
+"""The beginning of a class, of a set with one, or of a negated set: for all others, the two rules agree."""
+
+_NEGATED_CLASS = re.compile(r"\[?\\(?:[PSDW]|p\{\^)")
+
+_OTHER = "\uffff"
+"""A character without case variants, and not in any class of letters."""
+
+
+def check_ignored_case(tree: Node) -> None:
+    """Refuse a tree if the sets that the `regex` package makes of its classes match other characters.
+
+    Raises
+    ------
+    OutsideDialectError
+        With the class as its node.
+    """
+    sets = dict.fromkeys(sets_of(tree))
+    if len(sets) < 2 or not any(chars.ignore_case for chars in sets):
+        return
+    merged = _merged_alternatives(tree)
+    for chars in sets:
+        pattern = _CLASS if chars.ignore_case else _NEGATED_CLASS
+        if chars.operations or not pattern.match(chars.source):
+            continue
+        alone = _members(chars)
+        in_set = _members(replace(chars, source=f"{chars.source}|{_OTHER}", ignore_case=True))
+        if (alone & ~in_set).any() or (chars in merged and (in_set & ~alone).any()):
+            raise OutsideDialectError(
+                f"the package matches other characters by the class `{chars.source}` beside other alternatives where "
+                "case is ignored",
+                r"put alternatives of one character into a set, as in `(?i:[q\p{Lu}])` for `(?i:q|\p{Lu})`",
+                chars,
+            )
+
+
+def _members(chars: Chars) -> Array:
+    """Return True for each code point that a set matches, without regard to `_OTHER`: bool [0x110000]."""
+    boundaries = set_boundaries(chars)
+    changes = np.zeros(CODE_POINTS + 1, dtype=np.int8)
+    changes[boundaries[::2]] += 1
+    changes[boundaries[1::2]] -= 1
+    members = np.cumsum(changes[:-1], dtype=np.int8).astype(np.bool_)
+    members[ord(_OTHER)] = False
+    return members
+
+
+def _merged_alternatives(node: Node) -> set[Chars]:
+    """Return the sets that are adjacent alternatives of one character, possibly after a common beginning."""
+    match node:
+        case Repeat(body):
+            return _merged_alternatives(body)
+        case Sequence(parts):
+            return {chars for part in parts for chars in _merged_alternatives(part)}
+        case Choice(options):
+            found = {chars for option in options for chars in _merged_alternatives(option)}
+            ends = [(len(items), _one_character(items[-1])) for items in _alternatives(node) if items]
+            for (length, one), (next_length, other) in itertools.pairwise(ends):
+                if length == next_length and one and other:
+                    found |= {*one, *other}
+            return found
+        case _:
+            return set()
+
+
+def _one_character(node: Node) -> list[Chars]:
+    """Return the sets of a node that is one character, and none for another node."""
+    if isinstance(node, Chars):
+        return [node]
+    found = _alternatives(node) if isinstance(node, Choice) else [()]
+    return [one for items in found for one in items if isinstance(one, Chars)] if {*map(len, found)} == {1} else []
+
+
+def _alternatives(node: Node) -> list[tuple[Node, ...]]:
+    """Return the items of each alternative, with alternatives in groups among them."""
+    items = _items(node)
+    if len(items) == 1 and isinstance(items[0], Choice):
+        return [found for option in items[0].options for found in _alternatives(option)]
+    return [items]
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    """Return the items of a node, with those in groups among them."""
+    match node:
+        case Sequence(parts):
+            return tuple(item for part in parts for item in _items(part))
+        case Repeat(body, 1, 1):
+            return _items(body)
+        case _:
+            return (node,)

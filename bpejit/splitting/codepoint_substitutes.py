@@ -19,8 +19,7 @@ import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.errors import PatternError
-from bpejit.splitting.character_classes import Classes, partition
-from bpejit.splitting.ignored_case import check_ignored_case
+from bpejit.splitting.character_classes import Classes, check_ignored_case, partition
 from bpejit.splitting.regex_syntax import Chars, OutsideDialectError, parse, sets_of
 from bpejit.splitting.unicode_versions import UNASSIGNED, differing, free_points
 

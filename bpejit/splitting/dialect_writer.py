@@ -27,9 +27,8 @@ import re
 from bpejit.errors import PatternError, shorten
 from bpejit.splitting.character_classes import END_CLASS, ESCAPE, partition, set_boundaries
 from bpejit.splitting.dfa import DEAD, Dfa, make_dfa
+from bpejit.splitting.pattern_cache import compile_pattern, translated
 from bpejit.splitting.regex_syntax import Chars, End, Mark, OutsideDialectError, Repeat, parse_with_marks, sets_of
-from bpejit.splitting.split_pattern import compile_pattern
-from bpejit.splitting.table_cache import translated
 
 # Names with the same meaning in both dialects; other properties are written as lists of code points.
 _CATEGORIES = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp"

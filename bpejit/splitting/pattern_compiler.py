@@ -1,16 +1,25 @@
-"""Compile split patterns to automata."""
+"""Compile split patterns to automata, and write these as the arrays that the kernels read."""
 
 from __future__ import annotations
 
-from bpejit.splitting.character_classes import partition
-from bpejit.splitting.compiled_pattern import SplitPattern
-from bpejit.splitting.dfa import DEAD, Dfa, make_dfa
-from bpejit.splitting.gaps import UndecidedGapError, fill_gaps
-from bpejit.splitting.pattern_stages import check_pattern
-from bpejit.splitting.presets import PRESETS, Pattern, pattern_source
-from bpejit.splitting.regex_syntax import Node, OutsideDialectError, parse_with_marks, sets_of
-from bpejit.splitting.split_tables import restart_tables, transducer_tables
-from bpejit.splitting.transducer import NoTransducerError, Transducer, emits_immediately, make_transducer
+import numpy as np
+
+from bpejit.arrays import Array
+from bpejit.kernels.constants import PAIR_ROW_SHIFT, SPLIT_ACCEPT, SPLIT_DIES, SPLIT_KEPT_SHIFT
+from bpejit.splitting.character_classes import MAX_CLASSES, partition
+from bpejit.splitting.dfa import DEAD, Dfa, UndecidedGapError, fill_gaps, make_dfa, safe_pairs_of_dfa
+from bpejit.splitting.local_rules import make_rules
+from bpejit.splitting.pattern import SplitPattern, SplitTables, check_pattern
+from bpejit.splitting.presets import PRESETS, Pattern, pattern_source, stages_of
+from bpejit.splitting.regex_syntax import Node, OutsideDialectError, parse, parse_with_marks, sets_of
+from bpejit.splitting.transducer import (
+    NoTransducerError,
+    Transducer,
+    emits_immediately,
+    make_transducer,
+    safe_pairs_of_transducer,
+    with_separator,
+)
 
 _FASTER = "remove alternatives that continue past a position where another could have ended, such as `a+b` beside `a`"
 _FASTER_GAPS = "an alternative at its end that matches any character, such as `|[\\s\\S]`, may help"
@@ -19,71 +28,52 @@ _FASTER_SEQUENCE = (
 )
 
 
+_STRIDES = (32, 64, 128, 256)
+
+_MAX_PAIR_ENTRIES = 1 << 16
+"""Above this size the table of character pairs is slower than two steps through the smaller table."""
+
+
 def compile_uncached(pattern: Pattern, *, unicode: str | None = None) -> SplitPattern:
     """Compile a split pattern without any cache (see `bpejit.splitting.compile_pattern`)."""
     source = pattern_source(pattern)
     check_pattern(source)
-    sources = (source,) if isinstance(source, str) else source
+    sources = stages_of(source)
+    trees: list[Node] = []
+    dfas: list[Dfa] = []
     try:
-        trees = [_tree(one, number, sources) for number, one in enumerate(sources)]
-        dfas = _make_dfas(trees, sources, unicode)
-    except _NoAutomatonError as error:
-        return _regex_pattern(source, error, unicode)
+        trees += map(parse, sources)
+        classes = partition((chars for tree in trees for chars in sets_of(tree)), unicode)
+        dfas += (make_dfa(tree, classes) for tree in trees)
+    except OutsideDialectError as error:
+        number = len(trees) if len(trees) < len(sources) else len(dfas)  # of the expression that it is about
+        return _regex_pattern(source, _located(error, sources, number), error.hint, unicode)
     try:
         transducer = compose(dfas)
     except NoTransducerError as error:
         if len(dfas) > 1:
-            return _regex_pattern(source, _NoAutomatonError(str(error), _FASTER_SEQUENCE), unicode)
+            return _regex_pattern(source, str(error), _FASTER_SEQUENCE, unicode)
         hint = _FASTER_GAPS if isinstance(error.__cause__, UndecidedGapError) else _FASTER
         reason = f"the split pattern runs in the slower of two automata because {error}; {hint}"
         return SplitPattern(source, "restart", reason, restart_tables(dfas[0]), unicode)
     return SplitPattern(source, "transducer", "", transducer_tables(dfas[0], transducer), unicode)
 
 
-class _NoAutomatonError(Exception):
-    """The pattern cannot become an automaton."""
-
-    def __init__(self, reason: str, hint: str) -> None:
-        super().__init__(reason)
-        self.hint = hint
-
-
-def _regex_pattern(source: Pattern, error: _NoAutomatonError, unicode: str | None) -> SplitPattern:
-    hint = error.hint or f"without it the pattern would run as an automaton, as the presets do ({', '.join(PRESETS)})"
-    reason = f"the split pattern runs through the `regex` package, some 40 times slower, because {error}; {hint}"
+def _regex_pattern(source: Pattern, reason: str, hint: str, unicode: str | None) -> SplitPattern:
+    hint = hint or f"without it the pattern would run as an automaton, as the presets do ({', '.join(PRESETS)})"
+    reason = f"the split pattern runs through the `regex` package, some 40 times slower, because {reason}; {hint}"
     pattern = SplitPattern(source, "regex", reason, None, unicode)
     pattern.substitutes  # noqa: B018 (raises now rather than at the first text)
     return pattern
 
 
-def _tree(source: str, number: int, sources: tuple[str, ...]) -> Node:
-    try:
-        return parse_with_marks(source)[0]
-    except OutsideDialectError as error:
-        raise _no_automaton(error, source, number, sources) from None
-
-
-def _make_dfas(trees: list[Node], sources: tuple[str, ...], unicode: str | None) -> list[Dfa]:
-    """Return the DFA of each tree, all over the same classes."""
-    dfas = []
-    number = 0
-    try:
-        classes = partition((chars for tree in trees for chars in sets_of(tree)), unicode)
-        for number, tree in enumerate(trees):  # noqa: B007 (the number is for the message)
-            dfas.append(make_dfa(tree, classes))
-    except OutsideDialectError as error:
-        raise _no_automaton(error, sources[number], number, sources) from None
-    return dfas
-
-
-def _no_automaton(error: OutsideDialectError, source: str, number: int, sources: tuple[str, ...]) -> _NoAutomatonError:
+def _located(error: OutsideDialectError, sources: tuple[str, ...], number: int) -> str:
+    """Return the reason of an error about one of the expressions, with its position."""
     reason = str(error)
     if error.node is not None:
-        at = next(mark.start for mark in parse_with_marks(source)[1] if mark.element == error.node)
+        at = next(mark.start for mark in parse_with_marks(sources[number])[1] if mark.element == error.node)
         reason += f" at character {at}"
-    if len(sources) > 1:
-        reason += f" (in expression {number + 1} of {len(sources)})"
-    return _NoAutomatonError(reason, error.hint)
+    return reason if len(sources) == 1 else f"{reason} (in expression {number + 1} of {len(sources)})"
 
 
 def compose(dfas: list[Dfa]) -> Transducer:
@@ -114,9 +104,122 @@ def compose(dfas: list[Dfa]) -> Transducer:
 def covers_all_text(source: str, *, unicode: str | None = None) -> bool:
     """Return True if the matches of a regular expression are proven to cover every text."""
     try:
-        tree = parse_with_marks(source)[0]
+        tree = parse(source)
         dfa = make_dfa(tree, partition(sets_of(tree), unicode))
     except OutsideDialectError:
         return False
     seconds = dfa.moves[0, 1:]
     return bool((seconds != DEAD).all() and dfa.accepts[seconds].all())
+
+
+def transducer_tables(dfa: Dfa, transducer: Transducer) -> SplitTables:
+    """Return the tables of a pattern that runs as a transducer.
+
+    Parameters
+    ----------
+    dfa : Dfa
+        Any DFA over the classes of the transducer.
+    transducer : Transducer
+    """
+    classes = dfa.classes
+    separator = 0
+    if classes.n < MAX_CLASSES and not transducer.emitted[0].any():
+        separator = classes.n + 1
+        transducer = with_separator(transducer)
+    states, size = transducer.moves.shape
+    stride = _stride(size - 1)
+    table = np.zeros((states, stride), dtype=np.uint32)
+    table[:, :size] = transducer.moves * stride | transducer.kept << SPLIT_KEPT_SHIFT | transducer.emitted
+    return SplitTables(
+        table.reshape(-1),
+        *_pair_table(transducer, np.append(classes.class_of[:128], separator), stride),
+        classes.class_of,
+        _byte_class(classes.class_of),
+        _padded(safe_pairs_of_transducer(transducer), stride),
+        *make_rules(transducer, classes.class_of, separator),
+        stride,
+        separator,
+    )
+
+
+def restart_tables(dfa: Dfa) -> SplitTables:
+    """Return the tables of a pattern that runs as a DFA, which restarts after each match."""
+    classes = dfa.classes
+    stride = _stride(classes.n)
+    states, size = dfa.moves.shape
+    table = np.zeros((states, stride), dtype=np.uint32)
+    dies = dfa.moves == DEAD
+    table[:, :size] = np.where(dies, SPLIT_DIES, dfa.moves * stride) | np.where(dfa.accepts, SPLIT_ACCEPT, 0)
+    return SplitTables(
+        table.reshape(-1),
+        *_no_pair_table(),
+        classes.class_of,
+        _byte_class(classes.class_of),
+        _padded(safe_pairs_of_dfa(dfa), stride),
+        np.zeros(0, np.uint8),
+        0,
+        stride,
+        0,
+    )
+
+
+def _stride(n_classes: int) -> int:
+    return next(stride for stride in _STRIDES if stride > n_classes)
+
+
+def _byte_class(class_of: Array) -> Array:
+    """Return the class of each byte that is not part of valid UTF-8."""
+    points = np.arange(256)
+    points[128:] += 0xDC00
+    return class_of[points]
+
+
+def _padded(pairs: Array, stride: int) -> Array:
+    padded = np.zeros((stride, stride), dtype=np.uint8)
+    padded[: pairs.shape[0], : pairs.shape[1]] = pairs
+    return padded.reshape(-1)
+
+
+def _no_pair_table() -> tuple[Array, Array, int]:
+    return np.zeros(1, np.uint32), np.zeros(2 * 129, np.uint16), -1
+
+
+def _pair_table(transducer: Transducer, ascii_classes: Array, stride: int) -> tuple[Array, Array, int]:
+    """Return the table of steps over two ASCII characters.
+
+    Parameters
+    ----------
+    transducer : Transducer
+    ascii_classes : uint8 [129]
+        The classes of the ASCII characters and of the separator.
+    stride : int
+
+    Returns
+    -------
+    table : uint32 [states * size * size]
+        See `kernels.splitting.cursors`.
+    offsets : uint16 [258]
+        What each ASCII character adds to an index of the table: as the first character of a pair, then as the second; after
+        them, what the separator adds.
+    shift : int
+        A row has `stride << shift` entries. -1 if the table would not fit into the cache.
+    """
+    columns, numbers = np.unique(ascii_classes, return_inverse=True)
+    size = max(1 << (columns.size - 1).bit_length(), 16)
+    shift = (size * size // stride).bit_length() - 1
+    states = transducer.moves.shape[0]
+    if states * size * size > _MAX_PAIR_ENTRIES:
+        return _no_pair_table()
+    moves, kept, emitted = (part[:, columns] for part in transducer)
+    between = moves[:, :, None]
+    second = np.arange(columns.size)[None, None, :]
+    table = np.zeros((states, size, size), dtype=np.uint32)
+    table[:, : columns.size, : columns.size] = (
+        moves[between, second] * (size * size) << PAIR_ROW_SHIFT
+        | emitted[:, :, None] + kept[between, second] << 6
+        | kept[:, :, None] << 3
+        | emitted[:, :, None] + emitted[between, second]
+    )
+    first, second = numbers * size, numbers
+    offsets = np.concatenate([first[:128], second[:128], first[128:], second[128:]])
+    return table.reshape(-1), offsets.astype(np.uint16), shift

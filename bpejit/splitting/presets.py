@@ -136,6 +136,11 @@ def pattern_source(pattern: Pattern) -> Pattern:
     return source[0] if isinstance(source, tuple) and len(source) == 1 else source
 
 
+def stages_of(source: Pattern) -> tuple[str, ...]:
+    """Return the expressions of a pattern as a tuple."""
+    return (source,) if isinstance(source, str) else source
+
+
 def preset_name(source: Pattern) -> str | None:
     """Return the first name of the preset with a pattern, or None if there is none."""
     return next((name for name, pattern in PRESETS.items() if pattern == source), None)

@@ -13,15 +13,12 @@ from bpejit.errors import CorpusError
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import MAX_TEXT_BYTES, POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
-from bpejit.kernels.splitting.automaton_arrays import SplitAutomaton
 from bpejit.kernels.splitting.document_splitting import split_adjacent
-from bpejit.splitting.class_pages import class_pages
-from bpejit.splitting.compiled_pattern import SplitPattern
+from bpejit.splitting.automaton import SEPARATOR, SeparatedAutomaton, make_automaton, separate
+from bpejit.splitting.pattern import SplitPattern
+from bpejit.splitting.pattern_cache import compile_pattern
 from bpejit.splitting.presets import Pattern
-from bpejit.splitting.rule_groups import group_rules
-from bpejit.splitting.separators import SEPARATOR, SeparatedAutomaton, separate
 from bpejit.splitting.special_token_finder import SpecialTokenFinder
-from bpejit.splitting.split_pattern import compile_pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT, TextLimits, text_limits
 
 _BLOCK_BYTES = 1 << 16
@@ -79,7 +76,7 @@ class Splitter:
             raise ValueError("a special token is empty; expected at least one byte: remove it")
         self.finder = SpecialTokenFinder(special_tokens)
         self.special_tokens = self.finder.tokens
-        self.automaton = _make_automaton(self.pattern, self.finder)
+        self.automaton = make_automaton(self.pattern, self.finder)
         self.addresses = addresses_of(self.automaton or ())
 
     @cached_property
@@ -269,29 +266,3 @@ def _widths(text: str) -> Array:
     widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
     widths[(points >= 0xDC80) & (points <= 0xDCFF)] = 1
     return widths
-
-
-def _make_automaton(pattern: SplitPattern, finder: SpecialTokenFinder) -> SplitAutomaton | None:
-    if pattern.tables is None:
-        return None
-    tables = pattern.tables
-    safe = tables.safe
-    if any(token.decode("utf-8", "ignore").encode() != token for token in finder.tokens):
-        # Such a token may start or end within a character, where pairs of whole characters prove nothing.
-        safe = np.zeros_like(safe)
-    settings = np.array(
-        [pattern.kind == "restart", tables.stride, finder.longest, tables.pair_shift, tables.cut_rules], dtype=np.int64
-    )
-    return SplitAutomaton(
-        tables.table,
-        tables.pair_table,
-        tables.pair_classes,
-        tables.class_of,
-        tables.byte_class,
-        safe,
-        tables.local_rules,
-        group_rules(tables.local_rules),
-        class_pages(tables.class_of, tables.local_rules),
-        settings,
-        *finder.trie,
-    )

@@ -25,7 +25,7 @@ from bpejit.formats.pipelines import pre_tokenizer_for
 from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter
-from bpejit.splitting.split_pattern import compile_pattern
+from bpejit.splitting.pattern_cache import compile_pattern
 from bpejit.splitting.unicode_versions import VERSIONS, installed_unicode
 
 BYTES = {byte: bytes([byte]) for byte in range(256)}

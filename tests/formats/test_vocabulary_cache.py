@@ -20,7 +20,7 @@ from bpejit.jit import folders
 from bpejit.model import Model
 from bpejit.normalization import PipelineConfig
 from bpejit.packed_tokens import PackedMerges, PackedTokens
-from bpejit.splitting.preset_registry import register_preset, unregister_preset
+from bpejit.splitting.pattern import register_preset, unregister_preset
 
 
 @pytest.fixture(scope="module")

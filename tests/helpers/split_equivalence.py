@@ -14,8 +14,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from bpejit.splitting.character_classes import END_CLASS, Classes, partition
-from bpejit.splitting.dfa import make_dfa
-from bpejit.splitting.gaps import fill_gaps
+from bpejit.splitting.dfa import fill_gaps, make_dfa
 from bpejit.splitting.pattern_compiler import compose
 from bpejit.splitting.presets import Pattern, pattern_source
 from bpejit.splitting.regex_syntax import Node, parse_with_marks, sets_of

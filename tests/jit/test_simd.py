@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 
 from bpejit.jit import dispatch, memory, simd
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
-from bpejit.splitting.class_pages import class_pages
-from bpejit.splitting.rule_groups import group_rules
+from bpejit.splitting.automaton import class_pages, group_rules
 
 pytestmark = pytest.mark.compiled
 

@@ -13,8 +13,7 @@ from bpejit.arrays import padded_text
 from bpejit.kernels.constants import PAIR_SHIFT
 from bpejit.splitting import PRESETS, Splitter, compile_pattern
 from bpejit.splitting.character_classes import CODE_POINTS, END_CLASS, partition, set_boundaries
-from bpejit.splitting.dfa import DEAD, make_dfa, safe_pairs_of_dfa
-from bpejit.splitting.gaps import UndecidedGapError, fill_gaps
+from bpejit.splitting.dfa import DEAD, UndecidedGapError, fill_gaps, make_dfa, safe_pairs_of_dfa
 from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.regex_syntax import Chars, Choice, End, Look, OutsideDialectError, Repeat, Sequence, find_ends, parse
 from bpejit.splitting.transducer import emits_immediately, make_transducer, safe_pairs_of_transducer
@@ -224,7 +223,7 @@ def test_two_character_steps_change_nothing(name: str, monkeypatch: pytest.Monke
     by_pairs = Splitter(name)
     assert by_pairs.automaton is not None
     assert by_pairs.automaton.settings[PAIR_SHIFT] >= 0
-    monkeypatch.setattr("bpejit.splitting.split_tables._MAX_PAIR_ENTRIES", 0)
+    monkeypatch.setattr("bpejit.splitting.pattern_compiler._MAX_PAIR_ENTRIES", 0)
     by_ones = Splitter(compile_uncached(name))
     assert by_ones.automaton is not None
     assert by_ones.automaton.settings[PAIR_SHIFT] == -1

@@ -7,7 +7,7 @@ import pytest
 from helpers.splitting import cached_splitter
 
 from bpejit.splitting import PRESETS
-from bpejit.splitting.class_pages import class_pages
+from bpejit.splitting.automaton import class_pages
 
 PATTERNS = [*PRESETS, r"\p{L}+", r"[\u4e00-\u9fa5]+|\s+|[^\s\u4e00-\u9fa5]"]
 

@@ -18,12 +18,11 @@ from bpejit.arrays import padded_text
 from bpejit.jit.simd import CONTEXT_BEFORE, CONTEXT_SIZE
 from bpejit.kernels.constants import CUT_RULES
 from bpejit.splitting import PRESETS, Splitter
+from bpejit.splitting.automaton import group_rules
 from bpejit.splitting.character_classes import END_CLASS
-from bpejit.splitting.dfa import make_dfa
-from bpejit.splitting.gaps import fill_gaps
+from bpejit.splitting.dfa import fill_gaps, make_dfa
 from bpejit.splitting.local_rules import _CUT, _INSIDE, _UNKNOWN, judge_contexts, make_rules
 from bpejit.splitting.regex_syntax import parse
-from bpejit.splitting.rule_groups import group_rules
 from bpejit.splitting.transducer import make_transducer
 
 # Words, lines, groups of digits, ends that are found late, gaps, sequences, and patterns that depend on the start of a text.

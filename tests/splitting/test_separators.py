@@ -16,7 +16,7 @@ from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
 from bpejit.kernels.splitting import spans
 from bpejit.kernels.splitting.document_splitting import split_adjacent
 from bpejit.splitting import PRESETS, Splitter
-from bpejit.splitting.separators import SEPARATOR
+from bpejit.splitting.automaton import SEPARATOR
 
 SPECIALS = (b"<|endoftext|>", b"hello", b"  x")
 PATTERNS = [

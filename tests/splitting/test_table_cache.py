@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bpejit.jit import fingerprint, folders, upkeep
-from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, table_cache, to_fancy_regex, to_oniguruma
+from bpejit.splitting import PRESETS, SplitPattern, compile_pattern, pattern_cache, to_fancy_regex, to_oniguruma
+from bpejit.splitting.pattern_cache import _compile
 from bpejit.splitting.pattern_compiler import compile_uncached
-from bpejit.splitting.split_pattern import _compile
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("BPEJIT_CACHE_DIR", str(folder.parent))
     monkeypatch.setenv("BPEJIT_CACHE", "1")
-    caches = (_compile, table_cache._hash_of_code)
+    caches = (_compile, pattern_cache._hash_of_code)
     for function in caches:
         function.cache_clear()
     yield folder
@@ -128,19 +128,19 @@ def test_nothing_is_stored_without_sources(folder: Path, monkeypatch: pytest.Mon
 
 def test_edit_or_other_regex_package_is_detected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources, engine = tmp_path / "splitting", tmp_path / "engine"
-    shutil.copytree(Path(table_cache.__file__).parent, sources)
-    package = Path(table_cache.__file__).parent.parent
+    shutil.copytree(Path(pattern_cache.__file__).parent, sources)
+    package = Path(pattern_cache.__file__).parent.parent
     others = ("arrays.py", "jit/stored_arrays.py", "kernels/constants.py")
     for name in others:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(package / name, tmp_path / name)
     engine.write_bytes(b"one")
-    monkeypatch.setattr(table_cache, "__file__", str(sources / "table_cache.py"))
+    monkeypatch.setattr(pattern_cache, "__file__", str(sources / "pattern_cache.py"))
     monkeypatch.setattr("regex._regex.__file__", str(engine))
-    monkeypatch.setattr(table_cache, "_find_engine", table_cache._find_engine.__wrapped__)
+    monkeypatch.setattr(pattern_cache, "_find_engine", pattern_cache._find_engine.__wrapped__)
 
     def files() -> int:
-        table_cache._hash_of_code.cache_clear()
+        pattern_cache._hash_of_code.cache_clear()
         fingerprint.of_modules.cache_clear()
         again("gpt2")
         return len(list(folder.iterdir()))

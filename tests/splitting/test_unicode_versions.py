@@ -30,9 +30,9 @@ from bpejit.model import Model
 from bpejit.normalization.pretokenizers import make_pretokenizer
 from bpejit.splitting import PRESETS, Pattern, Splitter, compile_pattern, to_fancy_regex, to_oniguruma, unicode_versions
 from bpejit.splitting.character_classes import set_boundaries
+from bpejit.splitting.pattern_cache import _compile
 from bpejit.splitting.pattern_compiler import compile_uncached
 from bpejit.splitting.regex_syntax import Chars
-from bpejit.splitting.split_pattern import _compile
 from bpejit.splitting.unicode_versions import VERSIONS, as_text, check_unicode, differing, free_points, installed_unicode
 
 tiktoken = pytest.importorskip("tiktoken")
@@ -389,8 +389,8 @@ def test_folder_without_version(tmp_path: Path) -> None:
 @pytest.fixture
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clear the cached facts about the installed `regex` package before and after the test; store nothing on disk."""
-    monkeypatch.setattr("bpejit.splitting.split_pattern.load_tables", lambda *_: None)
-    monkeypatch.setattr("bpejit.splitting.split_pattern.store_tables", lambda *_: None)
+    monkeypatch.setattr("bpejit.splitting.pattern_cache.load_tables", lambda *_: None)
+    monkeypatch.setattr("bpejit.splitting.pattern_cache.store_tables", lambda *_: None)
     caches = (installed_unicode, differing, free_points, set_boundaries, _compile)
     for function in caches:
         function.cache_clear()

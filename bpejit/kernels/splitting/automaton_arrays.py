@@ -18,7 +18,7 @@ class SplitAutomaton(NamedTuple):
         Transitions over two ASCII characters at once (see `cursors`).
     pair_classes : uint16 [2 * 128 + 2]
         What each ASCII character adds to an index into `pair_table` as the first of two, and as the second; the last two are
-        for a separator (see `bpejit.splitting.separators`).
+        for a separator (see `bpejit.splitting.automaton`).
     class_of : uint8 [0x110000]
         Class of each code point.
     byte_class : uint8 [256]
@@ -28,9 +28,9 @@ class SplitAutomaton(NamedTuple):
     local_rules : uint8 [sets * CONTEXT_SIZE * 128] or [0]
         Boundaries determined by five neighboring characters (see `bpejit.splitting.local_rules`).
     group_rules : uint8 [128 + sets * CONTEXT_SIZE * width] or [0]
-        The same for ASCII text, over groups of characters (see `bpejit.splitting.rule_groups.group_rules`).
+        The same for ASCII text, over groups of characters (see `bpejit.splitting.automaton.group_rules`).
     class_pages : uint8 [2240] or [0]
-        The classes of most characters (see `bpejit.splitting.class_pages`).
+        The classes of most characters (see `bpejit.splitting.automaton`).
     settings : int64 [5]
         IS_RESTART, STRIDE, LONGEST_SPECIAL, PAIR_SHIFT, CUT_RULES.
     needles, trie_roots, trie_nodes, trie_labels, trie_found

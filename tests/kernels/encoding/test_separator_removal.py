@@ -19,8 +19,8 @@ from bpejit.kernels.encoding import pretoken_cache, windowed_merging
 from bpejit.kernels.encoding.text_encoding import encode_text, remove_separators
 from bpejit.kernels.splitting.spans import MIN_ENDS
 from bpejit.splitting import Splitter
+from bpejit.splitting.automaton import SEPARATOR
 from bpejit.splitting.presets import PRESETS
-from bpejit.splitting.separators import SEPARATOR
 
 PIECES = [b"a", b"b", b" ", b"0", b"ab", b"abab", b"<|s|>", b"<|", b"'", b"\n", b"\xe3\x81\x82", b"\xe3\x81", b"ab" * 40]
 SPECIALS = {b"<|s|>": 1, b"ab0": 2}

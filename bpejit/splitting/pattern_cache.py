@@ -1,6 +1,7 @@
-"""Store the tables and the translations of presets on disk (see `bpejit.jit.cache`).
+"""`compile_pattern`, which reads the tables of presets, and their translations, from disk (see `bpejit.jit.cache`).
 
-Computing tables takes up to half a second and a translation a tenth of a second; reading them takes a few milliseconds.
+Computing tables takes up to half a second and a translation to another dialect a tenth of a second; reading them takes a few
+milliseconds, since neither the compiler nor the `regex` package is imported, which takes 40 ms.
 
 A file is identified by a hash of all that its content depends on: the pattern, its version of Unicode, the `regex` package, and
 the sources of this package. Other patterns are not stored, since there may be any number of them.
@@ -19,8 +20,51 @@ import numpy as np
 
 from bpejit.jit import cache, fingerprint
 from bpejit.jit.stored_arrays import load_arrays, store_arrays
-from bpejit.splitting.compiled_pattern import SplitTables
-from bpejit.splitting.presets import PRESETS, Pattern
+from bpejit.splitting.pattern import SplitPattern, SplitTables
+from bpejit.splitting.presets import PRESETS, Pattern, pattern_source, preset_name, stages_of
+
+
+def compile_pattern(pattern: Pattern, *, unicode: str | None = None) -> SplitPattern:
+    """Compile a split pattern.
+
+    Parameters
+    ----------
+    pattern : str or tuple of str
+        The name of a preset (see `bpejit.splitting.PRESETS`), a regular expression in the syntax of the `regex` package, or
+        several expressions that are applied one after the other (see `bpejit.splitting.Pattern`).
+    unicode : str, optional
+        The version of Unicode that defines letters and other classes of characters, one of `unicode_versions.VERSIONS`. The
+        default is the version of the installed `regex` package.
+
+    Raises
+    ------
+    PatternError
+        If the pattern does not compile, or the `regex` package has an older version of Unicode.
+
+    Examples
+    --------
+    >>> compile_pattern("gpt2").kind
+    'transducer'
+    """
+    return _compile(pattern_source(pattern), unicode)
+
+
+@functools.lru_cache(maxsize=64)
+def _compile(source: Pattern, unicode: str | None) -> SplitPattern:
+    is_preset = preset_name(source) is not None
+    stored = load_tables(source, unicode) if is_preset else None
+    if stored is not None:  # for a version of Unicode that the installed `regex` package supports
+        return SplitPattern(source, "transducer", "", stored, unicode)
+    from bpejit.splitting.pattern_compiler import compile_uncached  # not at the top: it takes 40 ms
+    from bpejit.splitting.unicode_versions import check_unicode
+
+    if unicode is not None:
+        check_unicode(unicode)
+    compiled = compile_uncached(source, unicode=unicode)
+    if is_preset and compiled.kind == "transducer" and compiled.tables is not None:
+        store_tables(source, unicode, compiled.tables)
+    return compiled
+
 
 _NUMBER = "i8"
 
@@ -41,15 +85,7 @@ _TYPES = {
 
 
 def load_tables(source: Pattern, unicode: str | None) -> SplitTables | None:
-    """Return the stored tables of a pattern, or None if there are none.
-
-    Parameters
-    ----------
-    source : str or tuple of str
-        The regular expression, or the expressions of a sequence.
-    unicode : str, optional
-        The version of Unicode that the pattern follows.
-    """
+    """Return the stored tables of a pattern and a version of Unicode, or None if there are none."""
     name = _file_name(source, unicode, "tables")
     arrays = None if name is None else load_arrays(name, tuple(_TYPES.values()), folder=cache.PATTERNS)
     if arrays is None:
@@ -70,9 +106,8 @@ def store_tables(source: Pattern, unicode: str | None, tables: SplitTables) -> N
 
 def translated(source: str, unicode: str | None, dialect: str, translate: Callable[[], str]) -> str:
     """Return the result of `translate`, a translation of a pattern to another dialect; for patterns of presets it is stored."""
-    if not any(source in ((pattern,) if isinstance(pattern, str) else pattern) for pattern in PRESETS.values()):
-        return translate()
-    name = _file_name(source, unicode, dialect)
+    is_published = any(source in stages_of(pattern) for pattern in PRESETS.values())
+    name = _file_name(source, unicode, dialect) if is_published else None
     if name is None:
         return translate()
     found = cache.read(name)
