@@ -2,7 +2,7 @@
 
 Each function returns the argument, converted to the type that the code needs, or raises an error. All messages begin with the
 name of the argument: "vocab_size is '500', a str; expected a whole number from 257 up: give it as a number". The commands
-replace it with the name of their option (see `OptionNames` in `cli/reporting.py`).
+replace it with the name of their option (see `with_option_names` in `cli/reporting.py`).
 
 Each check takes less than a microsecond. Functions that take only a few microseconds in total test for the most common types
 themselves, and call these checks for others.

@@ -6,16 +6,87 @@ Heavy modules are imported only when a command runs, so that `bpejit --help` is 
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
 import time
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from bpejit.errors import BpejitError, CorpusError, OutputError
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C and SIGTERM: 128 plus the signal number, as in shells."""
 
 _IGNORE_SECONDS = 2.0
 """Period in which further SIGTERMs are ignored, so that they do not interrupt the removal of temporary files."""
+
+
+class _Lenient(io.FileIO):
+    """File that discards data that cannot be written, instead of raising an exception."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes, and return their number."""
+        with suppress(OSError):
+            super().write(data)
+        return memoryview(data).nbytes
+
+
+class _Closed(io.RawIOBase):
+    """Stream that was closed when the process started. Reading and writing raise an exception."""
+
+    def __init__(self, number: int, error: BpejitError) -> None:
+        self._number = number
+        self._error = error
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        return self._number
+
+    def readable(self) -> bool:
+        """Return True for standard input."""
+        return self._number == 0
+
+    def writable(self) -> bool:
+        """Return True for standard output."""
+        return self._number == 1
+
+    def readinto(self, _buffer: Any) -> NoReturn:
+        """Raise the exception of the stream."""
+        raise self._error
+
+    def write(self, _data: Any) -> NoReturn:
+        """Raise the exception of the stream."""
+        raise self._error
+
+
+def _prepare_streams() -> None:
+    """Open missing standard streams, and discard messages that cannot be written.
+
+    A file that is opened while a stream is closed gets the descriptor of that stream, and messages would end up in the file.
+    The null device is therefore opened in place of closed streams.
+    """
+    for number in range(3):
+        if not _is_open(number):
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        missing = CorpusError("standard input is closed; expected text there: connect it (`< FILE`), or name a file")
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed(0, missing)), encoding="utf-8")
+    if sys.stdout is None:
+        lost = OutputError("standard output is closed, so the result would be lost: redirect it, or name a file with `--out`")
+        sys.stdout = io.TextIOWrapper(_Closed(1, lost), encoding="utf-8", write_through=True)  # type: ignore[type-var]
+    encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
+    buffer = io.BufferedWriter(_Lenient(2, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def _terminate_by_exception() -> None:
@@ -45,9 +116,7 @@ def main() -> None:
     # A command makes few reference cycles, but many objects at first. Collecting after every 700 new ones, and all of them
     # again at exit, took a fifth of the time of short commands.
     gc.set_threshold(100_000, 20, 20)
-    from . import streams
-
-    streams.prepare()
+    _prepare_streams()
     try:
         _terminate_by_exception()
         # At import and after each fork, OpenBLAS in NumPy starts a thread per processor that busy-waits for 0.1 s:

@@ -14,8 +14,7 @@ from bpejit.errors import BpejitError, shorten, visible
 
 from . import INTERRUPTED
 from .command_types import Group
-from .output_lines import write_message
-from .reporting import COMMAND, DEBUG, LOG_JSON, debug_option, with_option_names, write_event
+from .reporting import current, with_option_names, write_event, write_message
 
 COMMANDS = {
     "Make a tokenizer": {
@@ -84,22 +83,22 @@ class Program(Group):
         except click.exceptions.Exit:
             raise
         except (KeyboardInterrupt, click.Abort) as error:
-            _report(ctx, "interrupted", "bpejit: interrupted")
+            _report("interrupted", "bpejit: interrupted")
             raise click.exceptions.Exit(INTERRUPTED) from error
         except Exception as error:
             pipe = _broken_pipe(error)
             if pipe is not None:
                 raise pipe from None  # click exits without a message
-            if ctx.meta.get(DEBUG):
+            if current().debug:
                 raise
-            text = _one_line(error, ctx.meta.get(COMMAND))
-            _report(ctx, "error", text if ctx.meta.get(LOG_JSON) else f"bpejit: error: {text}")
+            text = _one_line(error, current().command)
+            _report("error", text if current().log_json else f"bpejit: error: {text}")
             raise click.exceptions.Exit(1) from error
 
 
-def _report(ctx: click.Context, event: str, text: str) -> None:
+def _report(event: str, text: str) -> None:
     """Write a line to standard error, as JSON if the user gave `--log-json`."""
-    if ctx.meta.get(LOG_JSON):
+    if current().log_json:
         write_event(event, text=text)
     else:
         write_message(text)
@@ -150,7 +149,6 @@ def _shown(error: click.ClickException) -> click.ClickException:
     "give them after the command, as in `bpejit train --help`.",
 )
 @click.version_option(__version__, prog_name="bpejit", message="%(prog)s %(version)s")
-@debug_option
 def program() -> None:
     """Train byte-pair encodings, encode text as token ids, and decode ids.
 

@@ -1,41 +1,126 @@
-"""`bpejit count`, `bpejit merge-counts` and `bpejit counts`."""
+"""`bpejit count`, `bpejit merge-counts` and `bpejit counts`, and what they share with `bpejit train`."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.counting.count_options import CountOptions, PlanOptions, SplitSettings
+from bpejit.counting.count_options import END_OF_TEXT, CountOptions, PlanOptions, SplitSettings
 from bpejit.options import chosen
 
 from .command_types import Group, command
-from .counting_options import (
-    counts_fields,
-    counts_summary,
-    dry_run_option,
-    finish_plan,
-    options_of_counting,
-    repeated_inputs_option,
-    skipped_records,
-)
-from .progress import format_seconds, watch
-from .reporting import check_json_output, debug_option, report_options, wants_json, write_json, write_table, wrote
+from .progress import Progress, counted, format_bytes, format_estimate, format_seconds, watch
+from .reporting import check_json_output, write_report, wrote
 from .shared_options import (
-    complete_path,
+    Decorator,
+    declared_options,
+    dry_run_option,
+    flag,
     missing_input,
     out_option,
-    overwrite_option,
+    path_argument,
     piped_input,
+    shard_option,
 )
 from .text_output import quoted
 
-counts_argument = click.argument("path", metavar="COUNTS", shell_complete=complete_path)
+if TYPE_CHECKING:
+    from bpejit import Counts
+    from bpejit.counting.count_plan import CountPlan
+
+counts_argument = path_argument("path", "COUNTS")
+
+repeated_inputs_option = flag(
+    "--allow-repeated-inputs", help="Merge counts files that have the same input, which is then counted as often."
+)
+
+
+def options_of_counting(group: type) -> Decorator:
+    """Return a decorator that adds a group with `SplitSettings`, and `--no-special-tokens`.
+
+    The function receives their values as the argument `options`, a dict.
+    """
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def resolved(*args: Any, options: dict[str, Any], no_special_tokens: bool, **given: Any) -> Any:
+            if no_special_tokens and options["special_tokens"]:
+                raise click.UsageError("`--no-special-tokens` and `--special-token` cannot be combined: leave one out")
+            default = () if no_special_tokens else (END_OF_TEXT,)
+            return function(*args, options=options | {"special_tokens": options["special_tokens"] or default}, **given)
+
+        without = flag("--no-special-tokens", help="Use no special tokens.")
+        return declared_options(group, into="options")(without(resolved))
+
+    return decorate
+
+
+def finish_plan(
+    progress: Progress, plan: CountPlan, out: str, *, then: str = "", after: str, notes: tuple[str, ...] = ()
+) -> None:
+    """Report a plan of counting.
+
+    Parameters
+    ----------
+    progress : Progress
+    plan : CountPlan
+    out : str
+    then : str
+        What follows the counting.
+    after : str
+        What the expected time does not include.
+    notes : tuple of str
+    """
+    size = "input of unknown size" if plan.bytes is None else format_bytes(plan.bytes)
+    where = f"with {counted(plan.workers, 'worker')}"
+    if plan.cluster:
+        where = f"in {counted(plan.parts, 'part')}, on {plan.cluster}"
+    expected = ""
+    if plan.pretokens:
+        expected = f"; expected: {format_estimate(plan.pretokens)} pre-tokens in {format_seconds(plan.seconds)}, {after}"
+    memory = "grows with the number of distinct pre-tokens, unless `--max-memory` bounds it"
+    if plan.max_memory is not None:
+        memory = f"at most {format_bytes(plan.max_memory)}"
+    progress.finish(
+        f"would count {size} {where}{then} to `{out}`{expected}; memory of counting: {memory}",
+        notes=notes,
+        out=out,
+        bytes=plan.bytes,
+        pretokens=plan.pretokens or None,
+        workers=plan.workers,
+        parts=plan.parts or None,
+        cluster=plan.cluster or None,
+        max_memory=plan.max_memory,
+        dry_run=True,
+        seconds=plan.seconds,
+    )
+
+
+def _totals(counts: Counts) -> dict[str, Any]:
+    """Return the totals of counts for a JSON report."""
+    return {
+        "bytes": counts.n_bytes,
+        "pretokens": counts.n_pretokens,
+        "distinct_pretokens": len(counts),
+        "skipped_records": sum(entry.get("skipped", 0) for entry in counts.header.inputs),
+    }
+
+
+def _finish(progress: Progress, done: str, counts: Counts, out: str, notes: list[str] | None = None) -> None:
+    """Report counts that were read or written; `done` is the summary with `{}` for their totals, or empty for no summary."""
+    what = f"{counts.n_pretokens:,} pre-tokens ({len(counts):,} distinct) in {format_bytes(counts.n_bytes)}"
+    progress.finish(
+        f"{done.format(what)} in {format_seconds(progress.seconds)}; {wrote(out)}" if done else "",
+        notes=notes or [],
+        out=out,
+        **_totals(counts),
+    )
 
 
 @click.group(cls=Group)
-@debug_option
 def counts() -> None:
     """Show counts files, and convert from and to tab-separated text.
 
@@ -47,10 +132,9 @@ def counts() -> None:
     """
 
 
-@command("info")
+@counts.command("info")
 @counts_argument
-@click.option("--verify", is_flag=True, help="Read all of the file, and compare its SHA-256.")
-@report_options
+@flag("--verify", help="Read all of the file, and compare its SHA-256.")
 def describe_counts(*, path: str, verify: bool) -> None:
     """Show the settings, inputs and totals of a counts file.
 
@@ -66,41 +150,37 @@ def describe_counts(*, path: str, verify: bool) -> None:
     if verify:
         for _ in found.blocks():
             pass
+    source, size = pattern_source(found.pattern), Path(path).stat().st_size
     fields = {
         "path": path,
-        "file_bytes": Path(path).stat().st_size,
-        "pattern": found.pattern if pattern_source(found.pattern) != found.pattern else None,
-        "pattern_source": pattern_source(found.pattern),
+        "file_bytes": size,
+        "pattern": found.pattern if source != found.pattern else None,
+        "pattern_source": source,
         "unicode": found.unicode,
         "special_tokens": list(found.special_tokens),
         "normalize_newlines": found.normalize_newlines,
-        **counts_fields(found),
+        **_totals(found),
         "inputs": list(found.inputs),
         "verified": verify,
     }
-    if wants_json():
-        write_json(**fields)
-        return
     patterns = [found.pattern] if isinstance(found.pattern, str) else found.pattern
-    write_table(
-        [
-            ("counts file", path),
-            ("file size", f"{fields['file_bytes']:,} bytes{', verified' if verify else ''}"),
-            ("pre-tokens", f"{found.n_pretokens:,}, {len(found):,} distinct"),
-            ("text", f"{found.n_bytes:,} bytes of {len(found.inputs):,} input{'' if len(found.inputs) == 1 else 's'}"),
-            ("pattern", ", then ".join(patterns)),
-            ("unicode", found.unicode),
-            ("special tokens", " ".join(quoted(token.encode("utf-8", "surrogateescape")) for token in found.special_tokens)),
-            ("newlines", "normalized" if found.normalize_newlines else "unchanged"),
-        ]
-    )
+    specials = (quoted(token.encode("utf-8", "surrogateescape")) for token in found.special_tokens)
+    rows = [
+        ("counts file", path),
+        ("file size", f"{size:,} bytes{', verified' if verify else ''}"),
+        ("pre-tokens", f"{found.n_pretokens:,}, {len(found):,} distinct"),
+        ("text", f"{found.n_bytes:,} bytes of {counted(len(found.inputs), 'input')}"),
+        ("pattern", ", then ".join(patterns)),
+        ("unicode", found.unicode),
+        ("special tokens", " ".join(specials)),
+        ("newlines", "normalized" if found.normalize_newlines else "unchanged"),
+    ]
+    write_report(fields, lambda: rows)
 
 
-@command("export")
+@counts.command("export")
 @counts_argument
 @out_option("File to write; - is standard output.", default="-", show_default=True)
-@overwrite_option
-@report_options
 def export_counts(*, path: str, out: str, overwrite: bool) -> None:
     """Write counts as tab-separated text: a line `count<TAB>word` for each distinct pre-token.
 
@@ -119,24 +199,14 @@ def export_counts(*, path: str, out: str, overwrite: bool) -> None:
     with watch() as progress:
         found = bpejit.Counts.load(path)
         found.to_tsv(out, overwrite=overwrite)
-        seconds = progress.seconds
-    summary = "" if is_standard_output(out) else f"exported {counts_summary(found)} in {format_seconds(seconds)}; {wrote(out)}"
-    progress.finish(summary, out=out, **counts_fields(found), seconds=seconds)
+    _finish(progress, "" if is_standard_output(out) else "exported {}", found, out)
 
 
-@command("import")
-@click.argument("path", metavar="TSV", shell_complete=complete_path)
+@counts.command("import")
+@path_argument("path", "TSV")
 @out_option("File to write the counts to.", required=True)
-@overwrite_option
 @options_of_counting(SplitSettings)
-@report_options
-def import_counts(
-    *,
-    path: str,
-    out: str,
-    overwrite: bool,
-    options: dict[str, Any],
-) -> None:
+def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, Any]) -> None:
     """Read tab-separated text that was counted elsewhere, a line `count<TAB>word` for each word, in any order.
 
     Words are escaped as in the output of `bpejit counts export`.
@@ -153,32 +223,15 @@ def import_counts(
     with watch() as progress:
         found = bpejit.Counts.from_tsv(path, **options)
         found.save(out, overwrite=overwrite)
-        seconds = progress.seconds
-    progress.finish(
-        f"imported {counts_summary(found)} in {format_seconds(seconds)}; {wrote(out)}",
-        out=out,
-        **counts_fields(found),
-        seconds=seconds,
-    )
-
-
-for _command in (describe_counts, export_counts, import_counts):
-    counts.add_command(_command)
+    _finish(progress, "imported {}", found, out)
 
 
 @command()
-@click.argument("inputs", metavar="INPUT...", nargs=-1, shell_complete=complete_path)
+@path_argument("inputs", "INPUT...", nargs=-1)
 @out_option("File to write the counts to.", required=True)
-@overwrite_option
 @options_of_counting(CountOptions)
-@click.option(
-    "--shard",
-    metavar="I/N|auto",
-    help="Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`. auto reads SLURM_ARRAY_TASK_ID and "
-    "SLURM_ARRAY_TASK_COUNT, or RANK and WORLD_SIZE.",
-)
+@shard_option("Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`", last="")
 @dry_run_option
-@report_options
 def count(
     *, inputs: tuple[str, ...], out: str, overwrite: bool, options: dict[str, Any], shard: str | None, dry_run: bool
 ) -> None:
@@ -206,27 +259,18 @@ def count(
             plan = bpejit.plan_count(inputs, **chosen(PlanOptions, options))
         else:
             counts = bpejit.count(inputs, out=out, shard=shard, overwrite=overwrite, progress=progress, **options)
-        seconds = progress.seconds
     if dry_run:
         finish_plan(progress, plan, out, after="and then sorting and writing the distinct ones")
         return
     first = [record for entry in counts.header.inputs for record in entry.get("first_skipped", ())]
-    n_skipped = skipped_records(counts)
-    progress.finish(
-        f"counted {counts_summary(counts)} in {format_seconds(seconds)}; {wrote(out)}",
-        notes=[skipped_note(n_skipped, first)] if n_skipped else [],
-        out=out,
-        **counts_fields(counts),
-        seconds=seconds,
-    )
+    n_skipped = _totals(counts)["skipped_records"]
+    _finish(progress, "counted {}", counts, out, [skipped_note(n_skipped, first)] if n_skipped else [])
 
 
 @command("merge-counts")
-@click.argument("inputs", metavar="COUNTS...", nargs=-1, required=True, shell_complete=complete_path)
+@path_argument("inputs", "COUNTS...", nargs=-1, required=True)
 @out_option("File to write the merged counts to.", required=True)
-@overwrite_option
 @repeated_inputs_option
-@report_options
 def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, allow_repeated_inputs: bool) -> None:
     """Merge files written by `bpejit count`.
 
@@ -245,13 +289,5 @@ def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, 
         counts = bpejit.merge_counts(
             inputs, out, overwrite=overwrite, allow_repeated_inputs=allow_repeated_inputs, progress=progress
         )
-        seconds = progress.seconds
     missing = missing_counts(counts.header)
-    progress.finish(
-        f"merged {len(inputs):,} file{'s' if len(inputs) > 1 else ''}, {counts_summary(counts)}, in {format_seconds(seconds)}; "
-        f"{wrote(out)}",
-        notes=[missing] if missing else [],
-        out=out,
-        **counts_fields(counts),
-        seconds=seconds,
-    )
+    _finish(progress, f"merged {counted(len(inputs), 'file')}, {{}},", counts, out, [missing] if missing else [])

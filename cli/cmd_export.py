@@ -10,27 +10,27 @@ import click
 from bpejit.corpus.reading_options import ReadingOptions
 
 from .command_types import command
-from .output_lines import write_line, write_message
 from .progress import format_bytes, format_seconds, watch
-from .reporting import is_quiet, json_text, report_options, wants_json, write_json, write_table
+from .reporting import current, write_json, write_line, write_message, write_table
 from .shared_options import (
     LazyChoice,
-    complete_path,
+    TokenizerChoice,
     declared_options,
+    flag,
     input_argument,
     out_option,
-    overwrite_option,
     pattern_options,
-    read_tokenizer,
+    skipped_notes,
+    tokenizer_argument,
 )
 
 if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer
-    from bpejit.verification.verify import Difference
+    from bpejit.verification.acceptance import Reading
 
 
 @command()
-@click.argument("tokenizer_path", metavar="TOKENIZER", shell_complete=complete_path)
+@tokenizer_argument
 @input_argument
 @click.option("--against", type=click.Choice(("tokenizers", "tiktoken")), required=True, help="Tool to compare with.")
 @click.option(
@@ -42,17 +42,8 @@ if TYPE_CHECKING:
 )
 @declared_options(ReadingOptions, into="reading", without=("allow_special",))
 @pattern_options
-@report_options
 def verify(
-    *,
-    tokenizer_path: str,
-    inputs: tuple[str, ...],
-    against: Any,
-    separator: str,
-    reading: dict[str, Any],
-    pattern: str | None,
-    special_tokens: dict[str, int] | None,
-    unicode: str | None,
+    *, tokenizer: TokenizerChoice, inputs: tuple[str, ...], against: Any, separator: str, reading: dict[str, Any]
 ) -> None:
     """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
 
@@ -69,75 +60,44 @@ def verify(
     from bpejit.verification.verify import verify as compare
 
     with watch() as progress:
-        tokenizer = read_tokenizer(tokenizer_path, pattern, special_tokens, unicode)
-        report = compare(
-            tokenizer,
-            inputs,
-            against=against,
-            path=tokenizer_path,
-            separator=separator,
-            **reading,
-            progress=progress,
-        )
-    if report.skipped:
-        from bpejit.corpus.blocks import skipped_note
-
-        progress.message(skipped_note(report.skipped.count, report.skipped.first))
+        settings = {"against": against, "path": tokenizer.path, "separator": separator, **reading}
+        report = compare(tokenizer.load(), inputs, **settings, progress=progress)
+    for note in skipped_notes(report.skipped):
+        progress.message(note)
     repaired = f", {report.repaired:,} of them with U+FFFD in place of invalid UTF-8" if report.repaired else ""
     compared = (
         f"{report.documents:,} documents{repaired}, {format_bytes(report.bytes)}, {report.ids:,} ids "
         f"in {format_seconds(report.seconds)}"
     )
-    equal = report.difference is None
-    if wants_json():
+    found = report.difference
+    sides = {} if found is None else {"ours": found.ours, "theirs": found.theirs}
+    if current().json:
+        named = {name: [{"id": number, "token": token} for number, token in tokens] for name, tokens in sides.items()}
         progress.finish(
             "",
             tool=report.tool,
-            equal=equal,
+            equal=found is None,
             documents=report.documents,
             repaired=report.repaired,
             skipped_records=report.skipped.count,
             bytes=report.bytes,
             ids=report.ids,
-            difference=None if report.difference is None else _fields(report.difference),
+            difference=None if found is None else vars(found) | named,
             seconds=report.seconds,
         )
-    elif report.difference is not None:
+    elif found is not None:
         write_line(f"not equal to {report.tool}, after {compared}")
-        write_table(_lines(report.difference), width=10)
-    elif not is_quiet():
+        shown = [
+            "  ".join(f"{number} {'?' if token is None else repr(token)[1:]}" for number, token in tokens) or "nothing"
+            for tokens in sides.values()
+        ]
+        place = f"{found.document}, bytes {found.start} to {found.end}"
+        values = (found.path, place, repr(found.text), *shown)
+        write_table(zip(("file", "document", "text", "bpejit", "other"), values, strict=True), width=10)
+    elif not current().quiet:
         write_line(f"equal to {report.tool}: {compared}")
-    if not equal:
+    if found is not None:
         raise click.exceptions.Exit(1)
-
-
-def _fields(found: Difference) -> dict[str, Any]:
-    def fields(tokens: list[tuple[int, bytes | None]]) -> list[dict[str, Any]]:
-        return [{"id": number, "token": None if token is None else json_text(token)} for number, token in tokens]
-
-    return {
-        "path": found.path,
-        "document": found.document,
-        "start": found.start,
-        "end": found.end,
-        "text": found.text,
-        "ours": fields(found.ours),
-        "theirs": fields(found.theirs),
-    }
-
-
-def _lines(found: Difference) -> list[tuple[str, str]]:
-    return [
-        ("file", found.path),
-        ("document", f"{found.document}, bytes {found.start} to {found.end}"),
-        ("text", repr(found.text)),
-        ("bpejit", _tokens(found.ours)),
-        ("other", _tokens(found.theirs)),
-    ]
-
-
-def _tokens(tokens: list[tuple[int, bytes | None]]) -> str:
-    return "  ".join(f"{number} {'?' if token is None else repr(token)[1:]}" for number, token in tokens) or "nothing"
 
 
 def _format_names() -> tuple[str, ...]:
@@ -147,30 +107,18 @@ def _format_names() -> tuple[str, ...]:
 
 
 @command()
-@click.argument("tokenizer", metavar="TOKENIZER", shell_complete=complete_path)
+@tokenizer_argument
 @click.option(
-    "--to",
-    "form",
+    *("--to", "form"),
     type=LazyChoice("format", _format_names),
     help="Format to write: hf, tiktoken (also by the suffix of --out), gpt2, or a registered one.",
 )
 @out_option("Folder to write, or for tiktoken a file NAME.tiktoken.", metavar="PATH")
-@overwrite_option
-@click.option("--legacy-merges", is_flag=True, help='For hf: write merges as "a b", for old readers.')
-@click.option("--check", is_flag=True, help="Read the file with the other tools that are installed, and compare ids.")
+@flag("--legacy-merges", help='For hf: write merges as "a b", for old readers.')
+@flag("--check", help="Read the file with the other tools that are installed, and compare ids.")
 @pattern_options
-@report_options
 def export(
-    *,
-    tokenizer: str,
-    form: str | None,
-    out: str | None,
-    overwrite: bool,
-    legacy_merges: bool,
-    check: bool,
-    pattern: str | None,
-    special_tokens: dict[str, int] | None,
-    unicode: str | None,
+    *, tokenizer: TokenizerChoice, form: str | None, out: str | None, overwrite: bool, legacy_merges: bool, check: bool
 ) -> None:
     """Write a tokenizer for another tool, with equal ids.
 
@@ -192,28 +140,24 @@ def export(
         form = name_by_suffix(PurePath(out).suffix)
     if (form is None) != (out is None) or not (form or check):
         raise click.UsageError("`--to` and `--out` belong together; expected both, or `--check` alone: give both")
-    report: dict[str, Any] = {"out": out, "format": form, "notes": [], "checks": None}
+    notes: list[str] = []
     if form is None or out is None:
-        checked, path = read_tokenizer(tokenizer, pattern, special_tokens, unicode), tokenizer
+        checked, path = tokenizer.load(), tokenizer.path
     else:
         from bpejit.formats.export import check_save
-        from bpejit.formats.recognize import tokenizer_files
 
-        check_save(out, format=form, inputs=tokenizer_files(tokenizer), overwrite=overwrite)
-        checked, path = read_tokenizer(tokenizer, pattern, special_tokens, unicode), out
+        check_save(out, format=form, inputs=tokenizer.files(), overwrite=overwrite)
+        checked, path = tokenizer.load(), out
         checked.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
-        report["notes"] = _notes(form, checked)
-        if not (is_quiet() or wants_json()):
-            notes = [f"note: {note}" for note in report["notes"]]
-            for line in (f"wrote {_written(form, out)} for {form}", *_usage(form, out), *notes):
+        notes = _notes(form, checked)
+        if not (current().quiet or current().json):
+            lines = f"wrote {_written(form, out)} for {form}", *_usage(form, out), *(f"note: {note}" for note in notes)
+            for line in lines:
                 write_message(line)
-    different = False
-    if check:
-        report["checks"] = _check(checked, path)
-        different = any(found["status"] == "different" for found in report["checks"])
-    if wants_json():
-        write_json(**report)
-    if different:
+    checks = _check(checked, path) if check else None
+    if current().json:
+        write_json(out=out, format=form, notes=notes, checks=checks)
+    if any(found.status == "different" for found in checks or ()):
         raise click.exceptions.Exit(1)
 
 
@@ -248,21 +192,16 @@ def _notes(form: str, tokenizer: Tokenizer) -> list[str]:
     return [found] if found else []
 
 
-def _check(tokenizer: Tokenizer, path: str) -> list[dict[str, str]]:
+def _check(tokenizer: Tokenizer, path: str) -> list[Reading]:
     """Return the result of each reader of a file, and print them as a table unless the user wants JSON."""
     from bpejit.verification.acceptance import check_readers
 
     meanings = {"equal": "reads it with equal ids", "different": "RETURNS DIFFERENT IDS", "refused": "refuses it"}
     results = []
     for found in check_readers(tokenizer, path):
-        results.append({"reader": found.reader, "version": found.version, "status": found.status, "detail": found.detail})
-        if wants_json():
-            continue
-        meaning = meanings.get(found.status, "is not installed")
-        detail = f": {_shorten(found.detail)}" if found.status in ("different", "refused") else ""
-        write_line(f"{found.reader:<16}{found.version:<12}{meaning}{detail}")
+        results.append(found)
+        if not current().json:
+            reason = found.detail if len(found.detail) <= 160 else found.detail[:157] + "..."
+            detail = f": {reason}" if found.status in ("different", "refused") else ""
+            write_line(f"{found.reader:<16}{found.version:<12}{meanings.get(found.status, 'is not installed')}{detail}")
     return results
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 160 else text[:157] + "..."

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from bpejit.errors import BpejitError, shorten
 from bpejit.registry import AUTO
 
 from .command_types import command
-from .progress import format_bytes
-from .reporting import json_text, report_options, wants_json, write_json, write_table
-from .shared_options import complete_path, dtype_option, pattern_options, read_tokenizer, token_format_option
+from .progress import counted, format_bytes
+from .reporting import write_report
+from .shared_options import TokenizerChoice, flag, path_argument, pattern_options, read_dtype_option, token_format_option
 from .text_output import quoted
 
 if TYPE_CHECKING:
-    from bpejit import Tokenizer
     from bpejit.model import Model
 
 FIRST_IDS = 10
@@ -69,16 +66,13 @@ def describe_token_file(path: str, dtype: str | None, token_format: str, *, veri
     }
 
 
-def token_file_lines(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def token_file_rows(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the report of `describe_token_file` as names and values."""
     path, size, n_tokens = fields["path"], fields["file_bytes"], fields["tokens"]
     yield ("file" if n_tokens is None else "token file"), path
     yield "file size", f"{size:,} bytes"
     if n_tokens is None:
-        yield (
-            "kind",
-            f"not known: it is not a tokenizer, and there is no `{path}.json`; give `--dtype` for a token file",
-        )
+        yield "kind", f"not known: it is not a tokenizer, and there is no `{path}.json`; give `--dtype` for a token file"
         yield "tokens", f"{size // 2:,} if they are uint16, {size // 4:,} if they are uint32"
         return
     yield "format", fields["format"]
@@ -131,22 +125,12 @@ HEAD_BYTES = 4096
 
 
 @command()
-@click.argument("path", metavar="TOKENIZER|TOKENS", shell_complete=complete_path)
-@click.option("--verify", is_flag=True, help="Compare all ids of a token file with the hash in its description.")
-@dtype_option
+@path_argument("tokenizer_path", "TOKENIZER|TOKENS")
+@flag("--verify", help="Compare all ids of a token file with the hash in its description.")
+@read_dtype_option
 @token_format_option()
 @pattern_options
-@report_options
-def info(
-    *,
-    path: str,
-    verify: bool,
-    dtype: str | None,
-    token_format: str,
-    pattern: str | None,
-    special_tokens: dict[str, int] | None,
-    unicode: str | None,
-) -> None:
+def info(*, tokenizer: TokenizerChoice, verify: bool, dtype: str | None, token_format: str) -> None:
     """Describe a tokenizer or a token file.
 
     \b
@@ -155,22 +139,18 @@ def info(
         bpejit info tokens.bin
         bpejit info tokens.bin --verify
     """
+    path = tokenizer.path
     if not path.startswith("hf:") and not Path(path).exists():
         from bpejit.formats.published import explain_name
 
         raise BpejitError(explain_name(path) or f"there is no `{path}`; expected a tokenizer or a token file: check the path")
     if _is_token_file(path, dtype, token_format, verify=verify):
         fields = describe_token_file(path, dtype, token_format, verify=verify)
-        if wants_json():
-            write_json(**fields)
-        else:
-            write_table(token_file_lines(fields))
+        write_report(fields, lambda: token_file_rows(fields))
         return
-    tokenizer = read_tokenizer(path, pattern, special_tokens, unicode)
-    if wants_json():
-        write_json(**_tokenizer_fields(tokenizer, path))
-    else:
-        write_table(_tokenizer_lines(tokenizer, path))
+    model = tokenizer.load().model
+    described = _tokenizer_fields(model, path)
+    write_report(described, lambda: _tokenizer_rows(model, described))
 
 
 def _is_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool) -> bool:
@@ -213,50 +193,58 @@ def _is_text(path: str) -> bool:
     return bool(text) and all(character >= " " or character in "\t\n\v\f\r\x1b" for character in text)
 
 
-def _tokenizer_lines(tokenizer: Tokenizer, path: str) -> Iterator[tuple[str, str]]:
+def _tokenizer_fields(model: Model, path: str) -> dict[str, Any]:
+    """Return the fields of the report on a tokenizer."""
     from bpejit.splitting import compile_pattern
+
+    pattern = compile_pattern(model.pattern, unicode=model.unicode)
+    pipeline = model.pipeline
+    return {
+        "kind": "tokenizer",
+        "path": path,
+        "vocab_size": model.vocab_size,
+        "merges": None if model.ranked else len(model.merges),
+        "special_tokens": dict(model.special_tokens),
+        "pattern": model.pattern,
+        "pattern_reason": pattern.reason,
+        "pattern_runs_in": "regex" if pattern.kind == "regex" else "automaton",
+        "unicode": model.unicode,
+        "normalizer": None if pipeline is None else pipeline.normalizer,
+        "pre_tokenizer": None if pipeline is None else pipeline.pre_tokenizer,
+        "tie_break": model.tie_break,
+        "longest_tokens": sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN],
+        "training": dict(model.training),
+        "sha256": model.sha256,
+    }
+
+
+def _tokenizer_rows(model: Model, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     from bpejit.splitting.unicode_versions import installed_unicode
 
-    model = tokenizer.model
-    yield "tokenizer", path
-    specials = len(model.special_tokens)
-    yield (
-        "vocab size",
-        f"{model.vocab_size:,} ({_count_merges(model)}, {specials} special token{'' if specials == 1 else 's'})",
-    )
-    yield (
-        "special tokens",
-        _show_special_tokens(model) or "none",
-    )
-    pattern = compile_pattern(model.pattern, unicode=model.unicode)
-    how = f"runs in the regex package: {pattern.reason}" if pattern.kind == "regex" else "runs as a compiled automaton"
+    yield "tokenizer", fields["path"]
+    merges = "merged by rank" if model.ranked else f"{len(model.merges):,} merges"
+    yield "vocab size", f"{model.vocab_size:,} ({merges}, {counted(len(model.special_tokens), 'special token')})"
+    yield "special tokens", _show_special_tokens(model) or "none"
+    reason = fields["pattern_reason"]
+    how = f"runs in the regex package: {reason}" if fields["pattern_runs_in"] == "regex" else "runs as a compiled automaton"
     shown = model.pattern if isinstance(model.pattern, str) else ", then ".join(model.pattern)
     yield "split pattern", f"{shown} ({how})"
     yield "unicode", model.unicode or f"{installed_unicode()}, as in the installed regex package"
     if model.pipeline is not None:
         yield "pipeline", f"normalizer {model.pipeline.normalizer}, pre-tokenizer {model.pipeline.pre_tokenizer}"
     yield "tie rule", model.tie_break or "not known"
-    longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
-    yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in longest)
-    yield from _merge_lines(model)
-    notes = dict(model.training)
-    if "inputs" in notes:
-        yield "inputs", _show_note(notes.pop("inputs"))
-    rest = ", ".join(_describe_note(name, value) for name, value in notes.items() if value is not None)
-    if rest:
-        yield "training", rest
-    yield "sha256", model.sha256
-
-
-def _count_merges(model: Model) -> str:
-    return "merged by rank" if model.ranked else f"{len(model.merges):,} merges"
-
-
-def _merge_lines(model: Model) -> Iterator[tuple[str, str]]:
+    yield "longest tokens", ", ".join(f"{_show(token)} ({len(token)} bytes)" for token in fields["longest_tokens"])
     ranks = range(len(model.merges))
     for name, some in (("first merges", ranks[:SHOWN]), ("last merges", ranks[SHOWN:][-SHOWN:])):
         if some:
             yield name, ", ".join(_show_merge(model, rank) for rank in some)
+    notes = dict(model.training)
+    if "inputs" in notes:
+        yield "inputs", _show_note(notes.pop("inputs"))
+    rest = _describe_notes(notes)
+    if rest:
+        yield "training", rest
+    yield "sha256", model.sha256
 
 
 def _show_merge(model: Model, rank: int) -> str:
@@ -273,12 +261,16 @@ def _describe_note(name: str, value: Any) -> str:
     return f"{_show_note(value)} {words}" if counted else f"{words} {_show_note(value)}"
 
 
+def _describe_notes(notes: Mapping[str, Any]) -> str:
+    return ", ".join(_describe_note(name, value) for name, value in notes.items() if value is not None)
+
+
 def _show_note(value: Any) -> str:
     """Return a training note as text."""
     if isinstance(value, dict):
         size = value.get("bytes")
         if "path" not in value:
-            return f"({', '.join(_describe_note(name, part) for name, part in value.items() if part is not None)})"
+            return f"({_describe_notes(value)})"
         return str(value["path"]) + (f" ({size:,} bytes)" if isinstance(size, int) else "")
     if isinstance(value, list):
         more = [f"and {len(value) - SHOWN} more"] if len(value) > SHOWN else []
@@ -309,30 +301,3 @@ def _show_special_tokens(model: Model) -> str:
     if len(tokens) > SHOWN_SPECIAL_TOKENS:
         shown.append(f"and {len(tokens) - SHOWN_SPECIAL_TOKENS:,} more")
     return ", ".join(shown)
-
-
-def _tokenizer_fields(tokenizer: Tokenizer, path: str) -> dict[str, Any]:
-    """Return the fields of the report on a tokenizer."""
-    from bpejit.splitting import compile_pattern
-
-    model = tokenizer.model
-    pattern = compile_pattern(model.pattern, unicode=model.unicode)
-    pipeline = model.pipeline
-    longest = sorted(model.tokens.values(), key=lambda token: (-len(token), token))[:SHOWN]
-    return {
-        "kind": "tokenizer",
-        "path": path,
-        "vocab_size": model.vocab_size,
-        "merges": None if model.ranked else len(model.merges),
-        "special_tokens": dict(model.special_tokens),
-        "pattern": model.pattern,
-        "pattern_reason": pattern.reason,
-        "pattern_runs_in": "regex" if pattern.kind == "regex" else "automaton",
-        "unicode": model.unicode,
-        "normalizer": None if pipeline is None else pipeline.normalizer,
-        "pre_tokenizer": None if pipeline is None else pipeline.pre_tokenizer,
-        "tie_break": model.tie_break,
-        "longest_tokens": [json_text(token) for token in longest],
-        "training": dict(model.training),
-        "sha256": model.sha256,
-    }

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .command_types import command
-from .output_lines import write_lines, write_message
-from .reporting import is_quiet, json_text, report_options, wants_json, write_json
-from .shared_options import complete_path, pattern_options, read_codec
-from .text_output import append_visible, color_console, color_option, separator, styled_tokens
+from .progress import counted
+from .reporting import current, write_json, write_line, write_lines, write_message
+from .shared_options import TokenizerChoice, flag, path_option, pattern_options, tokenizer_argument
+from .text_output import color_console, color_option, separator, styled_rows, styled_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("tokenizer_path", metavar="TOKENIZER", shell_complete=complete_path)
+@tokenizer_argument
 @click.argument("text", metavar="[TEXT]", required=False)
-@click.option("--file", "path", metavar="FILE", shell_complete=complete_path, help="Read the text from a file.")
-@click.option("--ids", "with_ids", is_flag=True, help="Show each token on a line of its own, with its id.")
-@click.option("--bytes", "with_bytes", is_flag=True, help="Likewise, with its bytes in hexadecimal.")
-@click.option(
-    "--offsets", "with_offsets", is_flag=True, help="Likewise, with its position in the bytes and characters of the text."
-)
-@click.option("--merges", "with_merges", is_flag=True, help="Show how each pre-token is merged, step by step.")
+@path_option("--file", "path", metavar="FILE", help="Read the text from a file.")
+@flag("--ids", "with_ids", help="Show each token on a line of its own, with its id.")
+@flag("--bytes", "with_bytes", help="Likewise, with its bytes in hexadecimal.")
+@flag("--offsets", "with_offsets", help="Likewise, with its position in the bytes and characters of the text.")
+@flag("--merges", "with_merges", help="Show how each pre-token is merged, step by step.")
 @color_option
 @pattern_options
-@report_options
 def show(
     *,
-    tokenizer_path: str,
+    tokenizer: TokenizerChoice,
     text: str | None,
     path: str | None,
     with_ids: bool,
@@ -43,9 +40,6 @@ def show(
     with_offsets: bool,
     with_merges: bool,
     color: str,
-    pattern: str | None,
-    special_tokens: dict[str, int] | None,
-    unicode: str | None,
 ) -> None:
     """Show the tokens of a text, in colors on a terminal and with separators elsewhere.
 
@@ -61,20 +55,16 @@ def show(
         bpejit show tokenizer "unbelievable" --merges
     """
     data = _read_text(text, path)
-    if text not in (None, "-", "") and len(text) < 256 and not is_quiet() and Path(text).is_file():
+    if text not in (None, "-", "") and len(text) < 256 and not current().quiet and Path(text).is_file():
         write_message(f"note: `{text}` is also a file: `--file` shows its content")
-    codec = read_codec(tokenizer_path, pattern, special_tokens, unicode)
+    codec = tokenizer.codec()
     from bpejit.inspection.token_rows import token_rows
 
     rows = token_rows(codec, data)
     merges = _trace(codec, data) if with_merges else None
-    if wants_json():
-        write_json(
-            tokenizer=tokenizer_path,
-            bytes=len(data),
-            tokens=[_token_fields(row) for row in rows],
-            merges=None if merges is None else [_merge_fields(*entry) for entry in merges],
-        )
+    if current().json:
+        traced = None if merges is None else [_merge_fields(*entry) for entry in merges]
+        write_json(tokenizer=tokenizer.path, bytes=len(data), tokens=list(map(_token_fields, rows)), merges=traced)
         return
     console = color_console(color)
     if merges is not None:
@@ -82,15 +72,14 @@ def show(
     elif with_ids or with_bytes or with_offsets:
         _write_rows(rows, console, with_ids=with_ids, with_bytes=with_bytes, with_offsets=with_offsets)
     elif console is not None:
-        console.print(styled_tokens(rows), soft_wrap=True)
+        console.print(styled_rows(rows), soft_wrap=True)
     else:
         from bpejit.inspection.token_rows import plain_tokens
 
         write_lines(plain_tokens(rows, separator()).removesuffix("\n").split("\n"))
-    if not is_quiet():
-        n_tokens = len(rows)
-        per_token = f", {len(data) / n_tokens:.2f} bytes per token" if n_tokens else ""
-        write_message(f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}, {len(data):,} bytes{per_token}")
+    if not current().quiet:
+        per_token = f", {len(data) / len(rows):.2f} bytes per token" if rows else ""
+        write_message(f"{counted(len(rows), 'token')}, {len(data):,} bytes{per_token}")
 
 
 def _read_text(text: str | None, path: str | None) -> bytes:
@@ -122,59 +111,32 @@ def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list
 
 
 def _token_fields(row: TokenRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "token": json_text(row.data),
-        "bytes": row.data.hex(),
-        "start": row.start,
-        "end": row.end,
-        "char_start": row.char_start,
-        "char_end": row.char_end,
-        "special": row.special,
-    }
+    fields = row._asdict()
+    return {"id": fields.pop("id"), "token": row.data, "bytes": fields.pop("data").hex(), **fields}
 
 
 def _merge_fields(piece: bytes, steps: list[MergeStep], final: list[bytes]) -> dict[str, Any]:
-    return {
-        "pretoken": json_text(piece),
-        "steps": [
-            {"rank": step.rank, "token": json_text(step.result), "result": list(map(json_text, step.tokens))} for step in steps
-        ],
-        "result": list(map(json_text, final)),
-    }
+    traced = [{"rank": step.rank, "token": step.result, "result": step.tokens} for step in steps]
+    return {"pretoken": piece, "steps": traced, "result": final}
 
 
 def _write_rows(rows: list[TokenRow], console: Console | None, *, with_ids: bool, with_bytes: bool, with_offsets: bool) -> None:
     """Write a line for each token; the token is the last column, since its width on a terminal is not known."""
     columns = []
     if with_ids:
-        columns.append([f"{row.id}" for row in rows])
+        columns.append(["id", *(str(row.id) for row in rows)])
     if with_offsets:
-        columns.append([f"{row.start}:{row.end}" for row in rows])
-        columns.append([f"{row.char_start}:{row.char_end}" for row in rows])
+        columns.append(["bytes", *(f"{row.start}:{row.end}" for row in rows)])
+        columns.append(["characters", *(f"{row.char_start}:{row.char_end}" for row in rows)])
     if with_bytes:
-        columns.append([row.data.hex(" ") for row in rows])
-    heads = ["id"] * with_ids + ["bytes", "characters"] * with_offsets + ["hex"] * with_bytes
-    widths = [min(max(map(len, [head, *column])), 60) for head, column in zip(heads, columns, strict=True)]
-    lines = [
-        "  ".join(f"{value:<{width}}" for value, width in zip(line, widths, strict=True)) for line in zip(*columns, strict=True)
-    ]
-    head = "  ".join(f"{value:<{width}}" for value, width in zip(heads, widths, strict=True)) + "  token"
-    if console is None:
-        from bpejit.inspection.visible_text import plain_text
-
-        mark = separator()
-        write_lines(
-            [head, *(f"{line}  {mark}{plain_text(row.data, mark)}{mark}" for line, row in zip(lines, rows, strict=True))]
-        )
-        return
-    from rich.text import Text
-
-    console.print(Text(head, "dim"))
-    for index, (line, row) in enumerate(zip(lines, rows, strict=True)):
-        text = Text(f"{line}  ")
-        text.append_text(_colored([row.data], index))
-        console.print(text, soft_wrap=True)
+        columns.append(["hex", *(row.data.hex(" ") for row in rows)])
+    widths = [min(max(map(len, column)), 60) for column in columns]
+    head, *lines = (
+        "".join(f"{value:<{width}}  " for value, width in zip(line, widths, strict=True)) for line in zip(*columns, strict=True)
+    )
+    _write(console, f"{head}token", [], style="dim")
+    for number, (line, row) in enumerate(zip(lines, rows, strict=True)):
+        _write(console, line, [row.data], first=number, enclosed=True)
 
 
 def _write_merges(merges: list[tuple[bytes, list[MergeStep], list[bytes]]], console: Console | None) -> None:
@@ -183,33 +145,21 @@ def _write_merges(merges: list[tuple[bytes, list[MergeStep], list[bytes]]], cons
         lines += [("whole" if step.rank is None else f"{step.rank}", list(step.tokens)) for step in steps]
         if not steps and len(piece) > 1 and len(final) < len(piece):
             lines.append(("result", final))  # too long to be traced
-        if console is None:
-            _write_plain_merges(lines)
-            continue
-        from rich.text import Text
-
-        for label, tokens in lines:
-            text = Text()
-            text.append(f"{label:>8}  ", "dim")
-            text.append_text(_colored(tokens, 0))
-            console.print(text, soft_wrap=True)
-        console.print()
+        for label, tokens in [*((f"{label:>8}  ", tokens) for label, tokens in lines), ("", [])]:
+            _write(console, label, tokens, style="dim")
 
 
-def _write_plain_merges(lines: list[tuple[str, list[bytes]]]) -> None:
-    from bpejit.inspection.visible_text import plain_text
+def _write(
+    console: Console | None, label: str, tokens: list[bytes], *, first: int = 0, style: str = "", enclosed: bool = False
+) -> None:
+    """Write a line with a label and tokens: in colors, or without a console with separators."""
+    if console is None:
+        from bpejit.inspection.visible_text import plain_text
 
-    mark = separator()
-    write_lines(f"{label:>8}  {mark.join(plain_text(token, mark) for token in tokens)}" for label, tokens in lines)
-    write_lines([""])
-
-
-def _colored(tokens: list[bytes], first: int) -> Any:
+        mark = separator()
+        shown = mark.join(plain_text(token, mark) for token in tokens)
+        write_line(f"{label}{mark}{shown}{mark}" if enclosed else f"{label}{shown}")
+        return
     from rich.text import Text
 
-    from .text_output import BACKGROUNDS
-
-    text = Text()
-    for index, token in enumerate(tokens, start=first):
-        append_visible(text, token, f"black on {BACKGROUNDS[index % len(BACKGROUNDS)]}")
-    return text
+    console.print(Text.assemble((label, style), styled_tokens(tokens, first=first)), soft_wrap=True)

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bpejit.splitting.presets import PRESET_TABLE, Pattern, pattern_source
+from bpejit.splitting.presets import PRESET_TABLE, PRESETS, Pattern, pattern_source
 
-from .command_types import Count, command
-from .output_lines import write_line
-from .progress import format_bytes, watch
-from .reporting import json_text, report_options, wants_json, write_json
-from .shared_options import PATTERNS, complete_path, complete_pattern, input_argument, input_options, unicode_option
+from .command_types import command
+from .progress import counted, format_bytes, watch
+from .reporting import current, json_text, write_json, write_line
+from .shared_options import (
+    complete_pattern,
+    count_option,
+    flag,
+    input_argument,
+    input_options,
+    path_option,
+    repeated_option,
+    skipped_notes,
+    unicode_option,
+)
 from .text_output import quoted
 
 if TYPE_CHECKING:
@@ -42,34 +51,24 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 
 @command()
 @input_argument
-@click.option(
-    "--pattern",
-    "patterns",
-    multiple=True,
+@repeated_option(
+    *("--pattern", "patterns"),
     metavar="NAME|REGEX",
     shell_complete=complete_pattern,
-    help=f"Split pattern: {', '.join(PATTERNS)}, or a regular expression. If repeated, each pattern splits the pre-tokens of "
+    help=f"Split pattern: {', '.join(PRESETS)}, or a regular expression. If repeated, each pattern splits the pre-tokens of "
     "the previous one.  [default: gpt2]",
 )
-@click.option(
-    "--special-token", "special_tokens", multiple=True, metavar="TEXT", help="Special token to split off; may be repeated."
-)
-@click.option(
-    "--tokenizer", metavar="FOLDER", shell_complete=complete_path, help="Use the pattern and special tokens of a tokenizer."
-)
+@repeated_option("--special-token", "special_tokens", metavar="TEXT", help="Special token to split off; may be repeated.")
+@path_option("--tokenizer", metavar="FOLDER", help="Use the pattern and special tokens of a tokenizer.")
 @unicode_option("that of the tokenizer or the regex package")
-@click.option(
+@count_option(
     "--count",
-    type=Count(0),
-    metavar="N",
-    help=f"Number of pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
+    least=0,
+    text=f"Number of pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
 )
-@click.option("--stats", is_flag=True, help="Show the most frequent and the longest pre-tokens instead.")
-@click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit."
-)
+@flag("--stats", help="Show the most frequent and the longest pre-tokens instead.")
+@flag("--list", is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit.")
 @input_options
-@report_options
 def split(
     *,
     inputs: tuple[str, ...],
@@ -102,21 +101,19 @@ def split(
     from bpejit.corpus.sources import find_sources
 
     with watch() as progress:
-        splitter = _make_splitter(patterns, special_tokens, tokenizer, unicode)
+        text = _SplitText(_make_splitter(patterns, special_tokens, tokenizer, unicode))
         sources = find_sources(inputs, Contents(**reading))
         if stats:
-            totals = _show_stats(splitter, sources, STATS_COUNT if count is None else count)
-        elif wants_json():
-            totals = _write_json(splitter, sources, count or None)
+            _show_stats(text, sources, STATS_COUNT if count is None else count)
+        elif current().json:
+            _write_json(text, sources, count or None)
         else:
-            totals = _show_lines(splitter, sources, DEFAULT_COUNT if count is None else count or None)
-        if totals.skipped:
-            from bpejit.corpus.blocks import skipped_note
-
-            progress.message(skipped_note(totals.skipped.count, totals.skipped.first))
-        if not wants_json():
-            progress.message(totals.describe())
-            progress.message(_describe_pattern(splitter.pattern))
+            _show_lines(text, sources, DEFAULT_COUNT if count is None else count or None)
+        for note in skipped_notes(text.skipped):
+            progress.message(note)
+        if not current().json:
+            progress.message(text.describe())
+            progress.message(_describe_pattern(text.splitter.pattern))
 
 
 def _make_splitter(
@@ -140,148 +137,131 @@ def _make_splitter(
 
 
 @dataclass
-class _Totals:
-    """Totals of the split text, and the number of pre-tokens shown."""
+class _SplitText:
+    """What is split, its totals, and the number of pre-tokens shown."""
 
+    splitter: Splitter
     n_bytes: int = 0
     n_spans: int = 0
     n_specials: int = 0
     skipped: Skipped | None = None
     shown: int | None = None
 
-    def add(self, ends: Array) -> None:
-        """Add the spans of a block."""
+    def blocks(self, source: Source) -> Iterator[tuple[Array, int, Array]]:
+        """Yield the blocks of a source, and add to the totals: text, start of the first span, and ends of all spans."""
+        from bpejit.corpus.chunks import Chunker, ChunkReader
         from bpejit.kernels.constants import SPECIAL_FLAG
+        from bpejit.splitting import Splitter
 
-        self.n_spans += ends.size
-        self.n_specials += int((ends >= SPECIAL_FLAG).sum())
+        reader = ChunkReader()
+        plain = Splitter(self.splitter.pattern, [])
+        for chunk in Chunker(self.splitter).chunks([source]):
+            content = reader.read(chunk)
+            self.n_bytes += content.cut
+            self.skipped = content.skipped if self.skipped is None else self.skipped + content.skipped
+            if content.ends is None:
+                blocks = self.splitter.blocks(content.text, content.cut, content.stop, content.final)
+            else:
+                blocks = (self.splitter if content.specials else plain).document_blocks(content.text, content.ends)
+            for first, ends, n in blocks:
+                self.n_spans += n
+                self.n_specials += int((ends[:n] >= SPECIAL_FLAG).sum())
+                yield content.text, first, ends[:n]
 
-    @property
-    def n_pretokens(self) -> int:
-        """Number of pre-tokens."""
-        return self.n_spans - self.n_specials
+    def spans(self, source: Source, count: int | None) -> Iterator[list[tuple[bytes, bool]]]:
+        """Yield the first `count` spans of a source in each block: their bytes, and True for special tokens."""
+        from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
+
+        for text, start, ends in self.blocks(source):
+            some = ends[:count].tolist()
+            starts = [start, *(end & POSITION_MASK for end in some)]
+            count = None if count is None else count - len(some)
+            yield [
+                (text[first : end & POSITION_MASK].tobytes(), bool(end & SPECIAL_FLAG))
+                for first, end in zip(starts, some, strict=False)
+            ]
 
     def describe(self) -> str:
         """Return a summary."""
-        plural = "" if self.n_pretokens == 1 else "s"
-        text = f"split {format_bytes(self.n_bytes)} into {self.n_pretokens:,} pre-token{plural}"
+        text = f"split {format_bytes(self.n_bytes)} into {counted(self.n_spans - self.n_specials, 'pre-token')}"
         if self.n_specials:
-            text += f" and {self.n_specials:,} special token{'' if self.n_specials == 1 else 's'}"
+            text += f" and {counted(self.n_specials, 'special token')}"
         if self.shown is not None and self.shown < self.n_spans:
             text += f"; the first {self.shown:,} are shown, and all with `--count 0`"
         return text
 
     def fields(self) -> dict[str, Any]:
-        """Return the totals for JSON."""
-        return {"bytes": self.n_bytes, "pretokens": self.n_pretokens, "special_tokens": self.n_specials}
+        """Return the totals and the pattern for JSON."""
+        totals = {
+            "bytes": self.n_bytes,
+            "pretokens": self.n_spans - self.n_specials,
+            "special_tokens": self.n_specials,
+        }
+        pattern = self.splitter.pattern
+        return {
+            "totals": totals,
+            "pattern": pattern.source,
+            "pattern_name": pattern.name,
+            "pattern_reason": pattern.reason,
+        }
 
 
-def _blocks(splitter: Splitter, source: Source, totals: _Totals) -> Iterator[tuple[Array, int, Array]]:
-    """Yield the blocks of a source: text, start of the first span, and ends of all spans."""
-    from bpejit.corpus.chunks import Chunker, ChunkReader
-    from bpejit.splitting import Splitter
-
-    reader = ChunkReader()
-    plain = Splitter(splitter.pattern, [])
-    for chunk in Chunker(splitter).chunks([source]):
-        content = reader.read(chunk)
-        totals.n_bytes += content.cut
-        totals.skipped = content.skipped if totals.skipped is None else totals.skipped + content.skipped
-        if content.ends is None:
-            blocks = splitter.blocks(content.text, content.cut, content.stop, content.final)
-        else:
-            blocks = (splitter if content.specials else plain).document_blocks(content.text, content.ends)
-        for first, ends, n in blocks:
-            totals.add(ends[:n])
-            yield content.text, first, ends[:n]
-
-
-def _spans(text: Array, first: int, ends: Array) -> Iterator[tuple[bytes, bool]]:
-    """Yield the bytes of each span, and True if it is a special token."""
-    from bpejit.kernels.constants import POSITION_MASK, SPECIAL_FLAG
-
-    for end in ends.tolist():
-        yield text[first : end & POSITION_MASK].tobytes(), bool(end & SPECIAL_FLAG)
-        first = end & POSITION_MASK
-
-
-def _show_lines(splitter: Splitter, sources: list[Source], count: int | None) -> _Totals:
+def _show_lines(text: _SplitText, sources: list[Source], count: int | None) -> None:
     """Write a line for each of the first `count` pre-tokens, and count the others."""
-    totals = _Totals(shown=0)
+    text.shown = 0
     for source in sources:
-        for text, first, ends in _blocks(splitter, source, totals):
-            shown = totals.shown or 0
-            some = ends if count is None else ends[: count - shown]
-            lines = [quoted(span) + ("  special" if is_special else "") for span, is_special in _spans(text, first, some)]
-            if lines:
-                click.echo("\n".join(lines))
-            totals.shown = shown + len(lines)
-    return totals
+        for spans in text.spans(source, None if count is None else count - text.shown):
+            if spans:
+                click.echo("\n".join(quoted(span) + ("  special" if is_special else "") for span, is_special in spans))
+            text.shown += len(spans)
 
 
-def _write_json(splitter: Splitter, sources: list[Source], count: int | None) -> _Totals:
+def _write_json(text: _SplitText, sources: list[Source], count: int | None) -> None:
     """Write a JSON object with a list of at most `count` pre-tokens for each source, block by block."""
-    totals = _Totals()
     click.echo('{"command": "split", "inputs": [', nl=False)  # not `write_json`, which needs all pre-tokens at once
     for number, source in enumerate(sources):
         click.echo(f'{", " if number else ""}{{"path": {json.dumps(source.path)}, "pretokens": [', nl=False)
-        shown = 0
-        for text, first, ends in _blocks(splitter, source, totals):
-            some = ends if count is None else ends[: count - shown]
-            spans = [json.dumps(json_text(span)) for span, _ in _spans(text, first, some)]
-            click.echo((", " if shown and spans else "") + ", ".join(spans), nl=False)
-            shown += len(spans)
+        before = ""
+        for spans in text.spans(source, count):
+            if spans:
+                click.echo(before + ", ".join(json.dumps(json_text(span)) for span, _ in spans), nl=False)
+                before = ", "
         click.echo("]}", nl=False)
-    rest = {"totals": totals.fields(), **_pattern_fields(splitter.pattern)}
-    click.echo(f"], {json.dumps(rest)[1:-1]}}}")
-    return totals
+    click.echo(f"], {json.dumps(text.fields())[1:-1]}}}")
 
 
-def _show_stats(splitter: Splitter, sources: list[Source], count: int) -> _Totals:
+def _show_stats(text: _SplitText, sources: list[Source], count: int) -> None:
     """Write the most frequent and the longest pre-tokens, without special tokens."""
     from bpejit.counting.pretoken_counter import PretokenCounter
 
-    totals = _Totals()
     counter = PretokenCounter()
     for source in sources:
-        for text, first, ends in _blocks(splitter, source, totals):
-            counter.add_spans(text, first, ends, ends.size)
+        for block, first, ends in text.blocks(source):
+            counter.add_spans(block, first, ends, ends.size)
     counts = counter.table().to_counts()
-    if wants_json():
-        write_json(
-            distinct_pretokens=len(counts),
-            most_frequent=[_count_fields(pretoken, counts) for pretoken in _ranked(counts, count, lambda one: counts[one])],
-            longest=[_count_fields(pretoken, counts) for pretoken in _ranked(counts, count, len)],
-            totals=totals.fields(),
-            **_pattern_fields(splitter.pattern),
+
+    def ranked(size: Callable[[bytes], int]) -> list[bytes]:
+        """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""
+        return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
+
+    frequent, longest = ranked(counts.__getitem__), ranked(len)
+    if current().json:
+        found = (
+            [{"pretoken": pretoken, "count": counts[pretoken], "bytes": len(pretoken)} for pretoken in pretokens]
+            for pretokens in (frequent, longest)
         )
-        return totals
+        write_json(distinct_pretokens=len(counts), most_frequent=next(found), longest=next(found), **text.fields())
+        return
     write_line(f"{len(counts):,} distinct pre-tokens; the most frequent:")
-    _show_table(counts, count, lambda pretoken: counts[pretoken], " times")
+    _show_table((counts[pretoken], " times", pretoken) for pretoken in frequent)
     write_line("the longest:")
-    _show_table(counts, count, len, " bytes")
-    return totals
+    _show_table((len(pretoken), " bytes", pretoken) for pretoken in longest)
 
 
-def _show_table(counts: dict[bytes, int], count: int, size: Callable[[bytes], int], unit: str) -> None:
-    for pretoken in _ranked(counts, count, size):
+def _show_table(rows: Iterator[tuple[int, str, bytes]]) -> None:
+    for number, unit, pretoken in rows:
         shown = quoted(pretoken)
-        if len(shown) > LONGEST_SHOWN:
-            shown = shown[: LONGEST_SHOWN - 3] + "..."
-        write_line(f"{size(pretoken):>12,}{unit}  {shown}")
-
-
-def _ranked(counts: dict[bytes, int], count: int, size: Callable[[bytes], int]) -> list[bytes]:
-    """Return the pre-tokens with the greatest sizes, all of them if `count` is 0."""
-    return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
-
-
-def _count_fields(pretoken: bytes, counts: dict[bytes, int]) -> dict[str, Any]:
-    return {"pretoken": json_text(pretoken), "count": counts[pretoken], "bytes": len(pretoken)}
-
-
-def _pattern_fields(pattern: SplitPattern) -> dict[str, Any]:
-    return {"pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
+        write_line(f"{number:>12,}{unit}  {shown if len(shown) <= LONGEST_SHOWN else shown[: LONGEST_SHOWN - 3] + '...'}")
 
 
 def _describe_pattern(pattern: SplitPattern) -> str:

@@ -8,28 +8,44 @@ import click
 
 from bpejit.corpus.reading_options import ReadingOptions
 
+from .cmd_encode import finish_decoding
 from .cmd_info import wrote_token_file
-from .command_types import Count, Group, command
-from .encoding_options import dataset_fields, dataset_notes, describe_dataset, describe_new, telling_what_is_kept
+from .command_types import Group, command
+from .encoding_options import (
+    dataset_fields,
+    dataset_notes,
+    describe_dataset,
+    describe_missing,
+    describe_new,
+    describe_units,
+    telling_what_is_kept,
+)
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
-from .reporting import check_json_output, debug_option, report_options, wrote
+from .reporting import check_json_output, wrote
 from .shared_options import (
     WRITTEN,
     LazyChoice,
     bom_notes,
     cluster_engine_options,
-    complete_path,
+    count_option,
     declared_options,
-    dtype_option,
+    dry_run_option,
+    flag,
     input_argument,
     out_option,
     overwrite_option,
+    path_argument,
+    path_option,
+    read_dtype_option,
+    repeated_option,
+    resume_option,
+    shard_option,
+    skipped_notes,
     strip_bom_option,
     token_format_option,
 )
 
 if TYPE_CHECKING:
-    from bpejit.corpus.contents import Contents
     from bpejit.t2t.datagen.generation import GenerationReport
 
 
@@ -40,70 +56,42 @@ def _record_formats() -> tuple[str, ...]:
 
 
 @command()
-@click.argument("problem", metavar="PROBLEM", shell_complete=complete_path)
-@click.option(
+@path_argument("problem", "PROBLEM")
+@path_option(
     "--data-dir",
     metavar="FOLDER",
     required=True,
-    shell_complete=complete_path,
     help="Folder for the vocabularies and the shards, or a URL such as s3://bucket/data.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace a data set that exists. Vocabularies that exist are always used.")
+@flag("--overwrite", help="Replace a data set that exists. Vocabularies that exist are always used.")
+@path_option("--tmp-dir", metavar="FOLDER", help="Folder that a Python class may use.  [default: temporary]")
 @click.option(
-    "--tmp-dir",
-    metavar="FOLDER",
-    shell_complete=complete_path,
-    help="Folder that a Python class may use.  [default: temporary]",
-)
-@click.option(
-    "--format",
-    "record_format",
+    *("--format", "record_format"),
     type=LazyChoice("format", _record_formats),
     default="tfrecord",
     show_default=True,
     metavar="NAME",
     help="Format of the shards: tfrecord, jsonl or parquet.",
 )
-@click.option("--seed", type=Count(0), default=0, show_default=True, metavar="N", help="Selects the order of the examples.")
-@click.option("--strict", is_flag=True, help="Stop at a malformed or empty sample, instead of skipping it.")
-@click.option(
-    "--max-memory",
-    type=Count(1 << 20, is_size=True),
-    default="1G",
-    show_default=True,
-    metavar="SIZE",
-    help="Memory for shuffling, of all workers together.",
-)
-@click.option(
-    "--shard",
-    metavar="I/N|auto",
-    help="Generate only part I of N, from 0 to N - 1. auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or "
-    "RANK and WORLD_SIZE. The last part to finish joins all of them.",
-)
-@click.option("--task-id", type=Count(0), metavar="I", help="I of --shard I/N, with --num-tasks.")
-@click.option("--num-tasks", type=Count(1), metavar="N", help="N of --shard I/N, with --task-id.")
-@click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and the expected time, and write nothing.")
+@count_option("--seed", least=0, default=0, text="Selects the order of the examples.")
+@flag("--strict", help="Stop at a malformed or empty sample, instead of skipping it.")
+@count_option("--max-memory", least=1 << 20, is_size=True, default="1G", text="Memory for shuffling, of all workers together.")
+@shard_option("Generate only part I of N, from 0 to N - 1")
+@count_option("--task-id", least=0, metavar="I", text="I of --shard I/N, with --num-tasks.")
+@count_option("--num-tasks", text="N of --shard I/N, with --task-id.")
+@resume_option
+@dry_run_option
 @cluster_engine_options
-@report_options
 def datagen(
     *,
     problem: str,
     data_dir: str,
-    overwrite: bool,
-    tmp_dir: str | None,
     record_format: str,
-    seed: int,
-    strict: bool,
-    max_memory: int,
     shard: str | None,
     task_id: int | None,
     num_tasks: int | None,
-    resume: bool,
-    dry_run: bool,
-    workers: int | None,
-    engine: str,
-    ray_address: str | None,
+    work: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Generate training data: shards of encoded, shuffled examples.
 
@@ -130,58 +118,34 @@ def datagen(
     with watch() as progress:
         loaded = load_problem(problem)
         out = f"{data_dir.rstrip('/') or '/'}/{loaded.dataset_filename()}"
-        with telling_what_is_kept(progress, out, per_input=False, job={"resume": resume}):
-            report = generate_data(
-                loaded,
-                data_dir,
-                tmp_dir=tmp_dir,
-                format=record_format,
-                seed=seed,
-                strict=strict,
-                max_memory=max_memory,
-                shard=shard,
-                resume=resume,
-                dry_run=dry_run,
-                overwrite=overwrite,
-                workers=workers,
-                engine=engine,
-                ray_address=ray_address,
-                progress=progress,
-            )
+        with telling_what_is_kept(progress, out, per_input=False, job={"resume": options["resume"]}):
+            report = generate_data(loaded, data_dir, format=record_format, shard=shard, **options, **work, progress=progress)
     fields = {
         "data_dir": data_dir,
         **dataset_fields(report),
-        "vocabularies": [str(path) for path in report.vocabularies],
-        "dry_run": dry_run,
+        "vocabularies": report.vocabularies,
+        "dry_run": options["dry_run"],
     }
-    if dry_run:
-        progress.finish(_describe_dataset_plan(report, out, max_memory), **fields)
+    if options["dry_run"]:
+        progress.finish(_describe_plan(report, out, options["max_memory"]), **fields)
         return
-    progress.finish(
-        _dataset_summary(report, progress, out), details=describe_dataset(report), notes=dataset_notes(report), **fields
-    )
+    progress.finish(_summary(report, progress, out), details=describe_dataset(report), notes=dataset_notes(report), **fields)
 
 
-def _dataset_summary(report: GenerationReport, progress: Progress, out: str) -> str:
+def _summary(report: GenerationReport, progress: Progress, out: str) -> str:
+    files = f"{len(report.paths):,} files, described by `{report.manifest}`"
+    examples = f"{report.examples:,} examples with {report.ids:,} ids"
     if not progress.stages:  # nothing was left to do
-        files = f"{len(report.paths):,} files, described by `{report.manifest}`"
-        return f"{report.examples:,} examples with {report.ids:,} ids in {files}"
+        return f"{examples} in {files}"
     what = f"part {report.part}, " if report.part and report.missing_parts else ""
-    text = f"generated {what}{report.examples:,} examples with {report.ids:,} ids from {format_bytes(report.bytes)}"
-    text += f"{describe_new(report, report.stages.get('vocabulary', 0.0))}; "
+    new = describe_new(report, report.stages.get("vocabulary", 0.0))
+    text = f"generated {what}{examples} from {format_bytes(report.bytes)}{new}; "
     if report.missing_parts:
-        text = text if report.units else f"part {report.part} has no units; "
-        return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
-    if not report.paths:
-        return f"{text}all parts are complete, and another process joins them"
-    return f"{text}wrote {len(report.paths):,} files, described by `{report.manifest}`"
+        return describe_missing(report, text, out)
+    return f"{text}wrote {files}" if report.paths else f"{text}all parts are complete, and another process joins them"
 
 
-def _describe_dataset_plan(report: GenerationReport, out: str, max_memory: int) -> str:
-    kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
-    units = f"{report.units:,} unit{'' if report.units == 1 else 's'}"
-    if report.cluster:
-        units += f", {report.parts:,} part{'' if report.parts == 1 else 's'}, on {report.cluster}"
+def _describe_plan(report: GenerationReport, out: str, max_memory: int) -> str:
     built = ", ".join(f"`{path}`" for path in report.new_vocabularies)
     first = f"would build {built}, and " if built else "would "
     expected = ""
@@ -193,26 +157,15 @@ def _describe_dataset_plan(report: GenerationReport, out: str, max_memory: int) 
     elif built:
         expected = "; the time can be estimated when the vocabulary exists"
     task = f"; memory of a task: {format_bytes(report.worker_memory)}" if report.examples and report.cluster else ""
-    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {units}{kept}{expected}{task}"
+    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {describe_units(report)}{expected}{task}"
 
 
-vocab_option = click.option(
-    "--vocab",
-    required=True,
-    metavar="FILE",
-    shell_complete=complete_path,
-    help="Vocabulary written by `bpejit subword train`.",
-)
+vocab_option = path_option("--vocab", required=True, metavar="FILE", help="Vocabulary written by `bpejit subword train`.")
 
-
-def _skipped_notes(contents: Contents) -> list[str]:
-    from bpejit.corpus.blocks import skipped_note
-
-    return [skipped_note(contents.skipped.count, contents.skipped.first)] if contents.skipped else []
+reading_options = declared_options(ReadingOptions, into="reading", without=("documents", "allow_special"))
 
 
 @click.group(cls=Group)
-@debug_option
 def subword() -> None:
     """Train and use Tensor2Tensor's subword vocabularies.
 
@@ -224,41 +177,23 @@ def subword() -> None:
     """
 
 
-@command()
+@subword.command()
 @input_argument
-@click.option("--vocab-size", type=Count(1), required=True, metavar="N", help="Number of subtokens, within about 1 %.")
-@out_option("Vocabulary to write, such as vocab.subwords.", required=True)
-@click.option(
-    "--max-subtoken-length",
-    type=Count(1),
-    metavar="N",
-    help="Subtokens have fewer characters than this.",
-)
-@click.option(
+@count_option("--vocab-size", required=True, text="Number of subtokens, within about 1 %.")
+@path_option("-o", "--out", metavar="FILE", required=True, help="Vocabulary to write, such as vocab.subwords.")
+@count_option("--max-subtoken-length", text="Subtokens have fewer characters than this.")
+@count_option(
     "--byte-budget",
-    type=Count(1, is_size=True),
-    metavar="SIZE",
-    help="Sample larger files: every n-th line, up to this many bytes per file, such as 500M or 1G.",
+    is_size=True,
+    text="Sample larger files: every n-th line, up to this many bytes per file, such as 500M or 1G.",
 )
-@click.option(
-    "--reserved",
-    multiple=True,
-    metavar="TEXT",
-    help="Text that gets one of the first ids, after <pad> and <EOS>; may be repeated.",
+@repeated_option(
+    "--reserved", metavar="TEXT", help="Text that gets one of the first ids, after <pad> and <EOS>; may be repeated."
 )
-@declared_options(ReadingOptions, into="reading", without=("documents", "allow_special"))
+@reading_options
 @overwrite_option
-@report_options
 def train(
-    *,
-    inputs: tuple[str, ...],
-    vocab_size: int,
-    out: str,
-    max_subtoken_length: int | None,
-    byte_budget: int | None,
-    reserved: tuple[str, ...],
-    reading: dict[str, Any],
-    overwrite: bool,
+    *, inputs: tuple[str, ...], vocab_size: int, out: str, reading: dict[str, Any], overwrite: bool, **options: Any
 ) -> None:
     """Build a subword vocabulary from text with one sentence per line.
 
@@ -279,50 +214,33 @@ def train(
 
     contents = Contents(strip_bom=True, **reading)
     with watch() as progress:
-        check_outputs(
-            [out],
-            inputs=[source.path for source in find_sources(inputs, Contents(**reading))],
-            overwrite=overwrite,
-        )
+        read = [source.path for source in find_sources(inputs, Contents(**reading))]
+        check_outputs([out], inputs=read, overwrite=overwrite)
         if not is_standard_output(out):
             check_writable(out)  # before an hour of counting
-        encoder = train_vocabulary(
-            inputs,
-            vocab_size,
-            max_subtoken_length=max_subtoken_length,
-            byte_budget=byte_budget,
-            reserved=reserved,
-            contents=contents,
-            progress=progress,
-        )
+        encoder = train_vocabulary(inputs, vocab_size, **options, contents=contents, progress=progress)
         encoder.store_to_file(out, overwrite=overwrite)
-        seconds = progress.seconds
     stages = ", ".join(stage.describe() for stage in progress.stages.values())
-    read = progress.stages["count"].done
+    n_bytes = progress.stages["count"].done
     progress.finish(
-        f"trained {encoder.vocab_size:,} subtokens on {format_bytes(read)} in {format_seconds(seconds)}: {stages}; "
+        f"trained {encoder.vocab_size:,} subtokens on {format_bytes(n_bytes)} in {format_seconds(progress.seconds)}: {stages}; "
         f"{wrote(out)}",
-        notes=[*bom_notes(contents.marked, stripped=True), *_skipped_notes(contents)],
+        notes=[*bom_notes(contents.marked, stripped=True), *skipped_notes(contents.skipped)],
         out=out,
         vocab_size=encoder.vocab_size,
         sha256=encoder.sha256,
-        bytes=read,
-        seconds=seconds,
+        bytes=n_bytes,
     )
 
 
-@command()
+@subword.command()
 @input_argument
 @vocab_option
 @out_option("Token file to write, such as ids.bin, or - for standard output.", required=True)
-@overwrite_option
-@click.option(
-    "--append-eos", is_flag=True, help="Write the id of <EOS>, 1, after each line, so that decode restores the lines."
-)
+@flag("--append-eos", help="Write the id of <EOS>, 1, after each line, so that decode restores the lines.")
 @token_format_option(WRITTEN)
-@declared_options(ReadingOptions, into="reading", without=("documents", "allow_special"))
+@reading_options
 @strip_bom_option
-@report_options
 def encode(
     *,
     inputs: tuple[str, ...],
@@ -357,23 +275,15 @@ def encode(
         read = [source.path for source in find_sources(inputs, Contents(**reading))]
         check_token_outputs(out, inputs=[*read, vocab], overwrite=overwrite, format=token_format)
         encoder = load_vocabulary(vocab)
-        report = encode_file(
-            encoder,
-            inputs,
-            out,
-            append_eos=append_eos,
-            format=token_format,
-            contents=contents,
-            overwrite=overwrite,
-            progress=progress,
-        )
-        seconds = progress.stages["encode"].seconds
+        settings: dict[str, Any] = {"append_eos": append_eos, "format": token_format, "contents": contents}
+        report = encode_file(encoder, inputs, out, **settings, overwrite=overwrite, progress=progress)
+    seconds = progress.stages["encode"].seconds
     ratio = f" ({report.bytes / report.tokens:.2f} bytes per id)" if report.tokens else ""
     progress.finish(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
         f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); "
         f"{wrote_token_file(out, token_format, report.dtype)}",
-        notes=[*bom_notes(contents.marked, stripped=strip_bom), *_skipped_notes(contents)],
+        notes=[*bom_notes(contents.marked, stripped=strip_bom), *skipped_notes(contents.skipped)],
         out=out,
         lines=report.lines,
         tokens=report.tokens,
@@ -385,14 +295,12 @@ def encode(
     )
 
 
-@command()
-@click.argument("tokens", metavar="TOKENS", shell_complete=complete_path)
+@subword.command()
+@path_argument("tokens", "TOKENS")
 @vocab_option
 @out_option("File to write the text to.  [default: standard output]")
-@overwrite_option
-@dtype_option
+@read_dtype_option
 @token_format_option()
-@report_options
 def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
     """Decode a file of ids into text, with a line for each <EOS>.
 
@@ -413,16 +321,4 @@ def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: 
         check_outputs([target], inputs=[*token_inputs(tokens, format=token_format), vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
         written = decode_file(encoder, tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
-        seconds = progress.stages["decode"].seconds
-    progress.finish(
-        f"decoded `{tokens}` into {format_bytes(written)} in {format_seconds(seconds)} "
-        f"({format_rate(written, seconds, 'bytes')}); {wrote(target)}",
-        out=target,
-        tokens=progress.stages["decode"].done,
-        bytes=written,
-        seconds=seconds,
-    )
-
-
-for subcommand in (train, encode, decode):
-    subword.add_command(subcommand)
+    finish_decoding(progress, tokens, target, written, progress.stages["decode"].seconds)

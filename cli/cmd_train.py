@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -11,24 +11,21 @@ import click
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
 from bpejit.counting.count_options import Memory, PlanOptions, SplitSettings
 from bpejit.options import chosen, declared
-from bpejit.training.train_options import LearningOptions, ModelOptions, Saving
+from bpejit.training.train_options import ModelOptions, Saving
 
-from .command_types import Count, command
-from .counting_options import (
-    dry_run_option,
-    finish_plan,
-    options_of_counting,
-    repeated_inputs_option,
-)
-from .output_lines import write_message
+from .cmd_count import finish_plan, options_of_counting, repeated_inputs_option
+from .cmd_extend import unreadable_notes
+from .command_types import command
 from .progress import format_bytes, format_seconds, watch
-from .reporting import is_quiet, report_options, wants_json, with_option_names, wrote
+from .reporting import current, write_message, wrote
 from .shared_options import (
-    complete_path,
+    count_option,
     declared_options,
+    dry_run_option,
     missing_input,
     out_option,
-    overwrite_option,
+    path_argument,
+    path_option,
     piped_input,
 )
 
@@ -37,33 +34,26 @@ if TYPE_CHECKING:
     from bpejit.model import Model
     from bpejit.training.counts_resume import CountsFile
 
-    from .progress import Progress
-
 
 @command()
-@click.argument("inputs", metavar="INPUT...", nargs=-1, shell_complete=complete_path)
-@click.option(
+@path_argument("inputs", "INPUT...", nargs=-1)
+@count_option(
     "--vocab-size",
-    type=Count(),
+    least=None,
     required=True,
-    metavar="N",
-    help="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
+    text="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
 )
 @out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
-@overwrite_option
 @options_of_counting(ModelOptions)
-@click.option(
-    "--counts",
-    "counts_paths",
+@path_option(
+    *("--counts", "counts_paths"),
     multiple=True,
     metavar="COUNTS",
-    shell_complete=complete_path,
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
 @repeated_inputs_option
 @declared_options(Saving)
 @dry_run_option
-@report_options
 def train(
     *,
     inputs: tuple[str, ...],
@@ -95,66 +85,67 @@ def train(
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
     from bpejit.counting.counts import Counts
-    from bpejit.formats.folder_writing import check_folder
     from bpejit.training.corpus_tokens import model_tokens_by_size
-    from bpejit.training.counts_resume import CountsFile
-    from bpejit.training.train import (
-        runs_parent,
-        save_sizes,
-        smaller_folders,
-        train_model,
-        train_model_from_counts,
-        training_notes,
-    )
+    from bpejit.training.train import TrainingOutputs, training_notes
 
-    folders = smaller_folders(out, also)
-    _check_sizes(folders, vocab_size, 0 if counts_paths else 256 + len(options["special_tokens"]))
-    for folder in (out, *folders.values()):
-        check_folder(folder, overwrite=overwrite)  # before hours of training
+    outputs = TrainingOutputs.of(out, also, resume=resume, overwrite=overwrite)
+    _check_sizes(outputs.smaller, vocab_size, 0 if counts_paths else 256 + len(options["special_tokens"]))
+    outputs.check()
     contents = Contents(**chosen(ReadingOptions, options))
     read = list(counts_paths) or [source.path for source in find_weighted_sources(inputs, options["sources"], contents)]
     template = options["chat_template"]
-    read += [] if template is None else [template.name]
-    for folder in (out, *folders.values()):
-        check_folder(folder, inputs=read, overwrite=overwrite)
+    outputs.check([*read, *([] if template is None else [template.name])])
     if dry_run:
         _show_plan(inputs, out, vocab_size, chosen(PlanOptions, options), resume=resume)
         return
     options["chat_template"] = None if template is None else _read_template(template)
-    counts_file = CountsFile.beside(out, resume=resume)
+    folders = {vocab_size: out, **outputs.smaller}
     measured: list[tuple[int, list[int]]] = []
     text_sizes: list[tuple[int, int]] = []
 
     def count_tokens(counts: Counts, model: Model) -> None:
-        measured.append(model_tokens_by_size(counts, model, [vocab_size, *folders]))
+        measured.append(model_tokens_by_size(counts, model, list(folders)))
 
-    with watch() as progress, _kept(counts_file):
-        learned: dict[str, Any] = {
-            "vocab_size": vocab_size,
-            "progress": progress,
-            "inspect_counts": count_tokens if folders else None,
-            "inspect_sizes": lambda n_bytes, n_tokens: text_sizes.append((n_bytes, n_tokens)),
-        }
+    with watch() as progress, _kept(outputs.counts_file):
+        counts = None
         if counts_paths:
             first, *others = map(Counts.load, counts_paths)
-            merged = first.merge(*others, allow_repeated_inputs=allow_repeated_inputs) if others else first
-            work = {name: options[name] for name in ("workers", "engine")}
-            model = train_model_from_counts(merged, **chosen(LearningOptions, options), **work, **learned)
-        else:
-            options["temporary_folder"] = options["temporary_folder"] or runs_parent(out, options["engine"])
-            model = train_model(inputs, counts_file=counts_file, **options, **learned)
-        unreadable = save_sizes(model, out, folders, overwrite=overwrite)
-        counts_file.remove()
-        seconds = progress.seconds
-    notes = [with_option_names(note, click.get_current_context().command) for note in training_notes(model)]
-    if unreadable:
-        notes.append(f"other tools cannot read `{out}`: {unreadable}")
+            counts = first.merge(*others, allow_repeated_inputs=allow_repeated_inputs) if others else first
+        model, unreadable = outputs.train(
+            inputs if counts is None else counts,
+            vocab_size=vocab_size,
+            inspect_counts=count_tokens if also else None,
+            inspect_sizes=lambda n_bytes, n_tokens: text_sizes.append((n_bytes, n_tokens)),
+            **options | {"progress": progress},
+        )
+    n_bytes, n_tokens = text_sizes[-1]
     sizes = [
-        {"out": folder, "vocab_size": size, "tokens": number, "bytes_per_token": n_bytes / max(number, 1)}
-        for n_bytes, n_tokens in measured
-        for (size, folder), number in zip({vocab_size: out, **folders}.items(), n_tokens, strict=True)
+        {"out": folder, "vocab_size": size, "tokens": number, "bytes_per_token": n_read / max(number, 1)}
+        for n_read, tokens in measured
+        for (size, folder), number in zip(folders.items(), tokens, strict=True)
     ]
-    _report(progress, model, out, text_sizes[-1], sizes, notes, resumed=counts_file.resumes, seconds=seconds)
+    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    bytes_per_token = n_bytes / max(n_tokens, 1)
+    notes = model.training
+    progress.finish(
+        f"trained {model.vocab_size:,} tokens on {format_bytes(notes['bytes'])} in {format_seconds(progress.seconds)}"
+        + (f": {stages}" if stages else "")
+        + f"; {bytes_per_token:.3f} bytes per token of this text; {wrote(out)}",
+        notes=[*training_notes(model), *unreadable_notes(out, unreadable)],
+        out=out,
+        vocab_size=model.vocab_size,
+        merges=len(model.merges),
+        special_tokens=dict(model.special_tokens),
+        sha256=model.sha256,
+        **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
+        tokens=n_tokens,
+        bytes_per_token=bytes_per_token,
+        skipped_records=sum(entry["count"] for entry in notes.get("skipped_records", ())),
+        resumed=outputs.counts_file.resumes,
+        sizes=sizes,
+    )
+    for row in () if current().json else sizes:
+        progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
 
 
 LEARNING_NOTE = (
@@ -163,48 +154,6 @@ LEARNING_NOTE = (
 )
 
 RESUME_NOTE = "counts of an earlier run are used if they exist, and then the text is not counted again"
-
-
-def _report(
-    progress: Progress,
-    model: Model,
-    out: str,
-    size: tuple[int, int],
-    sizes: list[dict[str, Any]],
-    notes: list[str],
-    *,
-    resumed: bool,
-    seconds: float,
-) -> None:
-    """Write the summary, and a line for each size. `size` is that of the text, in bytes and in tokens."""
-    from bpejit.training.model_learning import SKIPPED_RECORDS
-
-    read = format_bytes(model.training["bytes"])
-    stages = ", ".join(stage.describe() for stage in progress.stages.values())
-    bytes_per_token = size[0] / max(size[1], 1)
-    progress.finish(
-        f"trained {model.vocab_size:,} tokens on {read} in {format_seconds(seconds)}"
-        + (f": {stages}" if stages else "")
-        + f"; {bytes_per_token:.3f} bytes per token of this text; {wrote(out)}",
-        notes=notes,
-        out=out,
-        vocab_size=model.vocab_size,
-        merges=len(model.merges),
-        special_tokens=dict(model.special_tokens),
-        sha256=model.sha256,
-        bytes=model.training["bytes"],
-        pretokens=model.training["pretokens"],
-        distinct_pretokens=model.training["distinct_pretokens"],
-        tokens=size[1],
-        bytes_per_token=bytes_per_token,
-        skipped_records=sum(entry["count"] for entry in model.training.get(SKIPPED_RECORDS, ())),
-        resumed=resumed,
-        sizes=sizes,
-        seconds=seconds,
-    )
-    if not wants_json():
-        for row in sizes:
-            progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
 
 
 def _show_plan(inputs: tuple[str, ...], out: str, vocab_size: int, counting: dict[str, Any], *, resume: bool) -> None:
@@ -228,12 +177,12 @@ def _kept(counts_file: CountsFile) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if counts_file.path.exists() and not is_quiet():
+        if counts_file.path.exists() and not current().quiet:
             write_message(f"the counts are kept in `{counts_file.path}`; the same command with `--resume` continues from them")
         raise
 
 
-def _check_sizes(folders: dict[int, str], vocab_size: int, least: int) -> None:
+def _check_sizes(folders: Iterable[int], vocab_size: int, least: int) -> None:
     """Raise a usage error for a size of `--also` that is not smaller than the vocabulary, or too small."""
     for size in folders:
         if size < least:

@@ -12,7 +12,7 @@ import click
 
 from bpejit.errors import shorten
 
-from .reporting import warnings_as_notes
+from .reporting import DEBUG_OPTION, REPORT_OPTIONS, warnings_as_notes
 
 UNITS = {"": 1}
 UNITS |= {letter: 1000**power for power, letter in enumerate("kMGT", start=1)}
@@ -74,7 +74,10 @@ class Count(click.ParamType):  # type: ignore[type-arg]
 
 
 class Command(click.Command):
-    """A command that shows warnings as notes."""
+    """A command with the options of reporting, which shows warnings as notes."""
+
+    def __init__(self, name: str | None, *, params: Iterable[click.Parameter] = (), **options: Any) -> None:
+        super().__init__(name, params=[*params, *REPORT_OPTIONS], **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -83,7 +86,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group whose subcommands are imported when they are needed.
+    """A group with `--debug`, whose subcommands are imported when they are needed.
 
     Parameters
     ----------
@@ -91,8 +94,17 @@ class Group(click.Group):
         For each heading, `module:name` of its subcommands in this package by their names, in the order of the help.
     """
 
-    def __init__(self, *args: Any, locations: Mapping[str, Mapping[str, str]] | None = None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    command_class = Command
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        params: Iterable[click.Parameter] = (),
+        locations: Mapping[str, Mapping[str, str]] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, params=[*params, DEBUG_OPTION], **options)
         self._headings = dict(locations or {})
         self._locations = {name: place for places in self._headings.values() for name, place in places.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +11,18 @@ import click
 
 from bpejit.errors import shorten
 
-from .command_types import Count
-from .output_lines import shell_line
-from .progress import Progress, format_bytes, format_rate, format_seconds
-from .shared_options import Function
+from .progress import Progress, counted, format_bytes, format_rate, format_seconds
+from .reporting import shell_line
+from .shared_options import (
+    collected,
+    count_option,
+    dry_run_option,
+    flag,
+    pack_option,
+    repeated_option,
+    resume_option,
+    shard_option,
+)
 
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
@@ -31,7 +38,7 @@ def job_fields(report: EncodeReport) -> dict[str, Any]:
         **_run_fields(report),
         "parts": report.parts,
         "cluster": report.cluster or None,
-        "timing": dict(report.stages),
+        "timing": report.stages,
     }
 
 
@@ -43,7 +50,7 @@ def dataset_fields(report: GenerationReport) -> dict[str, Any]:
         "bytes": report.bytes,
         "skipped_samples": report.skipped.count,
         **_run_fields(report),
-        "timing": dict(report.stages),
+        "timing": report.stages,
         "seconds": report.seconds,
     }
 
@@ -51,8 +58,8 @@ def dataset_fields(report: GenerationReport) -> dict[str, Any]:
 def _run_fields(report: EncodeReport | GenerationReport) -> dict[str, Any]:
     """Return the fields that reports about all jobs have."""
     return {
-        "outputs": [str(path) for path in report.paths],
-        "manifest": None if report.manifest is None else str(report.manifest),
+        "outputs": report.paths,
+        "manifest": report.manifest,
         "units": report.units,
         "kept_units": report.kept_units,
         "missing_parts": report.missing_parts,
@@ -65,12 +72,24 @@ def _run_fields(report: EncodeReport | GenerationReport) -> dict[str, Any]:
 
 def describe_job(report: EncodeReport) -> str:
     """Return the second line of a summary of an encoding job: documents, memory, and where the time went."""
-    parts = [_counted(report.documents, "document")]
-    if report.left_out:
-        parts.append(f"{report.left_out:,} ids that do not fill a row left out")
-    if report.skipped:
-        parts.append(f"{_counted(report.skipped.count, 'record')} skipped")
-    return "; ".join([*parts, *_describe_run(report)])
+    left_out = f"{report.left_out:,} ids that do not fill a row left out" if report.left_out else ""
+    skipped = f"{counted(report.skipped.count, 'record')} skipped" if report.skipped else ""
+    return _describe_run(report, counted(report.documents, "document"), left_out, skipped)
+
+
+def describe_dataset(report: GenerationReport) -> str:
+    """Return the second line of a summary of a data set: vocabularies, memory, and where the time went."""
+    built = f"vocabulary {', '.join(f'`{path}`' for path in report.vocabularies)}" if report.vocabularies else ""
+    return _describe_run(report, built, f"{counted(report.skipped.count, 'sample')} skipped" if report.skipped else "")
+
+
+def _describe_run(report: EncodeReport | GenerationReport, *parts: str) -> str:
+    """Return what summaries of all jobs tell after `parts`: units of an earlier run, memory, and where the time went."""
+    kept = f"{report.kept_units:,} of {report.units:,} units from an earlier run" if report.kept_units else ""
+    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
+    memory = f"peak memory {format_bytes(report.peak_memory)}{worker}"
+    stages = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
+    return "; ".join(filter(None, (*parts, kept, memory, f"time: {stages}" if stages else "")))
 
 
 def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) -> str:
@@ -84,28 +103,17 @@ def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) ->
     return f" in {rate}"
 
 
-def describe_dataset(report: GenerationReport) -> str:
-    """Return the second line of a summary of a data set: vocabularies, memory, and where the time went."""
-    parts = [f"vocabulary {', '.join(f'`{path}`' for path in report.vocabularies)}"] if report.vocabularies else []
-    if report.skipped:
-        parts.append(f"{_counted(report.skipped.count, 'sample')} skipped")
-    return "; ".join([*parts, *_describe_run(report)])
+def describe_missing(report: EncodeReport | GenerationReport, text: str, out: str) -> str:
+    """Return the summary of a part of a job whose other parts are missing; `text` is about what it has done."""
+    text = text if report.units else f"part {report.part} has no units; "
+    return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
 
 
-def _describe_run(report: EncodeReport | GenerationReport) -> list[str]:
-    """Return what summaries of all jobs tell: units of an earlier run, memory, and where the time went."""
-    parts = []
-    if report.kept_units:
-        parts.append(f"{report.kept_units:,} of {report.units:,} units from an earlier run")
-    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
-    parts.append(f"peak memory {format_bytes(report.peak_memory)}{worker}")
-    if report.stages:
-        parts.append("time: " + ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items()))
-    return parts
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def describe_units(report: EncodeReport | GenerationReport) -> str:
+    """Return the units of a plan, and where they run."""
+    parts = f", {counted(report.parts, 'part')}, on {report.cluster}" if report.cluster else ""
+    kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
+    return f"{counted(report.units, 'unit')}{parts}{kept}"
 
 
 def dataset_notes(report: GenerationReport) -> list[str]:
@@ -114,8 +122,8 @@ def dataset_notes(report: GenerationReport) -> list[str]:
     if not skipped:
         return []
     shown = "; ".join(map(str, skipped.first[:3]))
-    plural = "" if skipped.count == 1 else "s"
-    return [f"skipped {skipped.count:,} malformed or empty sample{plural}: {shown}{'; ...' if skipped.count > 3 else ''}"]
+    more = "; ..." if skipped.count > 3 else ""
+    return [f"skipped {counted(skipped.count, 'malformed or empty sample')}: {shown}{more}"]
 
 
 class ShareType(click.ParamType):  # type: ignore[type-arg]
@@ -135,42 +143,27 @@ class ShareType(click.ParamType):  # type: ignore[type-arg]
         return self.fail(f"{shorten(value)}; expected a number from 0 up to 1, such as 0.005 or 0.5%", param, ctx)
 
 
-def job_options(function: Function) -> Function:
-    """Add the options of an encoding job.
+_TOKEN = "Special token to add at the {} of each document that does not {} with it."
 
-    The function receives their values as the argument `job`, a dict with the names of the arguments of
-    `Tokenizer.encode_files`.
-    """
-    token = "Special token to add at the {} of each document that does not {} with it."
-    options = {
-        "append_token": click.option("--append-token", metavar="TOKEN", help=token.format("end", "end")),
-        "prepend_token": click.option("--prepend-token", metavar="TOKEN", help=token.format("start", "begin")),
-        "document_index": click.option(
-            "--document-index",
-            is_flag=True,
-            help="Store the borders of documents, in FILE.docs.npy if the format has none.",
+job_options = collected(
+    "job",
+    {
+        "append_token": click.option("--append-token", metavar="TOKEN", help=_TOKEN.format("end", "end")),
+        "prepend_token": click.option("--prepend-token", metavar="TOKEN", help=_TOKEN.format("start", "begin")),
+        "document_index": flag(
+            "--document-index", help="Store the borders of documents, in FILE.docs.npy if the format has none."
         ),
-        "keep_columns": click.option(
-            "--keep-column",
-            "keep_columns",
-            multiple=True,
+        "keep_columns": repeated_option(
+            *("--keep-column", "keep_columns"),
             metavar="NAME",
             help="Column of Parquet and Arrow inputs, or field of JSON lines, to write beside the ids in Parquet and Arrow "
             "output; may be repeated.",
         ),
-        "pack": click.option(
-            "--pack",
-            type=Count(1),
-            metavar="N",
-            help="Divide the ids into rows of N, with the lengths of the documents in each row; for parquet and arrow.",
+        "pack": pack_option("Divide the ids"),
+        "shard_tokens": count_option(
+            "--shard-tokens", text="Write numbered files, each of which ends with the document that reaches N ids."
         ),
-        "shard_tokens": click.option(
-            "--shard-tokens",
-            type=Count(1),
-            metavar="N",
-            help="Write numbered files, each of which ends with the document that reaches N ids.",
-        ),
-        "shard_exact": click.option("--shard-exact", is_flag=True, help="End these files after exactly N ids."),
+        "shard_exact": flag("--shard-exact", help="End these files after exactly N ids."),
         "val_fraction": click.option(
             "--val-fraction",
             type=ShareType(),
@@ -178,26 +171,16 @@ def job_options(function: Function) -> Function:
             metavar="SHARE",
             help="Share of the documents to set aside in FILE-val, such as 0.005 or 0.5%.",
         ),
-        "seed": click.option("--seed", type=Count(0), default=0, metavar="N", help="Selects these documents.  [default: 0]"),
-        "shard": click.option(
-            "--shard",
-            metavar="I/N|auto",
-            help="Encode only part I of N, from 0 to N - 1. auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or "
-            "RANK and WORLD_SIZE. The last part to finish joins all of them.",
-        ),
-        "resume": click.option("--resume", is_flag=True, help="Continue an earlier run of the same job where it ended."),
-        "dry_run": click.option("--dry-run", is_flag=True, help="Show the plan and the expected time, and write nothing."),
-    }
+        "seed": count_option("--seed", least=0, default=0, show_default=False, text="Selects these documents.  [default: 0]"),
+        "shard": shard_option("Encode only part I of N, from 0 to N - 1"),
+        "resume": resume_option,
+        "dry_run": dry_run_option,
+    },
+)
+"""Decorator that adds the options of an encoding job.
 
-    @functools.wraps(function)
-    def collected(*args: Any, **given: Any) -> Any:
-        return function(*args, job={name: given.pop(name) for name in options}, **given)
-
-    decorated: Any = collected
-    for option in reversed(options.values()):
-        decorated = option(decorated)
-    found: Function = decorated
-    return found
+The function receives their values as the argument `job`, a dict with the names of the arguments of `Tokenizer.encode_files`.
+"""
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import visible
 from bpejit.jit.listening import compiling_time, pausing, prepare_with, working_time
 
-from .output_lines import write_message
-from .reporting import is_quiet, log_handler, set_writer, wants_json, wants_log_json, write_event, write_json
+from .reporting import current, with_option_names, write_event, write_json, write_message
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar, TaskID
@@ -61,6 +60,11 @@ def format_rate(count: float, seconds: float, unit: str) -> str:
     return f"{rate:,.0f} {unit}/s"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number and what is counted: `1 file`, `2,000 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass
 class Stage:
     """One stage of a command: progress and elapsed time."""
@@ -80,19 +84,19 @@ class Stage:
             return None
         return max(self.total - self.done, 0) * self.seconds / self.done
 
-    def describe_amount(self) -> str:
-        """Return what is done: `1.2 GB of 30.0 GB (4 %)`."""
-        amount, total = (
-            format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0)
-        )
-        unit = "" if self.unit == "bytes" else f" {self.unit}"
-        if not self.total:
-            return f"{amount}{unit}"
-        return f"{amount} of {total}{unit} ({100 * self.done // self.total} %)"
+    @property
+    def rate(self) -> str:
+        """The rate of the stage; empty for kernels, which differ."""
+        return "" if self.unit == "kernels" else format_rate(self.done, self.seconds, self.unit)
 
-    def describe_counted(self, counted: Mapping[str, int]) -> str:
+    def amount(self) -> str:
+        """Return what is done: `1.2 GB of 30.0 GB`."""
+        done, total = (format_bytes(count) if self.unit == "bytes" else f"{count:,}" for count in (self.done, self.total or 0))
+        return done + (f" of {total}" if self.total else "") + ("" if self.unit == "bytes" else f" {self.unit}")
+
+    def rate_of_tokens(self, others: Mapping[str, int]) -> str:
         """Return the rate of the tokens among further counts: `52,000,000 tokens/s`."""
-        tokens = counted.get("tokens")
+        tokens = others.get("tokens")
         return format_rate(tokens, self.seconds, "tokens") if tokens and self.seconds else ""
 
     def describe(self) -> str:
@@ -118,30 +122,29 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.quiet = is_quiet()
         self.stages: dict[str, Stage] = {}
         self.command = ""
         self.n_compiled = 0
+        self._state = current()
         self._compile_reported = False
         self._expected_time = "a minute"
-        self._compiled_seconds: float | None = None  # when the command is done
-        self._open = True
         self._compiled_before = compiling_time()
         self._last = self._begun = working_time()
+        self._ended: tuple[float, float] | None = None  # when the command was done: times of working and of compiling
         self._last_line = time.perf_counter()
-        self._counted: dict[str, int] = {}
+        self._others: dict[str, int] = {}
         self._bar: Bar | None = None
-        self._wants_bar = not self.quiet and sys.stderr.isatty() and not wants_log_json()
+        self._wants_bar = not self._state.quiet and sys.stderr.isatty() and not self._state.log_json
 
     @property
     def seconds(self) -> float:
-        """Elapsed time since the command started, without the time spent compiling."""
-        return working_time() - self._begun
+        """Time of the command, without the time spent compiling."""
+        return (working_time() if self._ended is None else self._ended[0]) - self._begun
 
     @property
     def compile_seconds(self) -> float:
-        """Time spent compiling kernels for this machine, or waiting for that, since the command started."""
-        return self._compiled_seconds if self._compiled_seconds is not None else compiling_time() - self._compiled_before
+        """Time that the command spent compiling kernels for this machine, or waiting for that."""
+        return (compiling_time() if self._ended is None else self._ended[1]) - self._compiled_before
 
     def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:
         """Record a progress report."""
@@ -155,96 +158,83 @@ class Progress:
             # A first report with nothing done marks the start of a stage. Otherwise the stage started with the last report.
             state = self.stages[stage] = Stage(stage, unit, now if done == 0 else self._last)
             if self._bar is not None:
-                state.task = self._bar.add_task(stage, total=total, unit=unit)
+                state.task = self._bar.add_task(stage, total=total, shown="")
         state.done, state.total, state.seconds = done, total, now - state.begun
         self._last = now
-        if self._bar is not None and state.task is not None:
-            self._bar.update(state.task, completed=done, total=total, counted=state.describe_counted(self._counted))
-        elif self._is_time_for_line():
-            self._write_line(state)
+        self._show(state, self._bar)
 
-    def _is_time_for_line(self) -> bool:
+    def details(self, **others: int) -> None:
+        """Record further counts of the current stage, such as `tokens`, whose rates are shown."""
+        self._others = others
+
+    def _show(self, stage: Stage, bar: Bar | None, **options: Any) -> None:
+        """Show the progress of a stage in a bar, or as a line if there is none and the last line is long ago."""
+        tokens = stage.rate_of_tokens(self._others)
+        if bar is not None and stage.task is not None:
+            shown = f"{stage.amount()}  {stage.rate if stage.done and stage.seconds else ''}{'  ' + tokens if tokens else ''}"
+            bar.update(stage.task, completed=stage.done, total=stage.total, shown=shown, **options)
+            return
         now = time.perf_counter()
         if now - self._last_line < LINE_SECONDS:
-            return False
+            return
         self._last_line = now
-        return True
-
-    def details(self, **counted: int) -> None:
-        """Record further counts of the current stage, such as `tokens`, whose rates are shown."""
-        self._counted = counted
-
-    def _write_line(self, stage: Stage) -> None:
-        if self.quiet:
+        if self._state.log_json and not self._state.quiet:
+            left = None if stage.seconds_left is None else round(stage.seconds_left, 1)
+            amounts = {"stage": stage.name, "done": stage.done, "total": stage.total, "unit": stage.unit}
+            write_event("progress", **amounts, seconds=round(stage.seconds, 3), seconds_left=left, **self._others)
             return
-        if wants_log_json():
-            write_event(
-                "progress",
-                stage=stage.name,
-                done=stage.done,
-                total=stage.total,
-                unit=stage.unit,
-                seconds=round(stage.seconds, 3),
-                seconds_left=None if stage.seconds_left is None else round(stage.seconds_left, 1),
-                **self._counted,
-            )
-            return
-        left = "" if stage.seconds_left is None else f", {format_seconds(stage.seconds_left)} left"
-        counted = stage.describe_counted(self._counted)
-        rate = f", {format_rate(stage.done, stage.seconds, stage.unit)}" if stage.unit != "kernels" else ""
-        self.write(f"{stage.name}: {stage.describe_amount()}{rate}{', ' + counted if counted else ''}{left}")
+        share = f" ({100 * stage.done // stage.total} %)" if stage.total else ""
+        time_left = "" if stage.seconds_left is None else f"{format_seconds(stage.seconds_left)} left"
+        self.message(", ".join(filter(None, (f"{stage.name}: {stage.amount()}{share}", stage.rate, tokens, time_left))))
+
+    def message(self, text: str) -> None:
+        """Write a line to standard error, above the bar if there is one, unless the command is quiet."""
+        if not self._state.quiet:
+            self.write(text)
 
     def write(self, text: str) -> None:
-        """Write a line to standard error, above the bar if there is one."""
-        if wants_log_json():
+        """Write a line even if the command is quiet."""
+        if self._state.log_json:
             write_event("message", text=text)
         elif self._bar is not None:
             self._bar.console.print(visible(text), markup=False, highlight=False)
         else:
             write_message(text)
 
-    def message(self, text: str) -> None:
-        """Write a line unless the command is quiet."""
-        if not self.quiet:
-            self.write(text)
-
-    def finish(self, summary: str, *, seconds: float, details: str = "", notes: Iterable[str] = (), **fields: Any) -> None:
+    def finish(
+        self, summary: str, *, seconds: float | None = None, details: str = "", notes: Iterable[str] = (), **fields: Any
+    ) -> None:
         """Report the result: as a line and further lines for notes, or as JSON.
 
         Parameters
         ----------
         summary : str
             One line, or an empty string for none.
-        seconds : float
-            Elapsed time, for JSON.
+        seconds : float, optional
+            Elapsed time, for JSON. By default that of the command.
         details : str
             A second line, or an empty string for none.
         notes : iterable of str
-            Facts that need attention.
+            Facts that need attention. Arguments in them become options of the command.
         **fields
             Fields of the JSON object.
         """
-        if wants_json():
+        state, seconds = self._state, self.seconds if seconds is None else seconds
+        notes = [with_option_names(note, state.command) for note in notes]
+        if state.json:
             stages = {
                 stage.name: {"seconds": stage.seconds, "done": stage.done, "unit": stage.unit} for stage in self.stages.values()
             }
-            notes = list(notes)
             write_json(**fields, seconds=seconds, stages=stages, compile_seconds=self.compile_seconds, notes=notes)
-            if wants_log_json() and not self.quiet:
-                write_event("summary", text=summary, seconds=seconds, notes=notes, **fields)
-            return
-        if wants_log_json():
-            if not self.quiet:
-                write_event("summary", text=summary, seconds=seconds, notes=list(notes), **fields)
-            return
-        for line in filter(None, (summary, details)):
-            self.message(line)
-        for note in notes:
-            self.message(f"note: {note}")
+        if state.log_json and not state.quiet:
+            write_event("summary", text=summary, seconds=seconds, notes=notes, **fields)
+        elif not (state.json or state.log_json):
+            for line in filter(None, (summary, details, *(f"note: {note}" for note in notes))):
+                self.message(line)
 
     def compiled(self, event: str, _seconds: float) -> None:
         """Record that compiling a kernel starts or ends."""
-        if not self._open:
+        if self._ended is not None:
             return
         if event == "start" and not self._compile_reported:
             self._compile_reported = True
@@ -267,20 +257,16 @@ class Progress:
 
         def report(done: int, total: int | None) -> None:
             stage.done, stage.total = done, total
-            if bar is not None and stage.task is not None:
-                bar.update(stage.task, completed=done, total=total, refresh=True)
-            elif self._is_time_for_line():
-                self._write_line(stage)
+            self._show(stage, bar, refresh=True)
 
         with bar or nullcontext(), pausing():
             if bar is not None:
-                stage.task = bar.add_task(stage.name, total=None, unit=stage.unit)
+                stage.task = bar.add_task(stage.name, total=None, shown="")
             compile_first(report)
 
     def close(self) -> None:
         """Remove the bar, and ignore further reports."""
-        self._open = False
-        self._compiled_seconds = self.compile_seconds
+        self._ended = working_time(), compiling_time()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -294,10 +280,10 @@ def watch() -> Iterator[Progress]:
 
     warnings.simplefilter("ignore", cache.CacheWarning)  # the line after the block reports it
     progress = Progress()
-    handler = log_handler()
-    if handler is not None:
-        handler.write = progress.write
-    set_writer(progress.write)
+    state = current()
+    state.write = progress.write
+    if state.verbose is not None:
+        state.verbose.write = progress.write
     stop_listening = on_compile(progress.compiled)
     prepare_with(progress.compile_first)
     try:
@@ -306,8 +292,8 @@ def watch() -> Iterator[Progress]:
         stop_listening()
         prepare_with(None)
         progress.close()
-        set_writer(None)
-    if handler is not None:
+        state.write = write_message
+    if state.verbose is not None:
         n_kernels = sum(len(getattr(kernel, "signatures", ())) for kernel in KERNELS)
         _logger.debug("%d kernels used, %d of them compiled in this run", n_kernels, progress.n_compiled)
     if progress.compile_seconds:
@@ -326,28 +312,13 @@ def _explain(problem: str) -> str:
 
 def _make_bar(*, auto_refresh: bool = True) -> Bar:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
     from rich.table import Column
-    from rich.text import Text
-
-    class Amount(ProgressColumn):
-        """Amount and rate in the unit of the stage."""
-
-        def render(self, task: Any) -> Text:
-            """Return the text of the column."""
-            unit = task.fields["unit"]
-            write = format_bytes if unit == "bytes" else "{:,.0f}".format
-            amount = write(task.completed) + (f" of {write(task.total)}" if task.total is not None else "")
-            seconds = task.finished_time or task.elapsed  # `elapsed` keeps increasing after the end
-            rate = format_rate(task.completed, seconds, unit) if seconds and task.completed and unit != "kernels" else ""
-            counted = task.fields.get("counted") or ""
-            shown = f"{amount}{'' if unit == 'bytes' else ' ' + unit}  {rate}{'  ' + counted if counted else ''}"
-            return Text(shown, no_wrap=True)
 
     return Bar(
         TextColumn("{task.description:>7}"),
         BarColumn(bar_width=20),
-        Amount(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[shown]}", markup=False, table_column=Column(no_wrap=True)),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=Console(stderr=True),
         transient=True,

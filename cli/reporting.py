@@ -1,23 +1,143 @@
-"""Options that control what a command reports, as lines of text or one JSON object, and the names of options in messages."""
+"""What commands report, as lines of text or as JSON: messages, log messages, notes, and the options that select among these.
+
+Only this module and `bpejit split` write text of a command, apart from styled text. Names of files, columns and fields may
+contain anything, so every line passes through `visible`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import logging
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from .output_lines import write_line, write_message
+from bpejit.errors import visible
 
-if TYPE_CHECKING:
-    from .log_messages import LogHandler
 
-COMMAND = "bpejit.command"
-"""Key of the running command in the `meta` of the context."""
+def write_line(text: str, *, err: bool = False) -> None:
+    """Write one line. Characters that control a terminal, and those that the encoding of the stream lacks, are escaped."""
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    click.echo(visible(text).encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
+def write_message(text: str) -> None:
+    """Write one line to standard error."""
+    write_line(text, err=True)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines to standard output."""
+    for line in lines:
+        write_line(line)
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Return a command for a shell; a word that is not visible as it is becomes `$'...'` with escapes."""
+    return " ".join(shlex.quote(word) if visible(word) == word else _escaped_word(word) for word in words)
+
+
+def _escaped_word(word: str) -> str:
+    data = word.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\x{byte:02x}" for byte in data) + "'"
+
+
+class LogHandler(logging.Handler):
+    """Handler that writes log messages of the library to standard error, until a context is closed.
+
+    Attributes
+    ----------
+    write : callable
+        Function that writes one line. `Progress` replaces it while a progress bar is shown.
+    """
+
+    def __init__(self, ctx: click.Context) -> None:
+        super().__init__(logging.DEBUG)
+        self.write: Callable[[str], None] = write_message
+        self._logger = logging.getLogger("bpejit")
+        self._level = self._logger.level
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.DEBUG)
+        ctx.call_on_close(self._stop)
+
+    def _stop(self) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message."""
+        self.write(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+@dataclasses.dataclass
+class CommandState:
+    """What the options of all commands select for the running command, and what it has reported.
+
+    Attributes
+    ----------
+    command : click.Command, optional
+        The innermost command, whose options error messages name.
+    debug, quiet, json, log_json : bool
+        Which options are given.
+    verbose : LogHandler, optional
+        Shows log messages, if `--verbose` is given.
+    notes : list of str
+        The notes shown so far.
+    write : callable
+        Writes a line above a progress bar.
+    """
+
+    command: click.Command | None = None
+    debug: bool = False
+    quiet: bool = False
+    json: bool = False
+    log_json: bool = False
+    verbose: LogHandler | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    write: Callable[[str], None] = write_message
+
+
+def current() -> CommandState:
+    """Return the state of the running command."""
+    ctx = click.get_current_context(silent=True)
+    found: CommandState = CommandState() if ctx is None else ctx.meta.setdefault("bpejit", CommandState())
+    return found
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    state = current()
+    state.command = ctx.command
+    if value:
+        setattr(state, str(param.name), LogHandler(ctx) if param.name == "verbose" else True)
+
+
+def _reporting_option(*names: str, text: str, is_eager: bool) -> click.Option:
+    return click.Option(names, is_flag=True, expose_value=False, is_eager=is_eager, callback=_remember, help=text)
+
+
+DEBUG_OPTION = _reporting_option("--debug", text="Show a traceback when something fails.", is_eager=True)
+"""The option that groups have as well."""
+
+REPORT_OPTIONS = [
+    _reporting_option("-q", "--quiet", text="Report nothing but errors.", is_eager=False),
+    _reporting_option(
+        *("-v", "--verbose"),
+        text="Show log messages, such as the engine chosen and the kernels compiled.",
+        is_eager=True,
+    ),
+    _reporting_option("--json", text="Write the report to standard output as JSON.", is_eager=False),
+    _reporting_option(
+        "--log-json", text="Write messages and progress to standard error as JSON, one object a line.", is_eager=True
+    ),
+    DEBUG_OPTION,
+]
+"""The options that all commands have."""
 
 _ARGUMENT = re.compile(r'`(?P<named>[a-z_]+)=(?P<value>"[^"`]*"|True|[\d.]+)?`|^(?P<first>[a-z_]+)(?= is | has |\[|: )')
 
@@ -57,15 +177,6 @@ def _shown(parameter: click.Parameter) -> str:
     return parameter.human_readable_name.removesuffix("...")
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-DEBUG, QUIET, JSON, LOG, LOG_JSON = "bpejit.debug", "bpejit.quiet", "bpejit.json", "bpejit.log", "bpejit.log-json"
-"""Keys of the context's `meta`: which of these options are given, and the handler of log messages."""
-
-NOTES, WRITE = "bpejit.notes", "bpejit.write"
-"""Keys of the context's `meta`: the notes shown so far, and what writes a line above a progress bar."""
-
-
 @contextmanager
 def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
     """Show each BpejitWarning of the block as a note, once; they are also among the `notes` of a JSON report."""
@@ -73,20 +184,20 @@ def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
 
     from bpejit.errors import BpejitWarning
 
-    notes = ctx.meta.setdefault(NOTES, [])
+    state = current()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **others: Any) -> None:
         if not issubclass(category, BpejitWarning):
             shown_before(message, category, *place, **others)
             return
         text = with_option_names(str(getattr(message, "args", [message])[0]), ctx.command)
-        if text in notes:
+        if text in state.notes:
             return
-        notes.append(text)
-        if wants_log_json() and not is_quiet():
+        state.notes.append(text)
+        if state.log_json and not state.quiet:
             write_event("message", text=f"note: {text}")
-        elif not (is_quiet() or wants_json()):
-            (ctx.meta.get(WRITE) or write_message)(f"note: {text}")
+        elif not (state.quiet or state.json):
+            state.write(f"note: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", BpejitWarning)
@@ -95,125 +206,54 @@ def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
         yield
 
 
-def _remember_command(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    ctx.meta[COMMAND] = ctx.command  # the innermost command, whose options error messages name
-    if value:
-        ctx.meta[DEBUG] = True
-
-
-def _set(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
-    def remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-        if value:
-            ctx.meta[key] = True
-
-    return remember
-
-
-def _start_logging(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        from .log_messages import show_log_messages
-
-        ctx.meta[LOG] = show_log_messages(ctx)
-
-
-debug_option = click.option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_remember_command,
-    help="Show a traceback when something fails.",
-)
-
-
-def report_options(function: Function) -> Function:
-    """Add `--quiet`, `--verbose`, `--json`, `--log-json` and `--debug`, which all commands have."""
-    for option in (
-        debug_option,
-        click.option(
-            "--log-json",
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_set(LOG_JSON),
-            help="Write messages and progress to standard error as JSON, one object a line.",
-        ),
-        click.option(
-            "--json", is_flag=True, expose_value=False, callback=_set(JSON), help="Write the report to standard output as JSON."
-        ),
-        click.option(
-            *("-v", "--verbose"),
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_start_logging,
-            help="Show log messages, such as the engine chosen and the kernels compiled.",
-        ),
-        click.option(
-            *("-q", "--quiet"), is_flag=True, expose_value=False, callback=_set(QUIET), help="Report nothing but errors."
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def is_quiet() -> bool:
-    """Return True if the user gave `--quiet`."""
-    return bool(_meta().get(QUIET))
-
-
-def wants_json() -> bool:
-    """Return True if the user gave `--json`."""
-    return bool(_meta().get(JSON))
-
-
-def wants_log_json() -> bool:
-    """Return True if the user gave `--log-json`."""
-    return bool(_meta().get(LOG_JSON))
-
-
 def write_event(event: str, **fields: Any) -> None:
     """Write a JSON object to standard error, in one line: the time in UTC, the kind of event, and its fields."""
     import datetime  # not above: few runs need it
 
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-    click.echo(json.dumps({"time": now, "event": event, **fields}), err=True)
-
-
-def log_handler() -> LogHandler | None:
-    """Return the handler of log messages if the user gave `--verbose`."""
-    return _meta().get(LOG)
-
-
-def set_writer(write: Callable[[str], None] | None) -> None:
-    """Set what writes notes while a progress bar is shown."""
-    _meta()[WRITE] = write
-
-
-def _meta() -> dict[str, Any]:
-    ctx = click.get_current_context(silent=True)
-    return {} if ctx is None else ctx.meta
+    click.echo(json.dumps({"time": now, "event": event, **fields}, default=_as_json), err=True)
 
 
 def write_json(**fields: Any) -> None:
     """Write a report to standard output as one JSON object, which begins with the name of the command."""
     name = click.get_current_context().command_path.partition(" ")[2]
-    if noted := _meta().get(NOTES):
+    if noted := current().notes:
         fields["notes"] = [*noted, *fields.get("notes", [])]
-    click.echo(json.dumps({"command": name, **fields}, indent=2))
+    click.echo(json.dumps({"command": name, **fields}, indent=2, default=_as_json))
 
 
-def write_table(lines: Iterable[tuple[str, str]], width: int = 16) -> None:
+def _as_json(value: Any) -> Any:
+    """Return bytes and paths as text, and records and mappings as dicts."""
+    if isinstance(value, bytes):
+        return json_text(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def json_text(data: bytes) -> str:
+    """Return bytes as text for JSON; each byte that is not valid UTF-8 becomes the surrogate `\\udcNN`."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def write_report(fields: Mapping[str, Any], rows: Callable[[], Iterable[tuple[str, str]]]) -> None:
+    """Write a report to standard output: `fields` as JSON if the user wants that, and otherwise rows of names and values."""
+    if current().json:
+        write_json(**fields)
+    else:
+        write_table(rows())
+
+
+def write_table(rows: Iterable[tuple[str, str]], width: int = 16) -> None:
     """Write names and values in two columns to standard output."""
-    for name, value in lines:
-        write_line(f"{name:<{width}}{value}")
+    write_lines(f"{name:<{width}}{value}" for name, value in rows)
 
 
 def check_json_output(out: str, option: str = "--out") -> None:
     """Raise a usage error if the data and the JSON report would both go to standard output."""
     from bpejit.storage.outputs import is_standard_output
 
-    if wants_json() and is_standard_output(out):
+    if current().json and is_standard_output(out):
         raise click.UsageError(
             "`--json` writes to standard output, and so does the data; expected only one of them there: "
             f"name a file with `{option}`, or leave `--json` out"
@@ -225,8 +265,3 @@ def wrote(out: str) -> str:
     from bpejit.storage.outputs import is_standard_output
 
     return "wrote to standard output" if is_standard_output(out) else f"wrote `{out}`"
-
-
-def json_text(data: bytes) -> str:
-    """Return bytes as text for JSON; each byte that is not valid UTF-8 becomes the surrogate `\\udcNN`."""
-    return data.decode("utf-8", "surrogateescape")

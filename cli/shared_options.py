@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and short forms of `click.option` for the others."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bpejit.corpus.reading_options import ReadingOptions, Sampling
+from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.engines.work_options import LocalWork, Work
 from bpejit.errors import shorten
 from bpejit.options import Option, declared
@@ -21,17 +21,17 @@ from bpejit.tokenfiles import DEFAULT_FORMAT, TEXT_FORMAT, format_descriptions, 
 from .command_types import Count
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.shell_completion import CompletionItem
 
     from bpejit import Tokenizer
+    from bpejit.corpus.blocks import Skipped
     from bpejit.encoding.codec import Codec
+    from bpejit.model import Model
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-PATTERNS = tuple(PRESETS)
-
-
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the output if it already exists.")
+Decorator = Callable[[Any], Any]
+"""What adds options to the function of a command."""
 
 
 def complete_path(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -45,7 +45,39 @@ def complete_pattern(_ctx: click.Context, _param: click.Parameter, incomplete: s
     """Return the named patterns that begin with `incomplete`."""
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(name) for name in PATTERNS if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in PRESETS if name.startswith(incomplete)]
+
+
+# Short forms: a command lists its options in few lines, and each kind is defined once.
+flag = functools.partial(click.option, is_flag=True)
+
+path_option = functools.partial(click.option, shell_complete=complete_path)
+
+repeated_option = functools.partial(click.option, multiple=True)
+
+
+def count_option(*names: str, text: str, least: int | None = 1, is_size: bool = False, **options: Any) -> Decorator:
+    """Return a decorator that adds an option with a number, whose default is shown if it has one."""
+    settings = {"metavar": "SIZE" if is_size else "N", "show_default": "default" in options} | options
+    return click.option(*names, type=Count(least, is_size=is_size), help=text, **settings)
+
+
+def path_argument(name: str, metavar: str, **options: Any) -> Decorator:
+    """Return a decorator that adds an argument, which the shell completes."""
+    return click.argument(name, metavar=metavar, shell_complete=complete_path, **options)
+
+
+def collected(into: str, options: Mapping[str, Decorator]) -> Decorator:
+    """Return a decorator that adds options, whose values the function receives as one argument, a dict."""
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            return function(*args, **{into: {name: given.pop(name) for name in options}}, **given)
+
+        return functools.reduce(lambda target, option: option(target), reversed([*options.values()]), called)
+
+    return decorate
 
 
 def piped_input() -> tuple[str, ...]:
@@ -74,25 +106,28 @@ def _given_or_piped(ctx: click.Context, _param: click.Parameter, values: tuple[s
     return found
 
 
-def input_argument(function: Function) -> Function:
-    """Add INPUT: one or more files, folders, globs, URLs or `-`. The library expands globs that the shell did not expand."""
-    return click.argument("inputs", metavar="INPUT...", nargs=-1, callback=_given_or_piped, shell_complete=complete_path)(
-        function
-    )
+input_argument = path_argument("inputs", "INPUT...", nargs=-1, callback=_given_or_piped)
+"""Decorator that adds INPUT: files, folders, globs, URLs or `-`. The library expands globs that the shell did not expand."""
+
+tokenizer_argument = path_argument("tokenizer_path", "TOKENIZER")
+
+overwrite_option = flag("--overwrite", help="Replace the output if it already exists.")
+
+dry_run_option = flag("--dry-run", help="Show the plan and the expected time, and write nothing.")
+
+resume_option = flag("--resume", help="Continue an earlier run of the same job where it ended.")
 
 
-def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Callable[[Function], Function]:
-    """Return a decorator that adds `--out`.
+def shard_option(first: str, *, last: str = " The last part to finish joins all of them.") -> Decorator:
+    """Return a decorator that adds `--shard`, which selects a part of a job."""
+    variables = "auto reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or RANK and WORLD_SIZE."
+    return click.option("--shard", metavar="I/N|auto", help=f"{first}. {variables}{last}")
 
-    Parameters
-    ----------
-    text : str
-        Help text.
-    metavar : str
-    **options
-        Further arguments of `click.option`.
-    """
-    return click.option("-o", "--out", metavar=metavar, help=text, shell_complete=complete_path, **options)
+
+def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Decorator:
+    """Return a decorator that adds `--out` and `--overwrite`; `options` are further arguments of `click.option` for `--out`."""
+    added = path_option("-o", "--out", metavar=metavar, help=text, **options)
+    return lambda function: added(overwrite_option(function))
 
 
 def _parse_weights(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
@@ -105,9 +140,7 @@ def _parse_weights(_ctx: click.Context, _param: click.Parameter, values: tuple[s
     return weights or None
 
 
-def strip_bom_option(function: Function) -> Function:
-    """Add `--strip-bom`."""
-    return click.option("--strip-bom", is_flag=True, help="Skip a UTF-8 byte-order mark at the start of an input.")(function)
+strip_bom_option = flag("--strip-bom", help="Skip a UTF-8 byte-order mark at the start of an input.")
 
 
 def bom_notes(marked: Sequence[str], *, stripped: bool) -> list[str]:
@@ -120,45 +153,89 @@ def bom_notes(marked: Sequence[str], *, stripped: bool) -> list[str]:
     return [f"the UTF-8 byte-order mark of {named_inputs(list(marked))} was {done}"]
 
 
-def tokenizer_option(function: Function) -> Function:
+def skipped_notes(skipped: Skipped | None) -> list[str]:
+    """Return a note about the records without text, if there are any."""
+    from bpejit.corpus.blocks import skipped_note
+
+    return [skipped_note(skipped.count, skipped.first)] if skipped else []
+
+
+class TokenizerChoice(NamedTuple):
+    """A tokenizer that the user named, and what its file may lack: pattern, special tokens and version of Unicode."""
+
+    path: str
+    settings: Mapping[str, Any] = {}
+
+    def model(self) -> Model:
+        """Load the tokenizer as data."""
+        from bpejit.formats.recognize import load_model
+
+        return load_model(self.path, **self.settings)
+
+    def load(self) -> Tokenizer:
+        """Load the tokenizer."""
+        import bpejit
+
+        return bpejit.load(self.path, **self.settings)
+
+    def load_lazily(self) -> Tokenizer:
+        """Load the tokenizer, which makes its tables on first use, as workers with their own do not need them."""
+        import bpejit
+
+        return bpejit.Tokenizer.from_model(self.model(), lazy=True)
+
+    def codec(self) -> Codec:
+        """Load the encoder of the tokenizer."""
+        from bpejit.encoding.codec import Codec
+
+        return Codec(self.model())
+
+    def files(self) -> Sequence[Path]:
+        """Return the files of the tokenizer, which an output must not replace."""
+        from bpejit.formats.recognize import tokenizer_files
+
+        return tokenizer_files(self.path)
+
+
+def tokenizer_option(function: Any) -> Any:
     """Add `--tokenizer` and the options of `pattern_options`."""
-    return click.option(
-        "--tokenizer",
-        "tokenizer_path",
-        default="tokenizer",
-        show_default=True,
-        metavar="PATH",
-        shell_complete=complete_path,
-        help="Folder written by `bpejit train`, or a tokenizer of another tool (see `bpejit export --help`).",
-    )(pattern_options(function))
+    text = "Folder written by `bpejit train`, or a tokenizer of another tool (see `bpejit export --help`)."
+    names = ("--tokenizer", "tokenizer_path")
+    return path_option(*names, default="tokenizer", show_default=True, metavar="PATH", help=text)(pattern_options(function))
 
 
-def pattern_options(function: Function) -> Function:
-    """Add `--pattern`, `--special-token` and `--unicode`, for tokenizer files that do not contain these."""
-    pattern = click.option(
-        "--pattern",
-        metavar="NAME|REGEX",
-        shell_complete=complete_pattern,
-        help="Split pattern, for tokenizer files that lack it.",
-    )
-    special = click.option(
-        "--special-token",
-        "special_tokens",
-        multiple=True,
-        metavar="TEXT=ID",
-        callback=_parse_special_tokens,
-        help="Special token and its id, for tokenizer files that lack it; may be repeated.",
-    )
-    return pattern(special(unicode_option("that of the tokenizer, or of the tool it is for")(function)))
+def pattern_options(function: Any) -> Any:
+    """Add `--pattern`, `--special-token` and `--unicode`, for tokenizer files that do not contain these.
+
+    The function receives them and its argument `tokenizer_path` as the argument `tokenizer`, a `TokenizerChoice` or None.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, tokenizer_path: str | None, settings: dict[str, Any], **given: Any) -> Any:
+        return function(*args, tokenizer=tokenizer_path and TokenizerChoice(tokenizer_path, settings), **given)
+
+    options = {
+        "pattern": click.option(
+            "--pattern",
+            metavar="NAME|REGEX",
+            shell_complete=complete_pattern,
+            help="Split pattern, for tokenizer files that lack it.",
+        ),
+        "special_tokens": repeated_option(
+            *("--special-token", "special_tokens"),
+            metavar="TEXT=ID",
+            callback=_parse_special_tokens,
+            help="Special token and its id, for tokenizer files that lack it; may be repeated.",
+        ),
+        "unicode": unicode_option("that of the tokenizer, or of the tool it is for"),
+    }
+    return collected("settings", options)(called)
 
 
-def unicode_option(default: str) -> Callable[[Function], Function]:
+def unicode_option(default: str) -> Decorator:
     """Return a decorator that adds `--unicode`; `default` describes the version that is used without it."""
-    return click.option(
-        "--unicode",
-        metavar="VERSION",
-        help=f"Unicode version of the character classes in the pattern, such as 16.0.  [default: {default}]",
-    )
+    text = f"Unicode version of the character classes in the pattern, such as 16.0.  [default: {default}]"
+    return click.option("--unicode", metavar="VERSION", help=text)
 
 
 def _parse_special_tokens(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
@@ -169,80 +246,6 @@ def _parse_special_tokens(_ctx: click.Context, _param: click.Parameter, values: 
             raise click.BadParameter(f"{shorten(value)}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
         tokens[text] = int(number)
     return tokens or None
-
-
-def read_tokenizer(
-    path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None, *, lazy: bool = False
-) -> Tokenizer:
-    """Load the tokenizer that these options specify.
-
-    With `lazy=True` it makes its tables and its working memory on first use, as workers with their own do not need them.
-    """
-    import bpejit
-
-    if not lazy:
-        return bpejit.load(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
-    from bpejit.formats.recognize import load_model
-
-    model = load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode)
-    return bpejit.Tokenizer.from_model(model, lazy=True)
-
-
-def read_codec(path: str, pattern: str | None, special_tokens: dict[str, int] | None, unicode: str | None) -> Codec:
-    """Load the encoder of the tokenizer that these options specify."""
-    from bpejit.encoding.codec import Codec
-    from bpejit.formats.recognize import load_model
-
-    return Codec(load_model(path, pattern=pattern, special_tokens=special_tokens, unicode=unicode))
-
-
-def dtype_option(function: Function) -> Function:
-    """Add `--dtype` for reading a token file."""
-    return click.option(
-        "--dtype",
-        type=LazyChoice("dtype", dtype_choices),
-        metavar="DTYPE",  # its choices would import NumPy
-        help="Data type of the ids, such as uint16 or uint32, for token files without TOKENS.json.",
-    )(function)
-
-
-READ = "the format that recognizes the file"
-SUFFIX = "the format with the suffix of --out"
-WRITTEN = f"{SUFFIX}, and {DEFAULT_FORMAT} for other suffixes"
-"""What `--format auto` stands for."""
-
-
-def token_format_option(automatic: str = READ) -> Callable[[Function], Function]:
-    """Return a decorator that adds `--format`, the format of a token file; `automatic` says what `auto` stands for."""
-    names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
-    return click.option(
-        "--format",
-        "token_format",
-        type=LazyChoice("format", lambda: (AUTO, *format_names())),
-        default=AUTO,
-        show_default=True,
-        metavar="NAME",
-        help=f"Format of the token file: auto for {automatic}, {names}.",
-    )
-
-
-def text_option(what: str) -> Callable[[Function], Function]:
-    """Return a decorator that adds `--text`, which selects the token file format `text`."""
-    return click.option("--text", is_flag=True, help=f"{what} as numbers, one document per line: short for --format text.")
-
-
-def text_format(token_format: str, *, text: bool) -> str:
-    """Return the format that `--format` and `--text` select."""
-    if text and token_format not in (AUTO, TEXT_FORMAT):
-        raise click.UsageError(f"`--text` selects the format text, and `--format {token_format}` another one: give one of them")
-    return TEXT_FORMAT if text else token_format
-
-
-def dtype_choices() -> tuple[str, ...]:
-    """Return the names of the dtypes of token files."""
-    from bpejit.tokenfiles import registry
-
-    return registry.dtype_names()  # which imports NumPy
 
 
 class LazyChoice(click.ParamType):  # type: ignore[type-arg]
@@ -274,9 +277,61 @@ class LazyChoice(click.ParamType):  # type: ignore[type-arg]
         return click.Choice(self._names())
 
 
+def dtype_option(text: str, *, name: str = "--dtype", automatic: bool = False) -> Decorator:
+    """Return a decorator that adds an option for the type of ids in a token file; with `automatic`, `auto` is the default."""
+    default: dict[str, Any] = {"default": AUTO, "show_default": True} if automatic else {}
+
+    def names() -> tuple[str, ...]:
+        from bpejit.tokenfiles.registry import dtype_names  # which imports NumPy
+
+        return (AUTO, *dtype_names()) if automatic else dtype_names()
+
+    kind = LazyChoice("dtype", names, known=AUTO if automatic else None)
+    return click.option(name, type=kind, metavar="DTYPE", help=text, **default)
+
+
+read_dtype_option = dtype_option("Data type of the ids, such as uint16 or uint32, for token files without TOKENS.json.")
+
+READ = "the format that recognizes the file"
+SUFFIX = "the format with the suffix of --out"
+WRITTEN = f"{SUFFIX}, and {DEFAULT_FORMAT} for other suffixes"
+"""What `--format auto` stands for."""
+
+
+def token_format_option(automatic: str = READ) -> Decorator:
+    """Return a decorator that adds `--format`, the format of a token file; `automatic` says what `auto` stands for."""
+    names = ", ".join(f"{name} ({text})" if text else name for name, text in format_descriptions().items())
+    return click.option(
+        *("--format", "token_format"),
+        type=LazyChoice("format", lambda: (AUTO, *format_names())),
+        default=AUTO,
+        show_default=True,
+        metavar="NAME",
+        help=f"Format of the token file: auto for {automatic}, {names}.",
+    )
+
+
+def pack_option(what: str) -> Decorator:
+    """Return a decorator that adds `--pack`."""
+    rest = "into rows of N, with the lengths of the documents in each row; for parquet and arrow."
+    return count_option("--pack", text=f"{what} {rest}")
+
+
+def text_option(what: str) -> Decorator:
+    """Return a decorator that adds `--text`, which selects the token file format `text`."""
+    return flag("--text", help=f"{what} as numbers, one document per line: short for --format text.")
+
+
+def text_format(token_format: str, *, text: bool) -> str:
+    """Return the format that `--format` and `--text` select."""
+    if text and token_format not in (AUTO, TEXT_FORMAT):
+        raise click.UsageError(f"`--text` selects the format text, and `--format {token_format}` another one: give one of them")
+    return TEXT_FORMAT if text else token_format
+
+
 def declared_options(
     group: type, *, into: str | None = None, without: Collection[str] = (), **changes: Mapping[str, Any]
-) -> Callable[[Function], Function]:
+) -> Decorator:
     """Return a decorator that adds the options of a group of `bpejit.options`.
 
     Parameters
@@ -290,22 +345,14 @@ def declared_options(
     **changes
         For the name of an option, further arguments of `click.option`.
     """
-    chosen = {name: option for name, (_, option) in declared(group).items() if option.help and name not in without}
-
-    def decorate(function: Function) -> Function:
-        target: Any = function
-        if into is not None:
-
-            @functools.wraps(function)
-            def collected(*args: Any, **given: Any) -> Any:
-                return function(*args, **{into: {name: given.pop(name) for name in chosen}}, **given)
-
-            target = collected
-        for name, option in reversed(chosen.items()):
-            target = _declared_option(name, option, _CHANGES.get(name, {}) | dict(changes.get(name, {})))(target)
-        return target  # type: ignore[no-any-return]
-
-    return decorate
+    options = {
+        name: _declared_option(name, option, _CHANGES.get(name, {}) | dict(changes.get(name, {})))
+        for name, (_, option) in declared(group).items()
+        if option.help and name not in without
+    }
+    if into is not None:
+        return collected(into, options)
+    return lambda function: functools.reduce(lambda target, option: option(target), reversed([*options.values()]), function)
 
 
 def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -343,12 +390,8 @@ _CHANGES: dict[str, dict[str, Any]] = {
 
 input_options = declared_options(ReadingOptions, into="reading")
 """Decorator that adds the options of reading; the function receives their values as the argument `reading`, a dict."""
+engine_options = declared_options(LocalWork, into="work")
+"""Decorator that adds `--workers` and `--engine`; the function receives their values as the argument `work`, a dict."""
 
-sampling_options = declared_options(Sampling)
-"""Decorator that adds `--max-bytes`, `--seed` and `--source`."""
-
-engine_options = declared_options(LocalWork)
-"""Decorator that adds `--workers` and `--engine`."""
-
-cluster_engine_options = declared_options(Work)
-"""Decorator that adds `--workers`, `--engine` with the engine `ray`, and `--ray-address`."""
+cluster_engine_options = declared_options(Work, into="work")
+"""Decorator that adds `--workers`, `--engine` with the engine `ray`, and `--ray-address`, likewise as `work`."""

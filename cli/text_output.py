@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,23 +19,19 @@ if TYPE_CHECKING:
     from bpejit.inspection.token_rows import TokenRow
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 BACKGROUNDS = ("#bfe3ff", "#d6f5c0", "#ffe2b8", "#ffd0ea", "#d9d0ff", "#bdf2e6")
 """Backgrounds of consecutive tokens; the text on them is black, so they suit light and dark terminals."""
 
 SPECIAL = "bold white on #555555"
 
 
-def color_option(function: Function) -> Function:
-    """Add `--color`."""
-    return click.option(
-        "--color",
-        type=click.Choice(("auto", "always", "never")),
-        default="auto",
-        show_default=True,
-        help="auto uses colors on a terminal, unless NO_COLOR is set.",
-    )(function)
+color_option = click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
+    help="auto uses colors on a terminal, unless NO_COLOR is set.",
+)
 
 
 def color_console(color: str) -> Console | None:
@@ -58,27 +54,35 @@ def separator() -> str:
     return "\u2502"
 
 
-def styled_tokens(rows: Iterable[TokenRow], *, breaks: bool = True) -> Text:
-    """Return tokens on colored backgrounds; escapes are underlined."""
-    text = _new_text()
-    for index, row in enumerate(rows):
-        style = SPECIAL if row.special else f"black on {BACKGROUNDS[index % len(BACKGROUNDS)]}"
-        append_visible(text, row.data, style, breaks=breaks)
+def styled_tokens(tokens: Iterable[bytes], *, first: int = 0, special: Container[int] = (), breaks: bool = False) -> Text:
+    """Return tokens on colored backgrounds; escapes are underlined.
+
+    Parameters
+    ----------
+    tokens : iterable of bytes
+    first : int
+        The number of the first token, which selects its color.
+    special : container of int
+        The numbers of special tokens.
+    breaks : bool
+        Add a line break after an escaped one.
+    """
+    from rich.text import Text
+
+    text = Text()
+    for number, token in enumerate(tokens, start=first):
+        style = SPECIAL if number in special else f"black on {BACKGROUNDS[number % len(BACKGROUNDS)]}"
+        for piece, is_escape in visible_pieces(token):
+            text.append(piece, f"{style} underline" if is_escape else style)
+            if breaks and is_escape and piece == "\\n":
+                text.append("\n")
     return text
 
 
-def append_visible(text: Text, data: bytes, style: str, *, breaks: bool = False) -> None:
-    """Append the visible form of bytes."""
-    for piece, is_escape in visible_pieces(data):
-        text.append(piece, f"{style} underline" if is_escape else style)
-        if breaks and is_escape and piece == "\\n":
-            text.append("\n")
-
-
-def _new_text() -> Text:
-    from rich.text import Text
-
-    return Text()
+def styled_rows(rows: Sequence[TokenRow]) -> Text:
+    """Return the tokens of a text on colored backgrounds."""
+    special = {number for number, row in enumerate(rows) if row.special}
+    return styled_tokens((row.data for row in rows), special=special, breaks=True)
 
 
 def quoted(span: bytes) -> str:
@@ -94,17 +98,17 @@ def _escaped(character: str, quote: str) -> str:
     return escape_character(character) or character
 
 
-def aligned(rows: Iterable[Sequence[str]], *, left: int = 1) -> Iterator[str]:
+def aligned(rows: Iterable[Sequence[object]], *, left: int = 1) -> Iterator[str]:
     """Yield the lines of a table whose columns are separated by two spaces.
 
     Parameters
     ----------
-    rows : iterable of sequences of str
-        All of the same length; the first is the head.
+    rows : iterable of sequences
+        All of the same length; the first is the head. The others have texts and figures (see `figure`).
     left : int
         Number of columns that are aligned to the left; the others are numbers.
     """
-    table = list(rows)
+    table = [list(map(figure, row)) for row in rows]
     widths = [max(display_width(row[index]) for row in table) for index in range(len(table[0]))]
     for row in table:
         cells = []
@@ -136,9 +140,11 @@ def shown_token(token: bytes, longest: int = 60) -> str:
     return f"|{text}|" if len(text) <= longest and len(token) <= 4 * longest else f"|{text[: longest - 3]}..."
 
 
-def optional_number(value: float | None, form: str = "{:.3f}") -> str:
-    """Return a number as text, and `-` for None."""
-    return "-" if value is None else form.format(value)
+def figure(value: object) -> str:
+    """Return a whole number with commas, another number with three decimals, `-` for None, and a text as it is."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def percent(share: float) -> str:

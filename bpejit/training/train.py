@@ -7,6 +7,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from bpejit.jit.listening import working_time
 from bpejit.model import Model
 from bpejit.options import chosen, takes
 from bpejit.shrinking import first_merges
+from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import existing_parent
 from bpejit.storage.remote import is_remote
 from bpejit.tokenizer import Tokenizer
@@ -39,18 +41,6 @@ from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOpt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-def runs_parent(out: str, engine: str) -> str:
-    """Return the folder for temporary files of a training whose output is `out`; a URL only for Ray."""
-    if is_remote(out):
-        return out.rstrip("/").rpartition("/")[0] if engine == RAY else tempfile.gettempdir()
-    return str(existing_parent(out))
-
-
-def smaller_folders(out: str, also: Sequence[int]) -> dict[int, str]:
-    """Return the folder of each smaller size, `OUT-N`, from the largest one on."""
-    return {size: f"{out.rstrip('/')}-{size}" for size in sorted(set(also), reverse=True)}
 
 
 def listed_sizes(also: Any) -> list[int]:
@@ -75,17 +65,51 @@ def check_smaller_sizes(sizes: Sequence[int], vocab_size: int, least: int) -> No
             )
 
 
-def save_sizes(model: Model, out: str, smaller: Mapping[int, str], *, overwrite: bool) -> str | None:
-    """Save a trained model and its smaller sizes; return why other tools cannot read it, or None if they can.
+def runs_parent(out: str, engine: str) -> str:
+    """Return the folder for temporary files of a training whose output is `out`; a URL only for Ray."""
+    if is_remote(out):
+        return out.rstrip("/").rpartition("/")[0] if engine == RAY else tempfile.gettempdir()
+    return str(existing_parent(out))
 
-    Raises
-    ------
-    OutputError
-    """
-    unreadable = save_folder(model, out, overwrite=overwrite)
-    for size, folder in smaller.items():
-        save_folder(first_merges(model, size), folder, overwrite=overwrite)
-    return unreadable
+
+@dataclass(frozen=True)
+class TrainingOutputs:
+    """Where a training saves: the folders of the tokenizer and of smaller sizes (the largest first), and counts until then."""
+
+    out: str
+    smaller: Mapping[int, str]
+    counts_file: CountsFile
+    overwrite: bool
+
+    @classmethod
+    def of(cls, out: str, also: Sequence[int], *, resume: bool, overwrite: bool) -> TrainingOutputs:
+        """Return the outputs of the options of `train`."""
+        smaller = {size: f"{out.rstrip('/')}-{size}" for size in sorted(set(also), reverse=True)}
+        return cls(out, smaller, CountsFile.beside(out, resume=resume), overwrite)
+
+    def check(self, inputs: Sequence[StrPath] = ()) -> None:
+        """Raise the errors of saving that are known before hours of training. `inputs` are not replaced."""
+        for folder in (self.out, *self.smaller.values()):
+            check_folder(folder, inputs=inputs, overwrite=self.overwrite)
+
+    def train(self, inputs: Inputs | Counts, **options: Any) -> tuple[Model, str | None]:
+        """Train with the options of `train_model`, save, and return the model and why other tools cannot read it, if so.
+
+        From counts, the options of counting are ignored.
+        """
+        if isinstance(inputs, Counts):
+            others = ("vocab_size", "engine", "inspect_counts", "inspect_sizes")
+            taken = chosen(CountsTraining, options) | {name: options[name] for name in others if name in options}
+            model = train_model_from_counts(inputs, **taken)
+        else:
+            if options.get("temporary_folder") is None:
+                options["temporary_folder"] = runs_parent(self.out, options.get("engine", AUTO))
+            model = train_model(inputs, counts_file=self.counts_file, **options)
+        unreadable = save_folder(model, self.out, overwrite=self.overwrite)
+        for size, folder in self.smaller.items():
+            save_folder(first_merges(model, size), folder, overwrite=self.overwrite)
+        self.counts_file.remove()
+        return model, unreadable
 
 
 @takes(TrainOptions)
@@ -176,19 +200,12 @@ def _train_and_save(
         tokens = arguments.special_tokens("special_tokens", options.get("special_tokens", (END_OF_TEXT,)), error=TrainingError)
         tokens += [options[name] for name in TOKEN_FIELDS if options.get(name) is not None]
         check_smaller_sizes(sizes, arguments.whole_number("vocab_size", vocab_size), 256 + len(set(tokens)))
-    smaller = smaller_folders(out, sizes)
     named = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     listed = [] if isinstance(named, Iterator) or not arguments.is_iterable(named) else list(named)
     files = [path for path in listed if isinstance(path, (str, os.PathLike)) and Path(path).is_file()]
-    for folder in (out, *smaller.values()):
-        check_folder(folder, inputs=files, overwrite=overwrite)  # before hours of training
-    if options.get("temporary_folder") is None:
-        options["temporary_folder"] = runs_parent(out, options.get("engine", AUTO))
-    counts_file = CountsFile.beside(out, resume=resume)
-    model = train_model(inputs, vocab_size=vocab_size, counts_file=counts_file, **options)
-    save_sizes(model, out, smaller, overwrite=overwrite)
-    counts_file.remove()
-    return model
+    outputs = TrainingOutputs.of(out, sizes, resume=resume, overwrite=overwrite)
+    outputs.check(files)
+    return outputs.train(inputs, vocab_size=vocab_size, **options)[0]
 
 
 @takes(ModelOptions)

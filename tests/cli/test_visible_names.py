@@ -153,7 +153,7 @@ def test_csv_for_an_ascii_stream(made: Path) -> None:
 
 
 def test_hint_can_be_pasted(tmp_path: Path) -> None:
-    shell_line = importlib.import_module(f"{MODULE}.output_lines").shell_line
+    shell_line = importlib.import_module(f"{MODULE}.reporting").shell_line
     words: list[Any] = ["a b", EVIL, "it's\x1b\\", "\udcff\x07f"]
     assert shell_line(["bpejit", "a b"]) == "bpejit 'a b'"
     assert not FORBIDDEN.search(shell_line(words))
@@ -165,4 +165,4 @@ def test_hint_can_be_pasted(tmp_path: Path) -> None:
 def test_lines_are_written_in_one_place() -> None:
     """The others write JSON, whose strings are escaped."""
     found = {path.name for path in Path(program.__file__).parent.glob("*.py") if "click.echo(" in path.read_text()}
-    assert found == {"output_lines.py", "reporting.py", "cmd_split.py"}
+    assert found == {"reporting.py", "cmd_split.py"}
