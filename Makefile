@@ -5,11 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 BOTH_PATHS := $(addprefix tests/,jit kernels/splitting kernels/encoding splitting encoding compat)
 TEXTS := tests/data/prose.txt tests/data/code.txt tests/data/cjk.txt
-# Each of two processes compiles its own kernels before the tests; the processes of the tests would compile the same ones twice.
-COMPILE = @for parts in training "encoding others"; do $(BIN)/python -c \
-  "import sys; from bpejit.warmup import warmup; [warmup(part) for part in sys.argv[1:]]" $$parts & done; wait
+COMPILE = @$(BIN)/python .ci/compile_kernels.py
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, which otherwise compile every module again
-.PHONY: help setup check fmt test quick test-other-path test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
+.PHONY: help setup check fmt test thorough quick test-other-path test-nojit oldest matrix readers parity faults demo pictures bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' Makefile
@@ -40,6 +38,10 @@ fmt: $(READY) ## format the code
 test: $(READY) ## run all tests
 	$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+thorough: $(READY) ## run all tests with eight times as many random examples; some half an hour
+	$(COMPILE)
+	BPEJIT_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data
 	$(COMPILE)

@@ -102,7 +102,10 @@ def test(python: str, versions: str, pytest_arguments: list[str]) -> Outcome:
     shown = subprocess.run([environment_python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     print(f"{name}: testing with {', '.join(map(' '.join, zip(SHOWN, shown, strict=True)))} ...", flush=True)
     shutil.rmtree(FOLDER / "kernels", ignore_errors=True)  # kernels compiled in another environment may hide an error
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(FOLDER / "kernels")}
     start = time.monotonic()
+    if run([environment_python, ".ci/compile_kernels.py"], log, env=environment):
+        raise SystemExit(f"{name}: the kernels cannot be compiled: see {log.relative_to(ROOT)}")
     run(
         [
             environment_python,
@@ -118,7 +121,7 @@ def test(python: str, versions: str, pytest_arguments: list[str]) -> Outcome:
             *pytest_arguments,
         ],
         log,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(FOLDER / "kernels")},
+        env=environment,
     )
     seconds = time.monotonic() - start
     try:

@@ -6,7 +6,7 @@ Environment:
 
 - `NUMBA_DISABLE_JIT=1` runs the kernels as plain Python: tests marked `compiled` are skipped, `small` picks its second size;
 - `BPEJIT_PARITY=1` selects the tests marked `parity`, and larger texts in some others;
-- `BPEJIT_EXAMPLES` is the number of hypothesis examples per test;
+- `BPEJIT_EXAMPLES` is the usual number of hypothesis examples per test, which `make thorough` raises;
 - `BPEJIT_SHARED_DATA` is a folder of larger corpora and published vocabularies, by default `../shared/data` beside the
   checkout. It is optional: the tests that need it are skipped if it is absent, or if the variable is empty.
 """
@@ -50,7 +50,7 @@ FLUSH = os.fsync
 
 settings.register_profile(
     "bpejit",
-    max_examples=int(os.environ.get("BPEJIT_EXAMPLES", "100" if JIT else "20")),
+    max_examples=int(os.environ.get("BPEJIT_EXAMPLES", "50" if JIT else "20")),
     deadline=None,  # the first example of a test may compile kernels
     derandomize="CI" in os.environ,
     print_blob=True,
@@ -64,9 +64,9 @@ def small(jit: Size, nojit: Size) -> Size:
     return jit if JIT else nojit
 
 
-def fewer(times: int) -> settings:
-    """Divide the number of hypothesis examples, for tests whose many parameters each draw their own."""
-    return settings(max_examples=max(1, settings().max_examples // times))
+def examples(share: float) -> settings:
+    """Multiply the number of hypothesis examples, for tests whose examples take less or more time than usual."""
+    return settings(max_examples=max(1, round(settings().max_examples * share)))
 
 
 @lru_cache(maxsize=8)

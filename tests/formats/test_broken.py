@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import small
+from conftest import examples
 from helpers.formats import NEWER, OLDER, PAIR, RANKED, changed
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from bpejit.errors import TokenizerFormatError
 from bpejit.formats.folder_writing import save_folder
@@ -294,7 +294,7 @@ def save_all(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bpejit.errors.BpejitWarning")
-@settings(max_examples=small(100, 60))
+@examples(1)
 @given(data=st.data())
 def test_random_damage_is_an_error_or_a_valid_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("damage")

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, data_text, read_shared, small
+from conftest import ROOT, data_text, examples, read_shared
 from helpers.formats import TEXT, changed, hugging_face, models
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.errors import OutputError, TokenizerFormatError
@@ -183,7 +183,7 @@ def test_models_unsupported_by_other_tools_are_saved_privately(tmp_path: Path, m
 # ---- equal ids in the `tokenizers` package
 
 
-@settings(max_examples=small(60, 8))
+@examples(0.6)
 @given(model=models(), texts=st.lists(TEXT, min_size=1, max_size=4))
 def test_equal_ids_for_random_models_and_texts(
     tmp_path_factory: pytest.TempPathFactory, model: Model, texts: list[str]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import twins
-from conftest import read_shared, small
+from conftest import examples, read_shared
 from helpers.encoding import ranked_models, texts
 from helpers.formats import grown_models, hugging_face
 from helpers.strategies import awkward_text
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.encoding.encoder import Encoder
 from bpejit.formats.folder_reading import load_folder
@@ -136,7 +136,7 @@ def test_equal_ids_in_tokenizers(tmp_path: Path, name: str) -> None:
         assert ours.encode(text.encode(), workspace).tolist() == theirs(text)
 
 
-@settings(max_examples=small(60, 8))
+@examples(0.6)
 @given(grown_models(), st.lists(st.sampled_from(["a", "b", " ", "aaaa", "abab"]), max_size=20).map("".join), awkward_text(6))
 def test_equal_ids_in_tokenizers_for_random_models(
     tmp_path_factory: pytest.TempPathFactory, model: Model, text: str, more: str

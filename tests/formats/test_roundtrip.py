@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, data_text, read_shared, small
+from conftest import ROOT, data_text, examples, read_shared, small
 from helpers.encoding import ranked_models
 from helpers.formats import TEXT, changed, grown_models, models
 from helpers.strategies import awkward_bytes
@@ -42,7 +42,7 @@ def ids_of(model: Model, data: bytes) -> list[int] | str:
 any_models = st.one_of(models(), models(pattern="gpt2", reachable=True), ranked_models(), grown_models())
 
 
-@settings(max_examples=small(120, 15))
+@examples(1.2)
 @given(any_models, st.lists(st.one_of(TEXT.map(str.encode), awkward_bytes(6)), max_size=3), st.sampled_from(FORMATS))
 def test_random_models(tmp_path_factory: pytest.TempPathFactory, model: Model, texts: list[bytes], form: str) -> None:
     path = path_in(tmp_path_factory.mktemp("model"), form)

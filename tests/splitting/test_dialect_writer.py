@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import regex
-from conftest import data_text, read_shared, small
+from conftest import data_text, examples, read_shared, small
 from helpers.splitting import split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.errors import PatternError
 from bpejit.formats.published import TOOLS_UNICODE
@@ -93,7 +93,7 @@ def test_presets_on_corpora(name: str, corpus: str) -> None:
     assert split_by_tokenizers(translated(PRESETS[name]), text) == split_by_us(PRESETS[name], text)
 
 
-@settings(max_examples=small(150, 20))
+@examples(1.5)
 @given(split_patterns(), st.lists(st.text(alphabet=PATTERN_ALPHABET + "²iI\u0130\u0131S\u212aß", max_size=14), max_size=5))
 def test_random_patterns(source: str, texts: list[str]) -> None:
     try:

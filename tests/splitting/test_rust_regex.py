@@ -6,10 +6,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from conftest import data_text, small
+from conftest import data_text, examples, small
 from helpers.splitting import split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from bpejit.errors import PatternError
 from bpejit.formats.published import TOOLS_UNICODE
@@ -59,7 +59,7 @@ def test_presets_on_real_text(name: str, file: str) -> None:
     assert_equal_pieces(PRESETS[name], to_fancy_regex(PRESETS[name]), text)
 
 
-@settings(max_examples=small(150, 20))
+@examples(1.5)
 @given(split_patterns(), st.lists(st.text(alphabet=PATTERN_ALPHABET + "²iI\u0130\u0131S\u212aß", max_size=14), max_size=5))
 def test_random_patterns(source: str, texts: list[str]) -> None:
     try:

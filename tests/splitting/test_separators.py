@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from conftest import data_text, fewer, small
+from conftest import data_text, examples, small
 from helpers.splitting import cached_splitter, documents, split_by_regex
 from helpers.strategies import PATTERN_ALPHABET, split_patterns
 from hypothesis import given, strategies as st
@@ -70,7 +70,7 @@ def check(splitter: Splitter, texts: list[bytes], n_ends: int = 4096) -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
-@fewer(3)
+@examples(1 / 3)
 @given(texts=texts_of_pieces, n_ends=st.sampled_from([spans.MIN_ENDS, 200, 4096]))
 def test_like_separate_texts(pattern, texts, n_ends):
     check(cached_splitter(pattern, SPECIALS), texts, n_ends)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import data_text, small
+from conftest import data_text, examples, small
 from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from bpejit.arrays import padded_text
 from bpejit.errors import PatternError
@@ -39,7 +39,7 @@ def check(splitter: Splitter, data: bytes) -> None:
         assert split_at_cuts(splitter, data, all_cuts(splitter, data)) == expected
 
 
-@settings(max_examples=small(200, 20))
+@examples(2)
 @given(earlier, later, st.lists(st.text(alphabet=PATTERN_ALPHABET, max_size=14), min_size=1, max_size=6), awkward_bytes(12))
 def test_random_sequences(first: list[str], last: str, texts: list[str], data: bytes) -> None:
     splitter = Splitter(compiled([*first, last]), [b"<|endoftext|>"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 # ruff: noqa: RUF001 (look-alike characters are intended)
 import pytest
 import regex
-from conftest import JIT, small
+from conftest import JIT, examples
 from helpers.splitting import all_cuts, split_at_cuts, split_by_regex, split_stream, split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_bytes, split_patterns
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from bpejit.errors import PatternError
 from bpejit.splitting import PRESETS, SplitPattern, Splitter, compile_pattern
@@ -26,7 +26,7 @@ def compiled(source: str) -> SplitPattern:
         raise
 
 
-@settings(max_examples=small(400, 20))
+@examples(4)
 @given(split_patterns(), st.lists(short_texts, min_size=1, max_size=6))
 def test_random_patterns(source: str, texts: list[str]) -> None:
     splitter = Splitter(compiled(source))

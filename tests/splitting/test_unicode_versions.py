@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import regex
-from conftest import read_shared, small
+from conftest import examples, read_shared, small
 from helpers.cli import invoke
 from helpers.splitting import split_whole
 from helpers.strategies import PATTERN_ALPHABET, awkward_text, split_patterns
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 import bpejit
 from bpejit.arrays import Array, padded_text
@@ -186,7 +186,7 @@ def test_automaton_and_regex_package_agree(name: str, version: str, text: str) -
     assert split_whole(splitter, text.encode()) == by_regex(splitter, text)
 
 
-@settings(max_examples=small(60, 10))
+@examples(0.6)
 @given(split_patterns(), st.sampled_from(FOLLOWED), st.text(alphabet=PATTERN_ALPHABET + "\u0295\u058b\ua7dd\u0277\U000323b0"))
 def test_random_patterns(source: str, version: str, text: str) -> None:
     try:
