@@ -35,7 +35,7 @@ from bpejit.registry import AUTO
 from bpejit.splitting import Pattern
 from bpejit.splitting.text_limits import REGEX_TIMEOUT
 from bpejit.tokenfiles import load_format
-from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.tokenizer_config import TokenizerConfig, TransformersSettings
 from bpejit.utf8 import encode_utf8
 
 if TYPE_CHECKING:
@@ -489,7 +489,7 @@ class Tokenizer:
             ids = codec.encode_short(text)
             if ids is not None:
                 return ids
-        return codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return codec.encode_list(text, allowed_special, disallowed_special)
 
     def encode_array(
         self,
@@ -499,7 +499,7 @@ class Tokenizer:
         disallowed_special: SpecialChoice | None = None,
     ) -> Array:
         """Return the ids of a text as a uint32 array. The options are the same as for `encode`."""
-        return self._codec.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return self._codec.encode(text, allowed_special, disallowed_special)
 
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Return the ids of a text without looking for special tokens."""
@@ -526,9 +526,7 @@ class Tokenizer:
             As in `encode`.
         """
         num_threads = arguments.whole_number("num_threads", num_threads, least=1)
-        return self._codec.encode_batch(
-            texts, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
-        )
+        return self._codec.encode_batch(texts, num_threads, allowed_special, disallowed_special)
 
     def encode_segments(self, segments: Segments) -> list[int]:
         """Return the ids of a text of trusted and untrusted segments. Special tokens are found in trusted segments only.
@@ -566,7 +564,7 @@ class Tokenizer:
 
         Positions refer to the text as given, even if the model normalizes it.
         """
-        return self._codec.locate(text, allowed_special=allowed_special, disallowed_special=disallowed_special)[0]
+        return self._codec.locate(text, allowed_special, disallowed_special)[0]
 
     def encode_segments_with_offsets(self, segments: Segments) -> tuple[TokenOffsets, Array]:
         """Return the ids of `encode_segments`, their positions in the whole text, and the segment each token starts in."""
@@ -867,18 +865,15 @@ class Tokenizer:
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 
+    @takes(TransformersSettings)
     def save(
         self,
         path: str | os.PathLike[str],
         *,
         format: str = AUTO,  # noqa: A002 - the usual name for it
         legacy_merges: bool = False,
-        bos_token: str | None = None,
-        eos_token: str | None = None,
-        pad_token: str | None = None,
-        model_max_length: int | None = None,
-        chat_template: str | None = None,
         overwrite: bool = False,
+        **settings: Unpack[TransformersSettings],
     ) -> str | None:
         """Save the tokenizer.
 
@@ -915,13 +910,7 @@ class Tokenizer:
         """
         from bpejit.formats.export import chosen_format, save_model
 
-        given = TokenizerConfig.checked(
-            bos_token=bos_token,
-            eos_token=eos_token,
-            pad_token=pad_token,
-            model_max_length=model_max_length,
-            chat_template=chat_template,
-        ).fields
+        given = TokenizerConfig.checked(**settings).fields
         path = arguments.path("path", path, error=OutputError)
         format = chosen_format(path, format)  # noqa: A001 - the parameter
         if given and isinstance(format, str) and format == "tiktoken":

@@ -1,13 +1,12 @@
 """Settings of `tokenizer_config.json` that are not in `tokenizer.json`. They do not affect ids."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from bpejit import arguments
 from bpejit.errors import OptionError, SpecialTokenError, shorten
+from bpejit.options import Option
 
 TOKEN_FIELDS = ("bos_token", "eos_token", "pad_token")
 """The special tokens that can be chosen in training and export."""
@@ -19,6 +18,52 @@ _LEFT_OUT = ("tokenizer_class", "auto_map", "add_bos_token", "add_eos_token")
 """Fields by which versions of transformers replace parts of `tokenizer.json`, which has their result."""
 
 SIDES = ("padding_side", "truncation_side")
+
+
+class TransformersSettings(TypedDict, total=False):
+    """Settings for `transformers` that training and saving take."""
+
+    bos_token: Annotated[
+        str | None,
+        Option(None, "str", "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
+    ]
+    eos_token: Annotated[
+        str | None,
+        Option(None, "str", "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
+    ]
+    pad_token: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            """Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
+            `eos_token` is `<|endoftext|>`, if that is a special token.""",
+            "Special token for padding.",
+            metavar="TEXT",
+        ),
+    ]
+    model_max_length: Annotated[
+        int | None,
+        Option(
+            None,
+            "int",
+            """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
+            the tokens above; it does not change any id.""",
+            "Longest input of the model in tokens, for transformers.",
+            value="count",
+            metavar="N",
+        ),
+    ]
+    chat_template: Annotated[
+        str | None,
+        Option(
+            None,
+            "str",
+            "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
+            "Jinja template that formats a conversation, for transformers.",
+            metavar="FILE",
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -60,7 +105,7 @@ class TokenizerConfig:
     others: dict[str, Any] | None = None
 
     @classmethod
-    def checked(cls, **fields: Any) -> TokenizerConfig:
+    def checked(cls, **fields: Any) -> "TokenizerConfig":
         """Return a configuration, after checking the types of its fields.
 
         Raises

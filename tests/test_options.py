@@ -14,9 +14,9 @@ from bpejit.corpus.input_options import InputOptions
 from bpejit.corpus.reading_options import ReadingOptions
 from bpejit.errors import ArgumentTypeError
 from bpejit.options import Option, chosen, declared, takes
-from bpejit.tokenizer_config import TokenizerConfig
+from bpejit.tokenizer_config import TokenizerConfig, TransformersSettings
 from bpejit.training.merge_settings import MergeSettings
-from bpejit.training.train_options import MergeLimits, TrainOptions, TransformersSettings
+from bpejit.training.train_options import MergeLimits, TrainOptions
 
 options_of_commands = importlib.import_module(f"{MODULE}.shared_options")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -57,8 +58,28 @@ def render_chats(
     UnsupportedError
         If Jinja2 is missing or too old, or a tool is a function.
     """
+    with _template_errors():
+        compiled = _compile(arguments.string("chat_template", template))
+        common = {
+            "tools": None if tools is None else [_plain(_checked_tool(tool)) for tool in tools],
+            "documents": None if documents is None else [_plain(_checked_document(document)) for document in documents],
+            "add_generation_prompt": add_generation_prompt,
+        }
+        variables = _plain(dict(variables))
+        key = continue_final_message if isinstance(continue_final_message, str) else "content"
+        rendered = []
+        for conversation in conversations:
+            messages = [_message(message) for message in getattr(conversation, "messages", conversation)]
+            final = _mark_final(messages, key, template) if continue_final_message else None
+            text: str = compiled.render({"messages": messages, **common, **variables})
+            rendered.append(text if final is None else _cut_at_mark(text, final))
+        return rendered
+
+
+@contextmanager
+def _template_errors() -> Iterator[None]:
     try:
-        return _rendered(template, conversations, tools, documents, add_generation_prompt, continue_final_message, variables)
+        yield
     except BpejitError:
         raise
     except Exception as cause:  # a template is a program, and Jinja passes on what it raises, also MemoryError
@@ -70,32 +91,6 @@ def render_chats(
 
 def _is_from_jinja(error: Exception) -> bool:
     return any(kind.__module__ == "jinja2.exceptions" for kind in type(error).__mro__)
-
-
-def _rendered(
-    template: str,
-    conversations: Iterable[Any],
-    tools: Sequence[Any] | None,
-    documents: Sequence[Any] | None,
-    add_generation_prompt: bool,
-    continue_final_message: bool | str,
-    variables: Mapping[str, Any],
-) -> list[str]:
-    compiled = _compile(arguments.string("chat_template", template))
-    common = {
-        "tools": None if tools is None else [_plain(_checked_tool(tool)) for tool in tools],
-        "documents": None if documents is None else [_plain(_checked_document(document)) for document in documents],
-        "add_generation_prompt": add_generation_prompt,
-    }
-    variables = _plain(dict(variables))
-    key = continue_final_message if isinstance(continue_final_message, str) else "content"
-    rendered = []
-    for conversation in conversations:
-        messages = [_message(message) for message in getattr(conversation, "messages", conversation)]
-        final = _mark_final(messages, key, template) if continue_final_message else None
-        text: str = compiled.render({"messages": messages, **common, **variables})
-        rendered.append(text if final is None else _cut_at_mark(text, final))
-    return rendered
 
 
 def _message(message: Any) -> dict[str, Any]:

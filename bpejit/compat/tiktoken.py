@@ -15,7 +15,7 @@ from bpejit.encoding.codec import Codec
 from bpejit.encoding.decoder import decode_batch, decode_bytes_batch
 from bpejit.encoding.encoder import Encoder
 from bpejit.encoding.kernel_runner import AnySplitter
-from bpejit.encoding.offsets import character_starts
+from bpejit.encoding.offsets import token_offsets
 from bpejit.encoding.workspace import Workspace
 from bpejit.engines import count_cpus
 from bpejit.errors import ArgumentTypeError, TokenIdError, UnsupportedError, shorten
@@ -99,7 +99,7 @@ class Encoding:
             ids = codec.encode_short(text)
         if ids is not None:
             return ids
-        return codec.encode_list(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return codec.encode_list(text, allowed_special, disallowed_special)
 
     def encode_to_numpy(
         self,
@@ -109,7 +109,7 @@ class Encoding:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> Array:
         """Return the ids of a text as uint32 [tokens]; the options are the same as for `encode`."""
-        return self._codec.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return self._codec.encode(text, allowed_special, disallowed_special)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """Return the ids of several texts, without special tokens."""
@@ -125,10 +125,7 @@ class Encoding:
     ) -> list[list[int]]:
         """Return the ids of several texts; the options are the same as for `encode`."""
         num_threads = min(arguments.whole_number("num_threads", num_threads, least=1), count_cpus())
-        batch = self._codec.encode_batch(
-            text, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
-        )
-        return batch.tolist()
+        return self._codec.encode_batch(text, num_threads, allowed_special, disallowed_special).tolist()
 
     def encode_with_unstable(
         self,
@@ -187,10 +184,9 @@ class Encoding:
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
         """Return the text of ids, and the index of the character in which each token begins; raise if it is not valid UTF-8."""
         parts = self.decode_tokens_bytes(tokens)
-        data = b"".join(parts)
-        text = data.decode("utf-8", errors="strict")
-        starts: list[int] = character_starts(data, np.array([len(part) for part in parts], dtype=np.int64)).tolist()
-        return text, starts
+        text = b"".join(parts).decode("utf-8", errors="strict")
+        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        return text, token_offsets(lengths, lengths, [text]).char_starts.tolist()
 
     def decode_batch(self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8) -> list[str]:  # noqa: ARG002
         """Return the texts of several lists of ids."""

@@ -95,19 +95,10 @@ class DocumentBuffer:
         self._with_separators: list[Sequence[Any]] = []
 
     def append_separated(self, documents: Sequence[Any], first: int) -> bool:
-        """Append documents with separators between them, if possible.
+        """Append at most MAX_DOCUMENTS documents with separators between them.
 
-        Parameters
-        ----------
-        documents : list or tuple of str, bytes, or other bytes-like objects
-            At most MAX_DOCUMENTS, not empty.
-        first : int
-            Number of the first document, for the message about an object of another type.
-
-        Returns
-        -------
-        bool
-            False if they have to be appended without separators: they are long, or the pattern has no separators.
+        The number of the first is for the message about an object of another type. Return False if they have to be appended
+        without separators: they are long, or the pattern has no separators.
         """
         if self._separated is None:
             return False
@@ -129,14 +120,7 @@ class DocumentBuffer:
         return True
 
     def append(self, documents: Sequence[str] | Sequence[bytes], lengths: Array) -> None:
-        """Append documents.
-
-        Parameters
-        ----------
-        documents : sequence of str, or sequence of bytes
-        lengths : int64 [documents]
-            In characters or bytes.
-        """
+        """Append documents with these lengths in characters or bytes, int64 [documents]."""
         bounds = np.zeros(len(documents) + 1, dtype=np.int64)
         np.cumsum(lengths, out=bounds[1:])
         start = 0
@@ -149,16 +133,7 @@ class DocumentBuffer:
             start = end
 
     def append_joined(self, documents: Sequence[str] | Sequence[bytes], text: str | bytes, lengths: Array) -> None:
-        """Append at most MAX_DOCUMENTS documents.
-
-        Parameters
-        ----------
-        documents : sequence of str, or sequence of bytes
-        text : str or bytes
-            All documents joined.
-        lengths : int64 [documents]
-            In characters or bytes.
-        """
+        """Append at most MAX_DOCUMENTS documents, of which `text` is all joined."""
         # NumPy releases the GIL for operations on more than 500 numbers, and taking it back from another thread that joins
         # strings takes longer than the operation. So there is none here for ASCII text.
         data, lengths = encode_joined(documents, text, lengths) if isinstance(text, str) else (text, lengths)  # type: ignore[arg-type]
@@ -240,24 +215,9 @@ class DocumentBuffer:
 def encode_adjacent(
     runner: KernelRunner, splitter: AnySplitter, text: Array, stops: Array, workspace: Workspace
 ) -> tuple[Array, Array]:
-    """Encode documents that are adjacent in a text, whatever their lengths.
+    """Encode documents that are adjacent in a text, whatever their lengths, with a splitter that has an automaton.
 
-    Parameters
-    ----------
-    runner : KernelRunner
-    splitter : Splitter or TextPipeline
-        Has an automaton. A pipeline would change none of the documents.
-    text : uint8 [at least the last stop + 16]
-    stops : int64 [documents]
-        The end of each document. The first one starts at byte 0.
-    workspace : Workspace
-
-    Returns
-    -------
-    ids : uint32 [tokens]
-        A view into the workspace, valid until its next use.
-    id_stops : int64 [documents]
-        End of the ids of each document.
+    The arrays are those of `Encoder.encode_block`; the ids are a view into the workspace, valid until its next use.
     """
     out = workspace.chunk_out
     id_stops = np.empty(stops.size, dtype=np.int64)
@@ -276,14 +236,7 @@ def encode_adjacent(
 
 
 def as_texts(texts: Sequence[Any], first: int) -> Sequence[Any]:
-    """Return texts as a sequence of `str` and `bytes`.
-
-    Parameters
-    ----------
-    texts : list or tuple of str, bytes, or other bytes-like objects
-    first : int
-        Number of the first text in the argument `texts` of the caller, for the message about an object of another type.
-    """
+    """Return texts, or other bytes-like objects, as `str` and `bytes`; a message about another type counts from `first`."""
     if set(map(type, texts)) <= {str, bytes}:
         return texts
     return [arguments.as_bytes(f"texts[{index}]", text) for index, text in enumerate(texts, first)]
@@ -302,15 +255,7 @@ def estimate_length(texts: Sequence[Any], part: range) -> int:
 
 
 def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[range], int]:
-    """Divide a batch for several threads.
-
-    Returns
-    -------
-    parts : list of ranges
-        The numbers of the texts of each; several for each thread.
-    n_threads : int
-        At most the given number; fewer if the batch is not worth it.
-    """
+    """Divide a batch into ranges of texts, several for each thread; return the number of threads that it is worth as well."""
     every = range(len(texts))
     n_threads = max(1, min(n_threads, estimate_length(texts, every) // _LEAST_PER_THREAD)) if n_threads > 1 else 1
     if n_threads == 1:

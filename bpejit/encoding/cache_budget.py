@@ -126,40 +126,9 @@ class Budget:
             self._reserved += n_bytes
         return Share(self, n_bytes, has_cache=False)
 
-    def take(self, share: Share, n_bytes: int, returned: int = 0) -> bool:
-        """Grant more memory to a cache, which will give back `returned` bytes at once; return True if it was granted."""
-        if self._try(share, n_bytes):
-            return True
-        if share.n_bytes + n_bytes - returned > self.fair_share:
-            return False
-        self._reclaim()
-        if self._try(share, n_bytes):
-            return True
-        self.has_starved_cache = True
-        return False
-
-    def give_back(self, share: Share, n_bytes: int) -> None:
-        """Return some of the memory of a cache to the budget."""
-        with self._lock:
-            share.n_bytes -= n_bytes
-            self._used -= n_bytes
-
-    def discard(self, share: Share) -> None:
-        """Return the memory of a freed share to the budget."""
-        self._freed.append((share.n_bytes, share.has_cache))
-
     def after_fork(self) -> None:
         """Replace the lock in a child process, since a thread of the parent may have held it."""
         self._lock = threading.Lock()
-
-    def _try(self, share: Share, n_bytes: int) -> bool:
-        with self._lock:
-            self._settle()
-            if self._used + n_bytes > self.limit:
-                return False
-            self._used += n_bytes
-            share.n_bytes += n_bytes
-            return True
 
     def _settle(self) -> None:
         while self._freed:
@@ -182,14 +151,7 @@ class Budget:
 
 
 class Share:
-    """The part of a budget that one cache uses, or another part; returned to the budget when it is freed.
-
-    Parameters
-    ----------
-    budget : Budget
-    n_bytes : int
-    has_cache : bool
-    """
+    """The part of a budget that one cache uses, or another part; returned to the budget when it is freed."""
 
     def __init__(self, budget: Budget, n_bytes: int, has_cache: bool = True) -> None:
         self.n_bytes = n_bytes
@@ -198,15 +160,34 @@ class Share:
 
     def __del__(self) -> None:
         if hasattr(self, "budget"):  # a signal may interrupt `__init__`
-            self.budget.discard(self)
+            self.budget._freed.append((self.n_bytes, self.has_cache))
 
     def take(self, n_bytes: int, returned: int = 0) -> bool:
         """Request more memory, of which `returned` bytes will be given back at once; return True if it was granted."""
-        return self.budget.take(self, n_bytes, returned)
+        if self._try(n_bytes):
+            return True
+        if self.n_bytes + n_bytes - returned > self.budget.fair_share:
+            return False
+        self.budget._reclaim()
+        if self._try(n_bytes):
+            return True
+        self.budget.has_starved_cache = True
+        return False
+
+    def _try(self, n_bytes: int) -> bool:
+        with self.budget._lock:
+            self.budget._settle()
+            if self.budget._used + n_bytes > self.budget.limit:
+                return False
+            self.budget._used += n_bytes
+            self.n_bytes += n_bytes
+            return True
 
     def give_back(self, n_bytes: int) -> None:
         """Return some memory to the budget."""
-        self.budget.give_back(self, n_bytes)
+        with self.budget._lock:
+            self.n_bytes -= n_bytes
+            self.budget._used -= n_bytes
 
 
 def _taken(pool: Pool) -> Iterator[Any]:

@@ -98,12 +98,6 @@ class Codec:
     lazy : bool
         If True, the encoder and the first workspace are created on first use. Otherwise they are created here, so that
         encoding allocates nothing but its result.
-
-    Attributes
-    ----------
-    model : Model
-    carriage_returns : CarriageReturns or None
-        What looks at the ids of texts, if the tokenizer was trained without carriage returns.
     """
 
     def __init__(self, model: Model, *, lazy: bool = False) -> None:
@@ -191,14 +185,7 @@ class Codec:
     def splitter_for(
         self, allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
     ) -> AnySplitter:
-        """Return a splitter that finds the allowed special tokens.
-
-        Parameters
-        ----------
-        allowed, disallowed : "all" or a set of special tokens, optional
-            As in `bpejit.Tokenizer.encode`.
-        texts : iterable of str or bytes
-            The texts to search for disallowed special tokens.
+        """Return a splitter that finds the allowed special tokens, after a search of texts for the disallowed ones.
 
         Raises
         ------
@@ -210,7 +197,6 @@ class Codec:
     def encode(
         self,
         text: str | bytes,
-        *,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> Array:
@@ -239,7 +225,6 @@ class Codec:
     def encode_list(
         self,
         text: str | bytes,
-        *,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> list[int]:
@@ -264,7 +249,6 @@ class Codec:
     def encode_batch(
         self,
         texts: Iterable[str | bytes],
-        *,
         num_threads: int = 1,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
@@ -298,12 +282,11 @@ class Codec:
     def locate(
         self,
         text: str | bytes,
-        *,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> tuple[TokenOffsets, PreTokenizedText | None]:
         """Return the ids of a text with their offsets, and the prepared text, which is None if it is the text itself."""
-        from bpejit.encoding.offsets import pipeline_offsets, token_offsets  # not at the top: loading does not need it
+        from bpejit.encoding.offsets import token_offsets  # not at the top: loading does not need it
 
         encoder = self.encoder
         text = arguments.as_bytes("text", text)
@@ -315,14 +298,13 @@ class Codec:
             if not isinstance(pipeline, Splitter) and not pipeline.is_noop(data):
                 with self.workspace() as workspace:
                     ids, prepared = encoder.encode_aligned(data, workspace, pipeline)
-                return pipeline_offsets(ids, encoder.token_lengths(ids), prepared, [text]), prepared
-        ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+                return token_offsets(ids, encoder.token_lengths(ids), [text], prepared), prepared
+        ids = self.encode(text, allowed_special, disallowed_special)
         return token_offsets(ids, encoder.token_lengths(ids), [text]), None
 
     def locate_batch(
         self,
         texts: Sequence[str],
-        *,
         allowed_special: SpecialChoice | None = None,
         disallowed_special: SpecialChoice | None = None,
     ) -> tuple[TokenOffsets, Array, dict[int, PreTokenizedText]]:
@@ -339,17 +321,17 @@ class Codec:
         """
         from bpejit.encoding.offsets import batch_offsets, joined_offsets
 
-        choice: Any = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
         if isinstance(self.encoder.splitter, Splitter):
             try:
                 data = "".join(texts).encode()
             except UnicodeEncodeError:  # half of a surrogate pair
                 pass
             else:
-                batch = self.encode_batch(texts, **choice)
+                batch = self.encode_batch(texts, 1, allowed_special, disallowed_special)
                 lengths = self.encoder.token_lengths(batch.ids)
                 return batch_offsets(batch.ids, batch.starts, lengths, texts, data), batch.starts, {}
-        found, prepared = zip(*(self.locate(text, **choice) for text in texts), strict=True) if texts else ((), ())
+        located = [self.locate(text, allowed_special, disallowed_special) for text in texts]
+        found, prepared = zip(*located, strict=True) if texts else ((), ())
         starts = np.cumsum([0, *(one.ids.size for one in found)], dtype=np.int64)
         return joined_offsets(found), starts, {row: one for row, one in enumerate(prepared) if one is not None}
 

@@ -89,16 +89,7 @@ class EncodeStream:
     def blocks(self, data: BytesLike | str, *, final: bool = False) -> Iterator[Array]:
         """Add a piece of text, and yield the ids that no later text can change, block by block, in bounded memory.
 
-        Parameters
-        ----------
-        data : bytes-like or str
-        final : bool
-            Whether the text ends with this piece.
-
-        Yields
-        ------
-        uint32 [tokens]
-            A view into the workspace, valid until the next iteration.
+        A block is a view into the workspace, valid until the next iteration. If `final` is True, the text ends with this piece.
         """
         workspace = self._workspace
         for last in self._fill(data, final):

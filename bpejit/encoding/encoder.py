@@ -59,11 +59,6 @@ class Encoder(Decoder):
         If an id is too large for the tables.
     PatternError
         If the model's split pattern does not compile.
-
-    Attributes
-    ----------
-    prepares_calls : bool
-        True if short texts are encoded by a prepared call (see `ShortTextCall`): text and ids need no other step.
     """
 
     def __init__(self, model: Model, splitter: Splitter | None = None) -> None:
@@ -81,7 +76,8 @@ class Encoder(Decoder):
                 self.tables = self.tables._replace(whole_tokens=whole, whole_token_pool=pool)
                 self.runner = KernelRunner(model, self.tables)
         self.special_tokens = frozenset(model.special_tokens)
-        self.prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
+        # Short texts are encoded by a prepared call (see `ShortTextCall`) if text and ids need no other step.
+        self._prepares_calls = model.pipeline is None and self.splitter.automaton is not None and not model.missing_bytes
         self._splitters = {self.special_tokens: self.splitter}
         self._seeded: dict[tuple[int, int], tuple[Array, Array, Array]] = {}
         self._seeded_share: Share | None = None
@@ -165,7 +161,7 @@ class Encoder(Decoder):
             # As many as fit, but at least one.
             limit = np.searchsorted(strings.starts, strings.starts[first] + _TOKEN_BYTES_PER_CALL, side="right")
             stop = max(int(limit) - 1, first + 1)
-            _, ends = self._encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace)
+            _, ends = self.encode_strings(ByteStrings.from_list(tokens[first:stop]), workspace, any_bytes=True)
             # A single id is the id of the token, since no other token has these bytes.
             several = np.flatnonzero(np.diff(ends, prepend=0) > 1)
             unreachable += [tokens[first + number] for number in several.tolist()]
@@ -195,10 +191,6 @@ class Encoder(Decoder):
 
     # ---- encoding ----------------------------------------------------------------------------------------------------
 
-    def pipeline_is_noop(self, data: BytesLike) -> bool:
-        """Return True if the pipeline, if any, does not change a text, so that its tokens represent its own bytes."""
-        return isinstance(self.splitter, Splitter) or self.splitter.is_noop(bytes(data))
-
     def encode(self, data: Any, workspace: Workspace | None = None, splitter: AnySplitter | None = None) -> Array:
         """Return the ids of a text as uint32 [tokens].
 
@@ -214,7 +206,7 @@ class Encoder(Decoder):
         workspace = workspace or self.new_workspace()
         splitter = splitter or self.splitter
         n_bytes = sys.maxsize if isinstance(data, str) else len(data)
-        if self.prepares_calls and n_bytes <= workspace.short_text_bytes:
+        if self._prepares_calls and n_bytes <= workspace.short_text_bytes:
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data)
             if n_ids >= 0:
@@ -222,7 +214,7 @@ class Encoder(Decoder):
         if (
             n_bytes <= workspace.text_bytes
             and splitter.automaton is not None
-            and (self.model.pipeline is None or self.pipeline_is_noop(data))
+            and (isinstance(self.splitter, Splitter) or self.splitter.is_noop(bytes(data)))
         ):
             workspace.view[:n_bytes] = data  # type: ignore[assignment]
             workspace.progress[pretoken_cache.N_OUT] = 0
@@ -240,7 +232,7 @@ class Encoder(Decoder):
 
     def encode_list(self, data: BytesLike, workspace: Workspace, splitter: AnySplitter) -> list[int]:
         """Return the ids of a text as a list. The parameters are those of `encode`."""
-        if self.prepares_calls and len(data) <= workspace.short_text_bytes:
+        if self._prepares_calls and len(data) <= workspace.short_text_bytes:
             call = self.short_call(workspace, splitter)
             n_ids = call.run(data)
             if n_ids >= 0:
@@ -254,15 +246,7 @@ class Encoder(Decoder):
         splitter: AnySplitter | None = None,
         part: range | None = None,
     ) -> EncodedBatch:
-        """Return the ids of several texts in one array, with the start of each text.
-
-        Parameters
-        ----------
-        texts : list or tuple of str, bytes, or other bytes-like objects
-        workspace, splitter
-            As for `encode`.
-        part : range, optional
-            The numbers of the texts to encode; all by default.
+        """Return the ids of several texts, or those of a part of them, in one array, with the start of each text.
 
         Raises
         ------
@@ -330,14 +314,7 @@ class Encoder(Decoder):
     ) -> tuple[Array, PreTokenizedText]:
         """Return the ids of a text as uint32 [tokens], and the prepared text with its alignment to the original.
 
-        Parameters
-        ----------
-        data : bytes
-        workspace : Workspace
-        pipeline : TextPipeline
-            From `splitter_for`.
-        areas : int64 [areas, 2], optional
-            The only ranges in which special tokens are found (see `TextPipeline.align`).
+        Special tokens are found only in `areas`, int64 [areas, 2] (see `TextPipeline.align`); by default everywhere.
         """
         prepared = pipeline.align(data, areas)
         workspace.progress[pretoken_cache.N_OUT] = 0
@@ -352,24 +329,18 @@ class Encoder(Decoder):
         ids, ends = self.encode_strings(ByteStrings.from_list(list(pieces)), workspace)
         return np.split(ids.copy(), ends[:-1])
 
-    def encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
+    def encode_strings(self, strings: ByteStrings, workspace: Workspace, *, any_bytes: bool = False) -> tuple[Array, Array]:
         """Return the ids of pre-tokens as uint32 [tokens], and the end of the ids of each as int64 [strings].
 
-        Raises
-        ------
-        CorpusError
-            If a byte has no token.
+        A byte without a token is an error, unless `any_bytes` is True.
         """
-        ids, ends = self._encode_strings(strings, workspace)
-        return self.runner.check_ids(ids), ends
-
-    def _encode_strings(self, strings: ByteStrings, workspace: Workspace) -> tuple[Array, Array]:
         workspace.progress[pretoken_cache.N_OUT] = 0
         out = np.empty(strings.pool.size + kernels.OUT_SLACK, dtype=np.uint32)
         out = self.runner.run_spans(workspace, padded(strings.pool), strings.starts[1:].astype(np.uint32), out)
         ids = out[: workspace.progress[pretoken_cache.N_OUT]]
         # NO_ID replaces a single byte.
         lengths = np.where(ids == kernels.NO_ID, 1, self._lengths[np.minimum(ids, self._lengths.size - 1)])
+        ids = ids if any_bytes else self.runner.check_ids(ids)
         return ids, np.searchsorted(np.cumsum(lengths), strings.starts[1:], side="right")
 
     def encode_chunk(self, text: Array, cut: int, stop: int, final: bool, workspace: Workspace) -> Array:

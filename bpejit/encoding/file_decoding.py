@@ -30,25 +30,9 @@ _LEAST_BYTES = 1 << 17
 class BackgroundWriter:
     """Write blocks of bytes in a second thread, in order.
 
-    A context manager: when it exits without an exception, all blocks have been written. With an executor of the standard
-    library, a block takes 50 microseconds more, and importing it 10 to 20 ms.
-
-    Parameters
-    ----------
-    write : callable
-        Writes all bytes of a block.
-    n_buffers : int
-        The number of buffers whose content the caller passes in turn. There is no thread if it is 1.
-
-    Examples
-    --------
-    >>> import io
-    >>> file = io.BytesIO()
-    >>> with BackgroundWriter(file.write, n_buffers=2) as writer:
-    ...     writer.write(memoryview(b"some "))
-    ...     writer.write(memoryview(b"bytes"))
-    >>> file.getvalue()
-    b'some bytes'
+    A context manager: when it exits without an exception, all blocks have been written, each by a call of `write`. The caller
+    passes the content of `n_buffers` buffers in turn; there is no thread if it is 1. With an executor of the standard library,
+    a block takes 50 microseconds more, and importing it 10 to 20 ms.
     """
 
     def __init__(self, write: Callable[[memoryview], object], *, n_buffers: int) -> None:

@@ -45,7 +45,9 @@ class TokenOffsets(NamedTuple):
     char_ends: Array
 
 
-def token_offsets(ids: Array, lengths: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
+def token_offsets(
+    ids: Array, lengths: Array, texts: Iterable[str | bytes], prepared: PreTokenizedText | None = None
+) -> TokenOffsets:
     """Return the offsets of tokens in one or more concatenated texts.
 
     Parameters
@@ -55,25 +57,26 @@ def token_offsets(ids: Array, lengths: Array, texts: Iterable[str | bytes]) -> T
         Number of bytes of each token.
     texts : iterable of str or bytes
         Texts that are encoded as one are passed separately if surrogates at their boundary do not form a pair.
+    prepared : PreTokenizedText, optional
+        The text that a pipeline made of them, in which tokens have these lengths.
     """
     byte_ends = np.cumsum(lengths, dtype=np.int64)
-    return _located(ids, byte_ends - lengths, byte_ends, texts)
+    byte_starts = byte_ends - lengths
+    if prepared is not None:
+        byte_starts, byte_ends = prepared.byte_starts[byte_starts], prepared.byte_ends[byte_ends - 1]
+    texts = list(texts)
+    if all(text.isascii() for text in texts):
+        return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
+    boundaries, positions = _boundaries(texts)
+    first = np.searchsorted(boundaries, byte_starts, side="right") - 1
+    after = np.searchsorted(boundaries, byte_ends, side="left")
+    return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])
 
 
 def batch_offsets(ids: Array, starts: Array, lengths: Array, texts: Sequence[str], data: bytes) -> TokenOffsets:
-    """Return the offsets of the tokens of several texts, each in its text.
+    """Return the offsets of the tokens of several texts without surrogates, which `data` has in UTF-8, each in its text.
 
-    Parameters
-    ----------
-    ids : uint32 [tokens]
-    starts : int64 [texts + 1]
-        Index of the first token of each text, and the number of tokens.
-    lengths : int64 [tokens]
-        Number of bytes of each token.
-    texts : sequence of str
-        Without surrogates.
-    data : bytes
-        All texts in UTF-8, one after the other.
+    The arrays are those of `Codec.locate_batch` and `token_offsets`.
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
@@ -96,31 +99,6 @@ def joined_offsets(found: Sequence[TokenOffsets]) -> TokenOffsets:
         none = np.zeros(0, dtype=np.int64)
         return TokenOffsets(none.astype(np.uint32), none, none, none, none)
     return TokenOffsets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-
-
-def pipeline_offsets(ids: Array, lengths: Array, prepared: PreTokenizedText, texts: Iterable[str | bytes]) -> TokenOffsets:
-    """Return the offsets, in the original texts, of tokens of the text that a pipeline returned.
-
-    Parameters
-    ----------
-    ids : uint32 [tokens]
-    lengths : int64 [tokens]
-        Number of bytes of each token in the prepared text.
-    prepared : PreTokenizedText
-    texts : iterable of str or bytes
-    """
-    ends = np.cumsum(lengths, dtype=np.int64)
-    return _located(ids, prepared.byte_starts[ends - lengths], prepared.byte_ends[ends - 1], texts)
-
-
-def _located(ids: Array, byte_starts: Array, byte_ends: Array, texts: Iterable[str | bytes]) -> TokenOffsets:
-    texts = list(texts)
-    if all(text.isascii() for text in texts):
-        return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
-    boundaries, positions = _boundaries(texts)
-    first = np.searchsorted(boundaries, byte_starts, side="right") - 1
-    after = np.searchsorted(boundaries, byte_ends, side="left")
-    return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])
 
 
 def _boundaries(texts: list[str | bytes]) -> tuple[Array, Array]:
@@ -155,19 +133,3 @@ def _characters(text: str | bytes) -> tuple[Array, Array]:
         sizes[pairs] = 2
         widths, sizes = np.delete(widths, pairs + 1), np.delete(sizes, pairs + 1)
     return widths, sizes
-
-
-def character_starts(data: bytes, lengths: Array) -> Array:
-    """Return the index of the character in which each token of a valid UTF-8 text starts, as int64 [tokens].
-
-    Parameters
-    ----------
-    data : bytes
-        The bytes of all tokens.
-    lengths : int64 [tokens]
-        Number of bytes of each token, at least 1.
-    """
-    begins = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80
-    number = np.cumsum(begins, dtype=np.int64) - 1
-    starts: Array = number[np.cumsum(lengths) - lengths]
-    return np.maximum(starts, 0)

@@ -42,17 +42,10 @@ _TEXTS_PER_SEARCH = 1 << 10
 def allowed_tokens(
     known: frozenset[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
 ) -> frozenset[str]:
-    """Return the special tokens to recognize in texts, by tiktoken's rules.
+    """Return the special tokens to recognize in texts, of those known, by tiktoken's rules.
 
-    Parameters
-    ----------
-    known : frozenset of str
-        All special tokens of the tokenizer.
-    allowed : "all" or set of str, optional
-        The special tokens to recognize; none by default. Unknown names are ignored.
-    disallowed : "all" or collection of str, optional
-        The special tokens that must not occur in the texts; "all", the default, means all that are not allowed.
-    texts : iterable of str or bytes
+    Those of `allowed` are recognized: none by default; unknown names are ignored. Those of `disallowed` must not occur in the
+    texts: by default, or for "all", those that are not allowed.
 
     Raises
     ------
@@ -137,10 +130,15 @@ def encode_segments(encoder: Encoder, segments: Segments, workspace: Workspace) 
     What a token absorbs, or what prevents it from being one (white space, an adjacent letter), may lie beyond a boundary. In
     normalized text a character is trusted if all characters that it comes from are in one trusted segment.
     """
-    parts = list(_checked(segments))
-    if not isinstance(encoder.splitter, Splitter):
-        return _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)[0]
-    return _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
+    return _encode(encoder, list(_checked(segments)), workspace)[0]
+
+
+def _encode(
+    encoder: Encoder, segments: list[tuple[bytes, bool]], workspace: Workspace
+) -> tuple[Array, PreTokenizedText | None]:
+    if isinstance(encoder.splitter, Splitter):
+        return _encode_plain_segments(encoder, encoder.splitter, segments, workspace), None
+    return _encode_pipeline_segments(encoder, encoder.splitter, segments, workspace)
 
 
 def _encode_plain_segments(
@@ -185,17 +183,13 @@ def _encode_pipeline_segments(
 
 def locate_segments(encoder: Encoder, segments: Segments, workspace: Workspace) -> tuple[TokenOffsets, Array]:
     """Return the ids of `encode_segments` with their offsets, and the segment in which each token starts, as int64 [tokens]."""
-    from bpejit.encoding.offsets import pipeline_offsets, token_offsets
+    from bpejit.encoding.offsets import token_offsets
 
     given = list(segments) if arguments.is_iterable(segments) else segments
     parts = list(_checked(given))
     texts = [arguments.as_bytes("segments", text) for text, _ in given]
-    if not isinstance(encoder.splitter, Splitter):
-        ids, prepared = _encode_pipeline_segments(encoder, encoder.splitter, parts, workspace)
-        offsets = pipeline_offsets(ids, encoder.token_lengths(ids), prepared, texts)
-    else:
-        ids = _encode_plain_segments(encoder, encoder.splitter, parts, workspace)
-        offsets = token_offsets(ids, encoder.token_lengths(ids), texts)
+    ids, prepared = _encode(encoder, parts, workspace)
+    offsets = token_offsets(ids, encoder.token_lengths(ids), texts, prepared)
     ends = np.cumsum([len(data) for data, _ in parts], dtype=np.int64)
     return offsets, np.searchsorted(ends, offsets.byte_starts, side="right").astype(np.int64)
 

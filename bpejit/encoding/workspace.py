@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,6 @@ class Workspace:
     budget : Budget
         Grants the memory of the cache.
 
-    Attributes
-    ----------
-    addresses : int64 [2 * arrays]
-        The addresses of the arrays (see `array_addresses`).
-    short_call : ShortTextCall or None
-        A call that `Encoder.short_call` prepared.
-    short_text_bytes : int
-        Longest text for such a call: SHORT_TEXT_BYTES, or less in a smaller workspace.
     """
 
     def __init__(self, *, cache_bytes: int, cache_limit: int | None, text_bytes: int, budget: Budget = process_budget) -> None:
@@ -99,7 +92,7 @@ class Workspace:
         self.cache_limit = sys.maxsize if cache_limit is None else cache_limit
         self.cache_bytes = cache_bytes
         self._ring_start = 0  # value of ARENA_WRITTEN when the arena was last empty
-        self.short_call: Any = None
+        self.short_call: Any = None  # that `Encoder.short_call` prepared
         self.addresses: Array = np.zeros(2 * len(WorkspaceArrays._fields), dtype=np.int64)
         self.arrays = WorkspaceArrays(
             slots=slots,
@@ -177,30 +170,26 @@ class Workspace:
         return self.cache_limit - arrays.slots.nbytes - arrays.long_index.nbytes - arrays.arena.nbytes
 
     def _grow_slots(self) -> None:
-        progress, slots = self.progress, self.arrays.slots
-        n_used = progress[pretoken_cache.USED_SLOTS]
+        progress, n_used = self.progress, self.progress[pretoken_cache.USED_SLOTS]
         most_eighths = _MOST_EIGHTHS_AMONG_LONG if 8 * progress[pretoken_cache.USED_LONG] > n_used else _MOST_EIGHTHS
-        is_full = progress[pretoken_cache.CLEARS] or 8 * pretoken_cache.SLOT_WORDS * n_used > most_eighths * slots.size
-        # During the move both tables exist, and both count.
-        if is_full and slots.nbytes <= self._available and self.share.take(2 * slots.nbytes, slots.nbytes):
-            larger = huge_page_zeros(2 * slots.size, np.uint64)
-            pretoken_cache.move_slots(slots, larger)
-            self.arrays = self.arrays._replace(slots=larger)
-            self.share.give_back(slots.nbytes)
-            progress[pretoken_cache.CLEARS] = 0
+        most = most_eighths * self.arrays.slots.size
+        if progress[pretoken_cache.CLEARS] or 8 * pretoken_cache.SLOT_WORDS * n_used > most:
+            self._double("slots", pretoken_cache.move_slots, pretoken_cache.CLEARS)
 
     def _grow_long_index(self) -> None:
-        progress, long_index = self.progress, self.arrays.long_index
-        is_full = (
-            progress[pretoken_cache.LONG_CLEARS]
-            or 2 * long_pretokens.ENTRY_WORDS * progress[pretoken_cache.USED_LONG] > long_index.size
-        )
-        if is_full and long_index.nbytes <= self._available and self.share.take(2 * long_index.nbytes, long_index.nbytes):
-            larger = huge_page_zeros(2 * long_index.size, np.uint64)
-            long_pretokens.move_entries(long_index, larger)
-            self.arrays = self.arrays._replace(long_index=larger)
-            self.share.give_back(long_index.nbytes)
-            progress[pretoken_cache.LONG_CLEARS] = 0
+        n_used, size = self.progress[pretoken_cache.USED_LONG], self.arrays.long_index.size
+        if self.progress[pretoken_cache.LONG_CLEARS] or 2 * long_pretokens.ENTRY_WORDS * n_used > size:
+            self._double("long_index", long_pretokens.move_entries, pretoken_cache.LONG_CLEARS)
+
+    def _double(self, name: str, move: Callable[[Array, Array], object], clears: int) -> None:
+        """Double a table, if there is memory; during the move both tables exist, and both count."""
+        table = getattr(self.arrays, name)
+        if table.nbytes <= self._available and self.share.take(2 * table.nbytes, table.nbytes):
+            larger = huge_page_zeros(2 * table.size, np.uint64)
+            move(table, larger)
+            self.arrays = self.arrays._replace(**{name: larger})
+            self.share.give_back(table.nbytes)
+            self.progress[clears] = 0
 
     def _grow_arena(self) -> None:
         progress, arena, available = self.progress, self.arrays.arena, self._available

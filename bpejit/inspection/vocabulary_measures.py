@@ -115,13 +115,6 @@ def compression_curve(model: Model, parts: MergeParts, counts: Array) -> tuple[A
     each of its occurrences in the merge trees of the tokens of the text. For a vocabulary in which no other pair makes a token,
     as in all that a trainer produces, the result is exact.
 
-    Parameters
-    ----------
-    model : Model
-    parts : MergeParts
-    counts : int64 [vocab_size]
-        Number of occurrences of each token in the text.
-
     Returns
     -------
     sizes : int64 [merges + 1]
@@ -222,16 +215,10 @@ def _find_unreachable_tokens(codec: Codec, texts: dict[int, bytes], partial: Arr
 
 @dataclass(frozen=True)
 class RankRow:
-    """One rank of two vocabularies.
+    """One rank of two vocabularies, from 0, and its token in each; only tokens of several bytes have ranks.
 
-    Parameters
-    ----------
-    rank : int
-        From 0; ranks are those of the tokens of several bytes.
-    first, second : bytes, optional
-        The token of this rank in each vocabulary; None beyond its end.
-    rank_of_first, rank_of_second : int, optional
-        Rank of `first` in the second vocabulary, and of `second` in the first. None if it is not in it.
+    `rank_of_first` is the rank of `first` in the second vocabulary, and `rank_of_second` that of `second` in the first. A token
+    or a rank is None if there is none.
     """
 
     rank: int
@@ -281,14 +268,7 @@ def merged_tokens(model: Model) -> list[bytes]:
 
 
 def compare_vocabularies(first: Model, second: Model, *, n_rows: int = 20) -> VocabularyComparison:
-    """Compare two vocabularies.
-
-    Parameters
-    ----------
-    first, second : Model
-    n_rows : int
-        Number of ranks to list.
-    """
+    """Compare two vocabularies, and list the first ranks of both."""
     ours, theirs = first.ids, second.ids
     ranked = merged_tokens(first), merged_tokens(second)
     ranks = tuple({token: rank for rank, token in enumerate(tokens)} for tokens in ranked)

@@ -34,10 +34,10 @@ from bpejit.storage.files import StrPath
 from bpejit.storage.outputs import existing_parent
 from bpejit.storage.remote import is_remote
 from bpejit.tokenizer import Tokenizer
-from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig
+from bpejit.tokenizer_config import TOKEN_FIELDS, TokenizerConfig, TransformersSettings
 from bpejit.training.counts_resume import CountsFile
 from bpejit.training.model_learning import BOM_INPUTS, SKIPPED_RECORDS, VocabularySettings, model_from_counts
-from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions, TransformersSettings
+from bpejit.training.train_options import CountsTraining, MergeOptions, ModelOptions, TrainOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

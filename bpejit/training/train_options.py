@@ -8,6 +8,7 @@ from bpejit.corpus.reading_options import ReadingOptions, Sampling
 from bpejit.counting.count_options import Memory, SplitSettings
 from bpejit.engines.work_options import ProgressOption, Work, Workers
 from bpejit.options import Option
+from bpejit.tokenizer_config import TransformersSettings
 from bpejit.training.tie_rules import tie_rule_names
 
 
@@ -61,52 +62,6 @@ class MergeOptions(MergeLimits, total=False):
             lambda: f"Rule that chooses among equally frequent pairs: {', '.join(tie_rule_names())}.",
             value="choice",
             choices=tie_rule_names,
-        ),
-    ]
-
-
-class TransformersSettings(TypedDict, total=False):
-    """Settings for `transformers` that training and saving take."""
-
-    bos_token: Annotated[
-        str | None,
-        Option(None, "str", "", "Special token at the start of a text, for transformers; added if missing.", metavar="TEXT"),
-    ]
-    eos_token: Annotated[
-        str | None,
-        Option(None, "str", "", "Special token at the end of a text.", metavar="TEXT", shown="<|endoftext|> if present"),
-    ]
-    pad_token: Annotated[
-        str | None,
-        Option(
-            None,
-            "str",
-            """Special tokens with a role in `transformers`. They are added to `special_tokens` if necessary. The default of
-            `eos_token` is `<|endoftext|>`, if that is a special token.""",
-            "Special token for padding.",
-            metavar="TEXT",
-        ),
-    ]
-    model_max_length: Annotated[
-        int | None,
-        Option(
-            None,
-            "int",
-            """The maximum number of tokens that the model accepts. Written to `tokenizer_config.json` for `transformers`, like
-            the tokens above; it does not change any id.""",
-            "Longest input of the model in tokens, for transformers.",
-            value="count",
-            metavar="N",
-        ),
-    ]
-    chat_template: Annotated[
-        str | None,
-        Option(
-            None,
-            "str",
-            "A Jinja template that formats a conversation. Also written to `tokenizer_config.json`.",
-            "Jinja template that formats a conversation, for transformers.",
-            metavar="FILE",
         ),
     ]
 

@@ -15,7 +15,7 @@ from helpers.strategies import awkward_bytes
 from hypothesis import assume, given, strategies as st
 
 import bpejit
-from bpejit.encoding.offsets import character_starts, pipeline_offsets
+from bpejit.encoding.offsets import token_offsets
 from bpejit.formats.huggingface_reading import model_from_json, read_tokenizer_json
 from bpejit.formats.huggingface_writing import pre_tokenizer, tokenizer_json
 from bpejit.model import Model
@@ -188,12 +188,12 @@ def test_unchanged_text_has_equal_offsets_with_and_without_pipeline(data: bytes)
     tokenizer = NFC_TOKENIZER
     encoder = tokenizer._codec.encoder
     data = unicodedata.normalize("NFC", data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    assume(encoder.pipeline_is_noop(data))
+    assume(encoder.splitter.is_noop(data))
     plain = tokenizer.encode_with_offsets(data)
     pipeline = encoder.splitter
     assert isinstance(pipeline, TextPipeline)
     ids, aligned = encoder.encode_aligned(data, encoder.new_workspace(cache_bytes=1 << 16), pipeline)
-    either = pipeline_offsets(ids, encoder.token_lengths(ids), aligned, [data])
+    either = token_offsets(ids, encoder.token_lengths(ids), [data], aligned)
     for one, other in zip(plain, either, strict=True):
         assert one.tolist() == other.tolist()
 
@@ -293,7 +293,7 @@ def test_character_starts(text: str, cuts: set[int]) -> None:
     indices = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
     lengths = np.diff(indices)
     expected = [start for start, _ in naive_ranges([len(c.encode()) for c in text], lengths.tolist())]
-    assert character_starts(data, lengths).tolist() == expected
+    assert token_offsets(lengths, lengths, [text]).char_starts.tolist() == expected
 
 
 def test_model_with_gaps_and_long_ids() -> None:
