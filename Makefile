@@ -40,8 +40,7 @@ test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 thorough: $(READY) ## run all tests with eight times as many random examples; some half an hour
-	$(COMPILE)
-	BPEJIT_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --dist worksteal
+	BPEJIT_EXAMPLES=400 $(MAKE) test
 
 quick: $(READY) ## run the tests that are not slow, with fewer random examples and without the optional data
 	$(COMPILE)
