@@ -17,7 +17,6 @@ from bpejit.jobs.output_files import listed_outputs
 from bpejit.storage.exchange import recover
 from bpejit.storage.outputs import check_outputs
 from bpejit.storage.temporary import sync_file
-from bpejit.t2t.datagen.problems import shard_name
 from bpejit.t2t.record_formats.registry import load_record_format
 
 INCOMPLETE = ".incomplete"
@@ -26,6 +25,29 @@ MOST_OPEN = 256
 """Number of unshuffled shards that are open at a time."""
 
 _HASHED_BYTES = 1 << 20
+
+
+class DatasetSplit:
+    """The names of the parts of a data set."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    TEST = "test"
+
+
+FILE_NAMES = {DatasetSplit.TRAIN: "train", DatasetSplit.EVAL: "dev", "dev": "dev", DatasetSplit.TEST: "test"}
+"""The name of each split in the names of files."""
+
+
+def shard_name(base: str, split: str, shard: int, shards: int, *, shuffled: bool = True, suffix: str = "") -> str:
+    """Return the published name of a shard.
+
+    Examples
+    --------
+    >>> shard_name("wmt", "eval", 0, 1)
+    'wmt-dev-00000-of-00001'
+    """
+    return f"{base}{'' if shuffled else '-unshuffled'}-{FILE_NAMES[split]}-{shard:05d}-of-{shards:05d}{suffix}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,13 @@ from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
 from bpejit.t2t.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
 from bpejit.t2t.datagen.dataset_finishing import find_complete_dataset, finish_dataset
 from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
-from bpejit.t2t.datagen.generation_job import GeneratedChunk, GenerateJob, GenerationSettings, SampleChecksumJob
+from bpejit.t2t.datagen.generation_job import (
+    GeneratedChunk,
+    GenerationSettings,
+    SampleJob,
+    generate_records,
+    sample_checksum,
+)
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
 
 _logger = logging.getLogger("bpejit")
@@ -65,6 +72,10 @@ class DatasetPlan:
     options: JobOptions
     max_memory: int
     remote: RemoteOutput | None = None
+
+    def worker_job(self) -> SampleJob:
+        """Return the job that encodes samples as records in workers."""
+        return SampleJob(partial(generate_records, self.vocabularies, self.settings))
 
     @property
     def folder(self) -> Path:
@@ -190,7 +201,7 @@ def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, eng
     if checkpoint is not None and checkpoint["text"]["modified"] != times_sha256(plan.paths):
         units = plan.mine[: checkpoint["totals"]["units"]]
         chunker: Any = SampleChunker()
-        compare_text(plan, units, engine, SampleChecksumJob(), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
+        compare_text(plan, units, engine, SampleJob(sample_checksum), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
 
 
 def begin_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> DatasetResult | int:
@@ -270,8 +281,7 @@ def run_generation_part(
     shards = UnshuffledShards(folder, plan.names.unshuffled(), *known)
     modified = times_sha256(plan.paths)
     records = [0] * len(shards.sizes) if checkpoint is None else list(checkpoint["records"])
-    job = GenerateJob(plan.vocabularies, plan.settings)
-    results = loop.results(job, engine, SampleChunker())  # type: ignore[arg-type]
+    results = loop.results(plan.worker_job(), engine, SampleChunker())  # type: ignore[arg-type]
     with closing(shards), Checkpoints(folder, plan.identity) as checkpoints, closing(results):
         for _, found in results:
             if found is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array, padded_text
-from bpejit.encoding.encoder import Encoder
+from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError, shorten
 from bpejit.model import Model
 from bpejit.t2t.datagen.sample_reading import pack_numbers
@@ -20,219 +21,100 @@ from bpejit.t2t.text_encoders import EOS_ID, NUM_RESERVED_TOKENS
 Ids = tuple[Array, Array]
 """Ids of samples, and their starts, int64 [samples + 1]."""
 
+LABEL = "label"
+"""The feature with the class label of a sample, which becomes the targets."""
+
 Place = Callable[[int], str]
 
 
-class FeatureEncoder(Protocol):
-    """An encoder of one feature in one worker."""
-
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:
-        """Return the ids of texts; `place(i)` describes where text i is, for messages."""
-
-
-class FeatureVocabulary(Protocol):
-    """What a feature is encoded with; it is sent to other processes."""
-
-    @property
-    def sha256(self) -> str:
-        """Hash that identifies it."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids, reserved ones included."""
-
-    def start(self) -> FeatureEncoder:
-        """Return an encoder for one worker."""
-
-
 @dataclass(frozen=True)
-class SubwordVocabulary:
-    """Subwords.
+class FeatureVocabulary:
+    """What a feature is encoded with; it is sent to other processes.
 
     Parameters
     ----------
-    encoder : SubwordTextEncoder
-    """
-
-    encoder: SubwordTextEncoder
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the subtokens."""
-        return self.encoder.sha256
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of subtokens."""
-        return self.encoder.vocab_size
-
-    def start(self) -> SubwordVocabulary:
-        """Return itself: threads share the tables."""
-        return self
-
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:  # noqa: ARG002
-        """Return the ids of texts."""
-        if texts.listed is not None:
-            # A text with line breaks, which the kernels take for the end of a text.
-            rows = [self.encoder.encode_array(text.decode("utf-8", "surrogateescape")) for text in texts.listed]
-            return _with_ends(rows, np.array([EOS_ID], dtype=np.uint32))
-        blocks = list(self.encoder.encode_lines(texts.lines, append_eos=True))
-        ids = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
-        return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
-
-
-@dataclass(frozen=True)
-class BpeVocabulary:
-    """A tokenizer of bpejit with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1.
-
-    Parameters
-    ----------
-    model : Model
-    """
-
-    model: Model
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the tokenizer."""
-        return self.model.sha256
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids."""
-        return self.model.vocab_size
-
-    def start(self) -> BpeEncoder:
-        """Return an encoder with a workspace."""
-        return BpeEncoder(Encoder(self.model))
-
-
-class BpeEncoder:
-    """Encodes texts with a tokenizer of bpejit.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._workspace = encoder.new_workspace()
-
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:  # noqa: ARG002
-        """Return the ids of texts."""
-        data, ends = texts.adjacent()
-        text, _ = padded_text(data)
-        found, stops = self._encoder.encode_block(text, ends, self._workspace, specials=False)
-        ids = np.insert(found, stops, np.uint32(EOS_ID))
-        return ids, np.concatenate(([0], stops + np.arange(1, stops.size + 1)))
-
-
-@dataclass(frozen=True)
-class ByteVocabulary:
-    """Bytes, as `ByteTextEncoder` encodes them."""
-
-    @property
-    def sha256(self) -> str:
-        """A name instead of a hash."""
-        return "bytes"
-
-    @property
-    def vocab_size(self) -> int:
-        """256 and the reserved ids."""
-        return 256 + NUM_RESERVED_TOKENS
-
-    def start(self) -> ByteVocabulary:
-        """Return itself."""
-        return self
-
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:  # noqa: ARG002
-        """Return the ids of texts."""
-        data, ends = texts.adjacent()
-        ids = np.insert(np.frombuffer(data, dtype=np.uint8).astype(np.uint32) + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
-        return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
-
-
-@dataclass(frozen=True)
-class OtherVocabulary:
-    """Any encoder with a method `encode` that returns the ids of a text, such as `TokenTextEncoder`.
-
-    Parameters
-    ----------
-    encoder : object
     sha256 : str
+        Hash that identifies it, or a name.
+    vocab_size : int
+        Number of ids, reserved ones included.
+    encode : callable
+        `encode(texts, place)` returns the ids of texts; `place(i)` describes where text i is, for messages. Several threads may
+        call it.
     """
 
-    encoder: Any
     sha256: str
-
-    @property
-    def vocab_size(self) -> int:
-        """Its size."""
-        return int(self.encoder.vocab_size)
-
-    def start(self) -> OtherVocabulary:
-        """Return itself."""
-        return self
-
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:
-        """Return the ids of texts.
-
-        Raises
-        ------
-        CorpusError
-            If a text cannot be encoded.
-        """
-        rows: list[list[int]] = []
-        try:
-            rows.extend([*self.encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts.texts())
-        except CorpusError as cause:
-            message = str(cause).replace("`replace_oov=`", "`oov_token`")  # the key of a problem
-            raise CorpusError(f"{place(len(rows))}: {message}") from cause
-        return pack_numbers(rows)
+    vocab_size: int
+    encode: Callable[[FeatureTexts, Place], Ids]
 
 
-@dataclass(frozen=True)
-class LabelVocabulary:
-    """Class labels, which are encoded as their index, without an end.
+def subword_vocabulary(encoder: SubwordTextEncoder) -> FeatureVocabulary:
+    """Return a vocabulary of subwords."""
+    return FeatureVocabulary(encoder.sha256, encoder.vocab_size, partial(_encode_subwords, encoder))
 
-    Parameters
-    ----------
-    labels : tuple of str
-    """
 
-    labels: tuple[str, ...]
+def bpe_vocabulary(model: Model) -> FeatureVocabulary:
+    """Return a tokenizer of bpejit with the special tokens `<pad>` and `<EOS>`, whose ids are 0 and 1."""
+    return FeatureVocabulary(model.sha256, model.vocab_size, partial(_encode_by_codec, Codec(model, lazy=True)))
 
-    @property
-    def sha256(self) -> str:
-        """The labels, since there are few."""
-        return "labels"
 
-    @property
-    def vocab_size(self) -> int:
-        """Number of labels."""
-        return len(self.labels)
+def byte_vocabulary() -> FeatureVocabulary:
+    """Return the bytes, as `ByteTextEncoder` encodes them."""
+    return FeatureVocabulary("bytes", 256 + NUM_RESERVED_TOKENS, _encode_bytes)
 
-    def start(self) -> LabelVocabulary:
-        """Return itself."""
-        return self
 
-    def encode_texts(self, texts: FeatureTexts, place: Place) -> Ids:
-        """Return the index of each label.
+def listed_vocabulary(encoder: Any, sha256: str) -> FeatureVocabulary:
+    """Return any encoder with a method `encode` that returns the ids of a text, such as `TokenTextEncoder`."""
+    return FeatureVocabulary(sha256, int(encoder.vocab_size), partial(_encode_one_by_one, encoder))
 
-        Raises
-        ------
-        CorpusError
-            If a label is not in the list.
-        """
-        index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(self.labels)}
-        listed = texts.texts()
-        try:
-            found = [index_of[text] for text in listed]
-        except KeyError:
-            at = next(index for index, text in enumerate(listed) if text not in index_of)
-            raise unknown_label(listed[at].decode("utf-8", "replace"), self.labels, place(at)) from None
-        return np.array(found, dtype=np.int64), np.arange(len(found) + 1)
+
+def label_vocabulary(labels: tuple[str, ...]) -> FeatureVocabulary:
+    """Return class labels, which are encoded as their index, without an end."""
+    return FeatureVocabulary("labels", len(labels), partial(_encode_labels, labels))
+
+
+def _encode_subwords(encoder: SubwordTextEncoder, texts: FeatureTexts, place: Place) -> Ids:
+    if texts.known_ends is not None:
+        # A text with line breaks, which the kernels take for the end of a text.
+        return _encode_one_by_one(encoder, texts, place)
+    blocks = list(encoder.encode_lines(texts.lines, append_eos=True))
+    ids = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+    return ids, np.concatenate(([0], np.flatnonzero(ids == EOS_ID) + 1))
+
+
+def _encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
+    data, ends = texts.adjacent()
+    text, _size = padded_text(data)
+    with codec.workspace() as workspace:
+        found, stops = codec.encoder.encode_block(text, ends, workspace, specials=False)
+        ids = np.insert(found, stops, np.uint32(EOS_ID))
+    return ids, np.concatenate(([0], stops + np.arange(1, stops.size + 1)))
+
+
+def _encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
+    data, ends = texts.adjacent()
+    ids = np.insert(np.frombuffer(data, dtype=np.uint8).astype(np.uint32) + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
+    return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
+
+
+def _encode_one_by_one(encoder: Any, texts: FeatureTexts, place: Place) -> Ids:
+    rows: list[list[int]] = []
+    try:
+        rows.extend([*encoder.encode(text.decode("utf-8", "surrogateescape")), EOS_ID] for text in texts.texts())
+    except CorpusError as cause:
+        message = str(cause).replace("`replace_oov=`", "`oov_token`")  # the key of a problem
+        raise CorpusError(f"{place(len(rows))}: {message}") from cause
+    return pack_numbers(rows)
+
+
+def _encode_labels(labels: tuple[str, ...], texts: FeatureTexts, place: Place) -> Ids:
+    index_of = {label.encode("utf-8", "surrogateescape"): index for index, label in enumerate(labels)}
+    listed = texts.texts()
+    try:
+        found = [index_of[text] for text in listed]
+    except KeyError:
+        at = next(index for index, text in enumerate(listed) if text not in index_of)
+        raise unknown_label(listed[at].decode("utf-8", "replace"), labels, place(at)) from None
+    return np.array(found, dtype=np.int64), np.arange(len(found) + 1)
 
 
 def unknown_label(label: object, labels: tuple[str, ...], place: str) -> CorpusError:
@@ -241,10 +123,3 @@ def unknown_label(label: object, labels: tuple[str, ...], place: str) -> CorpusE
         f"{place}: the class label {shorten(label)} is not in the list; expected one of {shorten(list(labels), 200)}: correct "
         "the label, or add it to the list"
     )
-
-
-def _with_ends(rows: list[Array], end: Array) -> Ids:
-    """Return sequences, each followed by `end`, and their starts."""
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter((row.size + end.size for row in rows), dtype=np.int64, count=len(rows)), out=starts[1:])
-    return np.concatenate([end[:0], *(part for row in rows for part in (row, end))]), starts

@@ -2,122 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bpejit import arguments
-from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
-from bpejit.corpus.fingerprints import identify_input
 from bpejit.corpus.sizes import UNIT_BYTES
-from bpejit.corpus.sources import Source
-from bpejit.engines import RAY, make_engine
-from bpejit.engines.base import Progress
 from bpejit.engines.work_options import AnyEngine, ProgressOption, Workers, checked_work
-from bpejit.errors import OptionError, OutputError
-from bpejit.jit.listening import working_time
-from bpejit.jobs.job_folder import CHECKPOINT, find_kept, part_folder, read_record
 from bpejit.jobs.job_options import JobOptions, describe_call, parse_shard
-from bpejit.jobs.remote_output import RemoteOutput, find_remote_kept
-from bpejit.jobs.sampled_runs import run_sample
-from bpejit.jobs.unit_loop import Seconds, Totals
 from bpejit.options import takes
-from bpejit.process_memory import peak_memory
-from bpejit.storage.files import creating_folder
-from bpejit.storage.remote import is_remote, local_path
-from bpejit.storage.scratch import scratch_folder
-from bpejit.t2t.datagen.dataset_files import DatasetNames, check_dataset_outputs
-from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
-from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation
-from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
-from bpejit.t2t.datagen.generation_job import GenerateJob, GenerationSettings
-from bpejit.t2t.datagen.problem_files import FileProblem, load_problem
-from bpejit.t2t.datagen.problems import Text2TextProblem
-from bpejit.t2t.datagen.python_samples import GeneratedSource
-from bpejit.t2t.datagen.remote_dataset import (
-    check_remote_dataset,
-    combine_remote_dataset,
-    fetch_vocabularies,
-    run_remote_generation,
-    store_vocabularies,
+from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY
+from bpejit.t2t.datagen.problem_files import load_problem
+from bpejit.t2t.datagen.problem_generation import (
+    GenerationOptions,
+    GenerationReport as GenerationReport,
+    generate,
+    join_dataset as join_dataset,
 )
-from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, plan_inputs
-from bpejit.t2t.datagen.vocabularies import find_vocabularies, vocabulary_names
-from bpejit.t2t.record_formats.base import RecordFormat
-from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT, load_record_format
+from bpejit.t2t.datagen.problems import Text2TextProblem
+from bpejit.t2t.record_formats.registry import DEFAULT_RECORD_FORMAT
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_logger = logging.getLogger("bpejit")
-
-
-@dataclass(frozen=True)
-class GenerationReport:
-    """Result of `generate_data`.
-
-    Parameters
-    ----------
-    paths : tuple of Path or str
-        The shards; empty while parts of the job are missing, and after a dry run. URLs if `data_dir` is one.
-    manifest : Path or str, optional
-    vocabularies : tuple of Path or str
-        The vocabulary files; empty after `bpejit.combine`.
-    examples, ids, bytes : int
-        Examples written, ids in them before packing, and bytes of text; those of the part, if other parts are missing. After
-        a dry run they are expected from a sample, and 0 if a vocabulary does not exist or samples are made by a Python class.
-    skipped : Skipped
-        Samples that were skipped: their number (`count`), and the first few (`first`).
-    seconds : float
-        Wall time; after a dry run, the expected time until shards are shuffled.
-    units, kept_units : int
-        Units of the job, or of the part, and those that an earlier run had finished.
-    missing_parts : int
-        Parts of the job that are not complete.
-    stages : dict of str to float
-        Where the time went, in seconds: `vocabulary`, `plan`, `encode` (waiting for records), `write`, and `finish`
-        (shuffling).
-    peak_memory, worker_memory : int
-        Peak resident memory of this process, and of the largest worker process that has ended, in bytes; 0 if unknown.
-    new_vocabularies : tuple of Path or str
-        After a dry run, the vocabularies that do not exist.
-    cluster : str
-        With `engine="ray"`, the address and size of the cluster.
-    parts : int
-        After a dry run with `engine="ray"`, the number of tasks that generate examples, before those that shuffle shards.
-    new_bytes : int
-        Bytes of text that this run has encoded.
-    part : str
-        The part of the job that this run worked on, such as 0/2; empty for the whole job.
-    """
-
-    paths: tuple[Path | str, ...]
-    manifest: Path | str | None
-    vocabularies: tuple[Path | str, ...]
-    examples: int
-    ids: int
-    bytes: int
-    skipped: Skipped = NOTHING_SKIPPED
-    seconds: float = 0.0
-    units: int = 0
-    kept_units: int = 0
-    missing_parts: int = 0
-    stages: Mapping[str, float] = field(default_factory=dict)
-    peak_memory: int = 0
-    worker_memory: int = 0
-    new_vocabularies: tuple[Path | str, ...] = ()
-    cluster: str = ""
-    parts: int = 0
-    new_bytes: int = 0
-    part: str = ""
 
 
 class GenerationWork(Workers, AnyEngine, ProgressOption, total=False):
@@ -180,11 +85,9 @@ def generate_data(
     ------
     CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
     """
-    begun = working_time()
     command = getattr(work["progress"], "command", "")
     command = command or describe_call("bpejit.generate_data", generate_data, locals() | work)
     checked = checked_work(work)
-    workers, engine, ray_address, report = (checked[name] for name in ("workers", "engine", "ray_address", "report"))
     options = JobOptions(
         seed=arguments.whole_number("seed", seed, least=0, most=2**63 - 1),
         part=parse_shard(shard),
@@ -193,320 +96,16 @@ def generate_data(
         unit_bytes=arguments.whole_number("unit_bytes", unit_bytes, least=1),
         command=command,
     )
-    max_memory = arguments.whole_number("max_memory", max_memory, least=1 << 20)
-    strict, dry_run = arguments.flag("strict", strict), arguments.flag("dry_run", dry_run)
-    form = load_record_format(format)
-    loaded = load_problem(problem)
-    given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
-    remote = RemoteOutput(f"{given.rstrip('/')}/{loaded.dataset_filename()}", False) if is_remote(given) else None
-    wanted = vocabulary_names(loaded)
-    with ExitStack() as stack:
-        # The next run removes what a process that was killed leaves.
-        temporary = stack.enter_context(scratch_folder(Path(tempfile.gettempdir()), "datagen"))
-        scratch = Path(temporary if tmp_dir is None else arguments.path("tmp_dir", tmp_dir))
-        folder = Path(given) if remote is None else Path(temporary) / "data"
-        samples = plan_samples(loaded, folder, scratch, options, form, strict=strict)
-        planned = working_time()
-        if not dry_run:
-            if not options.resume:  # otherwise a data set that exists may be the same one
-                check: Any = check_dataset_outputs if remote is None else partial(check_remote_dataset, remote)
-                check(samples.names, inputs=samples.paths, overwrite=options.overwrite)
-            stack.enter_context(creating_folder(folder))
-        if remote is not None:
-            fetch_vocabularies(remote.base, wanted, folder)
-        missing = [name for name in wanted if not (folder / name).exists()]
-        vocabularies = find_vocabularies(loaded, folder, scratch, report, build=not dry_run)
-        if remote is not None and not dry_run:
-            store_vocabularies(remote.base, wanted, folder)
-        stages = {"plan": planned - begun, "vocabulary": working_time() - planned}
-        plan = plan_dataset(loaded, samples, vocabularies or {}, options, format=format, max_memory=max_memory, remote=remote)
-        paths = _report_paths([folder / name for name in wanted], remote)
-        if dry_run:
-            found = _plan_report(plan, loaded, workers, engine, ray_address, estimated=vocabularies is not None)
-            new = _report_paths([folder / name for name in missing], remote)
-            return replace(found, vocabularies=paths, new_vocabularies=new)
-        if engine == RAY:
-            result = _generate_on_cluster(plan, loaded, workers, ray_address, report)
-        else:
-            run = run_generation if remote is None else run_remote_generation
-            result = run(plan, workers=workers, engine=engine, report=report)
-    result.seconds.plan += stages.pop("plan")
-    return _report(result, plan.names, remote, paths, working_time() - begun, stages, options.part)
-
-
-def _plan_report(
-    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, engine: str, ray_address: str | None, *, estimated: bool
-) -> GenerationReport:
-    """Return the report of a dry run; `estimated` is False if there are no vocabularies to encode a sample with."""
-    parts, cluster = 0, ""
-    if engine == RAY:
-        slots, parts, cluster = _plan_on_cluster(plan, problem, workers, ray_address)
-    else:
-        slots = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True).workers
-    examples, ids, seconds = _estimate_generation(plan, slots) if estimated else (0, 0, 0.0)
-    return GenerationReport(
-        paths=(),
-        manifest=None,
-        vocabularies=(),
-        examples=examples,
-        ids=ids,
-        bytes=plan.size or 0,
-        seconds=seconds,
-        units=len(plan.mine),
-        kept_units=_find_kept_units(plan) if plan.options.resume else 0,
-        cluster=cluster,
-        parts=parts,
-        worker_memory=peak_memory()[0] if cluster else 0,
+    return generate(
+        load_problem(problem),
+        data_dir,
+        GenerationOptions(
+            options,
+            tmp_dir,
+            format,
+            arguments.flag("strict", strict),
+            arguments.whole_number("max_memory", max_memory, least=1 << 20),
+            arguments.flag("dry_run", dry_run),
+            **{name: checked[name] for name in ("workers", "engine", "ray_address", "report")},
+        ),
     )
-
-
-def _find_kept_units(plan: DatasetPlan) -> int:
-    if plan.options.part is not None and plan.remote is None:
-        checkpoint = read_record(part_folder(plan.folder, *plan.options.part) / CHECKPOINT)
-        return 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
-    kept = find_kept(plan.names.out, per_input=False) if plan.remote is None else find_remote_kept(plan.remote)
-    return 0 if kept is None else kept.units
-
-
-def _report_paths(paths: Sequence[Path], remote: RemoteOutput | None) -> tuple[Path | str, ...]:
-    """Return paths in the folder of the data, or their URLs."""
-    return tuple(paths) if remote is None else tuple(f"{remote.base}/{path.name}" for path in paths)
-
-
-def _report(
-    result: DatasetResult,
-    names: DatasetNames,
-    remote: RemoteOutput | None,
-    vocabularies: tuple[Path | str, ...],
-    seconds: float,
-    stages: Mapping[str, float] = MappingProxyType({}),
-    part: tuple[int, int] | None = None,
-) -> GenerationReport:
-    memory, worker_memory = peak_memory()
-    return GenerationReport(
-        paths=_report_paths(names.paths(), remote) if result.complete else (),
-        manifest=_report_paths([names.manifest], remote)[0] if result.complete else None,
-        vocabularies=vocabularies,
-        examples=result.totals.documents,
-        ids=result.totals.tokens,
-        bytes=result.totals.bytes,
-        skipped=result.totals.skipped,
-        seconds=seconds,
-        units=result.units,
-        kept_units=result.kept,
-        missing_parts=result.missing,
-        stages={**stages, **vars(result.seconds)},
-        peak_memory=memory,
-        worker_memory=worker_memory,
-        new_bytes=result.new_bytes,
-        part="/".join(map(str, part or ())),
-    )
-
-
-def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
-    """Join the parts of a data set; see `bpejit.combine`.
-
-    Parameters
-    ----------
-    out : str
-        The folder of the data, or its URL, and the name of the data set.
-    overwrite : bool
-    report : callable
-
-    Raises
-    ------
-    CorpusError, OutputError
-    """
-    begun = working_time()
-    remote = RemoteOutput(out.rstrip("/"), False) if is_remote(out) else None
-    if remote is None:
-        names, totals = combine_dataset(Path(out), overwrite=overwrite, report=report)
-    else:
-        names, totals = combine_remote_dataset(remote, overwrite=overwrite, report=report)
-    seconds = working_time() - begun
-    result = DatasetResult(totals, True, totals.units, totals.units, 0, Seconds(finish=seconds))
-    return _report(result, names, remote, (), seconds)
-
-
-def _generate_on_cluster(
-    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, ray_address: str | None, report: Progress
-) -> DatasetResult:
-    """Generate a data set on a Ray cluster."""
-    from bpejit.engines.ray_cluster import connected
-    from bpejit.t2t.datagen.cluster_generation import generate_on_cluster
-
-    _check_cluster_job(plan, problem)
-    with connected(ray_address, workers=workers) as cluster:
-        getattr(report, "message", _logger.info)(f"generating on {cluster.describe()}")
-        return generate_on_cluster(plan, cluster, report=report)
-
-
-def _plan_on_cluster(
-    plan: DatasetPlan, problem: Text2TextProblem, workers: int | None, ray_address: str | None
-) -> tuple[int, int, str]:
-    """Return how many tasks of a job run on a Ray cluster at the same time, the number of parts, and what the cluster is."""
-    from bpejit.engines.ray_cluster import describe_cluster
-    from bpejit.t2t.datagen.cluster_generation import choose_dataset_parts
-
-    _check_cluster_job(plan, problem)
-    slots, name = describe_cluster(ray_address, workers)
-    parts = choose_dataset_parts(plan, slots)
-    return min(slots, parts), parts, name
-
-
-def _estimate_generation(plan: DatasetPlan, workers: int) -> tuple[int, int, float]:
-    """Return the expected numbers of examples and ids, and the seconds until they are shuffled; zeros if unknown."""
-    sample = run_sample(GenerateJob(plan.vocabularies, plan.settings).start(), plan.mine, SampleChunker())
-    share, seconds = sample.expect(plan.size or 0, workers)
-    examples = sum(int(chunk.counts.sum()) for chunk in sample.results)
-    return round(examples * share), round(sum(chunk.ids for chunk in sample.results) * share), seconds
-
-
-def _check_cluster_job(plan: DatasetPlan, problem: Text2TextProblem) -> None:
-    if plan.options.part is not None:
-        raise OptionError(
-            "shard is given, and engine is 'ray', which divides the job itself; expected one of the two: leave `shard=` out"
-        )
-    if not isinstance(problem, FileProblem):
-        raise OptionError(
-            f"the problem {problem.name} is a Python class, which other machines may not have; expected a problem that a file "
-            "describes: write its samples to files first, or use another engine"
-        )
-
-
-@dataclass(frozen=True)
-class SamplePlan:
-    """The samples of a data set before they are encoded.
-
-    Parameters
-    ----------
-    names : DatasetNames
-    units : list of SampleUnit
-    sources : list of Source
-        The inputs of a problem that a file describes.
-    per_split : bool
-        Whether each split has samples of its own.
-    """
-
-    names: DatasetNames
-    units: list[SampleUnit]
-    sources: list[Source]
-    per_split: bool
-
-    @property
-    def paths(self) -> list[str]:
-        """The paths of the inputs."""
-        return [source.path for source in self.sources]
-
-
-def plan_samples(
-    problem: Text2TextProblem, folder: Path, scratch: Path, options: JobOptions, form: RecordFormat, *, strict: bool
-) -> SamplePlan:
-    """Divide the samples of a data set into units.
-
-    Parameters
-    ----------
-    problem : Text2TextProblem
-    folder, scratch : Path
-        The folder of the data, and that of temporary files.
-    options : JobOptions
-    form : RecordFormat
-    strict : bool
-
-    Raises
-    ------
-    CorpusError
-        If an input cannot be read, or files that are paired line by line have different numbers of lines.
-    OptionError
-        If an input is a pipe.
-    """
-    splits = tuple((str(one["split"]), int(one.get("shards", 1))) for one in problem.dataset_splits)
-    per_split = bool(problem.is_generate_per_split)
-    names = DatasetNames(folder / problem.dataset_filename(), splits, form.suffix)
-    chunk_bytes = min(CHUNK_BYTES, options.unit_bytes)
-    units: list[SampleUnit] = []
-    read: list[Source] = []
-    for index, (split, _) in enumerate(splits if per_split else splits[:1]):
-        if isinstance(problem, FileProblem):
-            inputs = problem.inputs_of(split)
-            layout = replace(inputs.layout, strict=strict, chunk_bytes=chunk_bytes)
-            sources = inputs.sources()
-            read += [source for some in sources for source in some]
-            pipes = [source.path for source in read if source.size is None]
-            if pipes:
-                raise OptionError(
-                    f"the input `{pipes[0]}` is a pipe; expected a file, since samples may be read twice: write the text to a "
-                    "file first"
-                )
-            units += plan_inputs(sources, layout, index, len(units), options.unit_bytes)
-        else:
-            source = GeneratedSource(problem, split, str(folder), str(scratch))
-            layout = Layout(problem.text_features, strict=strict, chunk_bytes=chunk_bytes)
-            units.append(SampleUnit(len(units), index, (source,), layout, None))
-    return SamplePlan(names, units, read, per_split)
-
-
-def plan_dataset(
-    problem: Text2TextProblem,
-    samples: SamplePlan,
-    vocabularies: Mapping[str, FeatureVocabulary],
-    options: JobOptions,
-    *,
-    format: str,  # noqa: A002
-    max_memory: int,
-    remote: RemoteOutput | None = None,
-) -> DatasetPlan:
-    """Return the plan of a data set.
-
-    Parameters
-    ----------
-    problem : Text2TextProblem
-    samples : SamplePlan
-    vocabularies : dict of str to FeatureVocabulary
-    options : JobOptions
-    format : str
-        The name of a record format.
-    max_memory : int
-    remote : RemoteOutput, optional
-    """
-    names = samples.names
-    n_shards = [shards for _, shards in names.splits]
-    firsts = [sum(n_shards[:index]) for index in range(len(n_shards))]
-    slots = tuple(zip(firsts, n_shards, strict=True)) if samples.per_split else ((0, sum(n_shards)),)
-    prefixes = {"inputs": problem.inputs_prefix, "targets": problem.targets_prefix}
-    settings = GenerationSettings(
-        slots, options.seed, prefixes, problem.packed_length, problem.packed_spacing, not problem.already_shuffled
-    )
-    job = _describe_job(problem, format, vocabularies, settings, options, names.splits, samples.sources)
-    return DatasetPlan(names, samples.units, vocabularies, settings, job, options, max_memory, remote)
-
-
-def _describe_job(
-    problem: Text2TextProblem,
-    format: str,  # noqa: A002
-    vocabularies: Mapping[str, FeatureVocabulary],
-    settings: GenerationSettings,
-    options: JobOptions,
-    splits: tuple[tuple[str, int], ...],
-    read: list[Source],
-) -> dict[str, Any]:
-    """Return what was asked for, for the manifest."""
-    return {
-        "data_set": problem.dataset_filename(),
-        "format": format,
-        "splits": [list(split) for split in splits],
-        "divides_samples": len(settings.slots) < len(splits),
-        "vocab_type": problem.vocab_type,
-        "vocabularies": {
-            name: {"sha256": vocabulary.sha256, "vocab_size": vocabulary.vocab_size}
-            for name, vocabulary in vocabularies.items()
-        },
-        "labels": problem.class_labels("") if hasattr(problem, "class_labels") else None,
-        "prefixes": dict(settings.prefixes),
-        "packed_length": settings.packed_length,
-        "packed_spacing": settings.packed_spacing,
-        "shuffled": settings.reorders,
-        "seed": options.seed,
-        "unit_bytes": options.unit_bytes,
-        "inputs": [{"path": source.path, "size": source.size, **identify_input(source)} for source in read],
-    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,8 @@ from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.fingerprints import checksum
 from bpejit.kernels.constants import WARMING_TEXT
 from bpejit.t2t.array_packing import pack_example_arrays
-from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
-from bpejit.t2t.datagen.sample_reading import SampleBlock, gather_sequences
-from bpejit.t2t.datagen.sample_sources import UnitChunk
+from bpejit.t2t.datagen.feature_encoders import LABEL, FeatureVocabulary
+from bpejit.t2t.datagen.sample_reading import SampleBlock, SampleChunk, gather_sequences
 from bpejit.t2t.example_arrays import order_records, warm_records, write_examples
 from bpejit.t2t.shuffling import random_numbers
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder
@@ -25,13 +25,7 @@ Features = Mapping[str, tuple[Array, Array]]
 
 
 def pack_features(features: Features, packed_length: int, spacing: int) -> dict[str, tuple[Array, Array]]:
-    """Return packed examples (see `pack_examples`); targets without inputs are divided if they are longer.
-
-    Parameters
-    ----------
-    features : dict of str to (Array, Array)
-    packed_length, spacing : int
-    """
+    """Return packed examples (see `pack_examples`); targets without inputs are divided if they are longer."""
     has_inputs = "inputs" in features
     packed = pack_example_arrays(features, has_inputs, packed_length, spacing=spacing, chop_long_sequences=not has_inputs)
     used = np.flatnonzero(np.diff(packed["targets"][1]))
@@ -40,9 +34,6 @@ def pack_features(features: Features, packed_length: int, spacing: int) -> dict[
     # Nothing remains of a text that is divided into parts of full length, and an empty example cannot be written.
     return {name: gather_sequences(ids, starts, used) for name, (ids, starts) in packed.items()}
 
-
-LABEL = "label"
-"""The feature with the class label of a sample, which becomes the targets."""
 
 _FIRST_SHARD, _ORDER = 1, 2
 """What is drawn for a chunk: the shard of its first example, and the order of its examples before they are packed."""
@@ -110,94 +101,75 @@ class GeneratedChunk:
 
 
 @dataclass(frozen=True)
-class GenerateJob:
-    """Encode samples as records; the results of a worker are `GeneratedChunk`s.
+class SampleJob:
+    """Calls a function with each chunk and its samples in workers.
 
     Parameters
     ----------
-    vocabularies : dict of str to FeatureVocabulary
-        What each feature is encoded with.
-    settings : GenerationSettings
+    function : callable
+        Is sent to other processes.
     """
 
-    vocabularies: Mapping[str, FeatureVocabulary]
-    settings: GenerationSettings
+    function: Callable[[SampleChunk, SampleBlock], Any]
 
-    def start(self) -> GenerateWorker:
+    def start(self) -> SampleWorker:
         """Return a new worker."""
-        return GenerateWorker(self)
+        return SampleWorker(self.function)
 
 
-class GenerateWorker:
-    """Generates the records of chunks."""
+class SampleWorker:
+    """A worker of a `SampleJob`."""
 
-    def __init__(self, job: GenerateJob) -> None:
-        self._encoders = {name: vocabulary.start() for name, vocabulary in job.vocabularies.items()}
-        self._settings = job.settings
+    def __init__(self, function: Callable[[SampleChunk, SampleBlock], Any]) -> None:
+        self._function = function
         self._reader = ChunkReader()
 
-    def run(self, chunk: UnitChunk) -> GeneratedChunk:
-        """Generate the records of one chunk."""
-        settings = self._settings
-        block = chunk.chunk.read_samples(self._reader, chunk.layout)
-        features = dict(block.ready)
-        n_bytes = 0
-        read = sample_checksum(block)
-        for name, given in block.texts.items():
-            texts = given.prefixed(settings.prefixes.get(name, "").encode())
-            n_bytes += len(texts.lines)
-            features["targets" if name == LABEL else name] = self._encoders[name].encode_texts(texts, block.place)
-        n_samples = next(iter(features.values()))[1].size - 1
-        n_ids = sum(int(starts[-1]) for _, starts in features.values())
-        first, shards = settings.slots[chunk.split]
-        draws = (settings.seed, chunk.unit, chunk.index)
-        if settings.packed_length is not None:
-            if settings.reorders:
-                order = np.argsort(random_numbers((*draws, _ORDER), n_samples), kind="stable")
-                features = {name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()}
-            features = pack_features(features, settings.packed_length, settings.packed_spacing)
-        n_examples = next(iter(features.values()))[1].size - 1
-        offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
-        shard_of = (np.arange(n_examples) + offset) % shards
-        order = np.argsort(shard_of, kind="stable")
-        data, starts = order_records(*write_examples(features), order)
-        bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
-        counts = np.bincount(shard_of, minlength=shards)
-        return GeneratedChunk(first, data, bounds, counts, n_ids, chunk.chunk.n_read, n_bytes, block.skipped, read)
+    def run(self, chunk: SampleChunk) -> Any:
+        """Return the result for one chunk."""
+        return self._function(chunk, chunk.read(self._reader))
 
     def finish(self) -> None:
         """Return None: there is no combined result."""
 
 
-def sample_checksum(block: SampleBlock) -> bytes:
-    """Return a checksum of the samples of a block."""
-    texts: list[Array] = []
+def generate_records(
+    vocabularies: Mapping[str, FeatureVocabulary], settings: GenerationSettings, chunk: SampleChunk, block: SampleBlock
+) -> GeneratedChunk:
+    """Encode samples as records, with the vocabulary of each feature."""
+    features = dict(block.ready)
+    n_bytes = 0
+    for name, given in block.texts.items():
+        texts = given.prefixed(settings.prefixes.get(name, "").encode())
+        n_bytes += len(texts.lines)
+        features["targets" if name == LABEL else name] = vocabularies[name].encode(texts, block.place)
+    n_samples = next(iter(features.values()))[1].size - 1
+    n_ids = sum(int(starts[-1]) for _, starts in features.values())
+    first, shards = settings.slots[chunk.split]
+    draws = (settings.seed, chunk.unit, chunk.index)
+    if settings.packed_length is not None:
+        if settings.reorders:
+            order = np.argsort(random_numbers((*draws, _ORDER), n_samples), kind="stable")
+            features = {name: gather_sequences(ids, starts, order) for name, (ids, starts) in features.items()}
+        features = pack_features(features, settings.packed_length, settings.packed_spacing)
+    n_examples = next(iter(features.values()))[1].size - 1
+    offset = int(random_numbers((*draws, _FIRST_SHARD), 1)[0] % np.uint64(shards))
+    shard_of = (np.arange(n_examples) + offset) % shards
+    order = np.argsort(shard_of, kind="stable")
+    data, starts = order_records(*write_examples(features), order)
+    bounds = starts[np.searchsorted(shard_of[order], np.arange(shards + 1))]
+    counts = np.bincount(shard_of, minlength=shards)
+    read, n_read = sample_checksum(chunk, block)
+    return GeneratedChunk(first, data, bounds, counts, n_ids, n_read, n_bytes, block.skipped, read)
+
+
+def sample_checksum(chunk: SampleChunk, block: SampleBlock) -> tuple[bytes, int]:
+    """Return a checksum of the samples of a chunk, and its bytes of input."""
+    arrays: list[Array] = []
     for given in block.texts.values():
-        listed = given.listed or []
-        texts += [np.frombuffer(given.lines + b"".join(listed), dtype=np.uint8), np.array(list(map(len, listed)), np.int64)]
-    numbers = [array for pair in block.ready.values() for array in pair]
-    return checksum(*texts, *numbers, np.array([block.skipped.count]))
-
-
-class SampleChecksumJob:
-    """Computes the checksums of chunks, as `GenerateWorker` does."""
-
-    def __init__(self) -> None:
-        self._reader = ChunkReader()
-
-    def __reduce__(self) -> tuple[type[SampleChecksumJob], tuple[()]]:
-        return SampleChecksumJob, ()
-
-    def start(self) -> SampleChecksumJob:
-        """Return a new worker."""
-        return SampleChecksumJob()
-
-    def run(self, chunk: UnitChunk) -> tuple[bytes, int]:
-        """Return the checksum of a chunk, and its bytes of input."""
-        return sample_checksum(chunk.chunk.read_samples(self._reader, chunk.layout)), chunk.chunk.n_read
-
-    def finish(self) -> None:
-        """Return None: there is no combined result."""
+        lines = np.frombuffer(given.lines, dtype=np.uint8)
+        arrays += [lines, np.empty(0, np.int64) if given.known_ends is None else given.known_ends]
+    arrays += [array for pair in block.ready.values() for array in pair]
+    return checksum(*arrays, np.array([block.skipped.count])), chunk.n_read
 
 
 def warm_data_sets() -> None:

@@ -8,26 +8,22 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.chunk_reader import ChunkReader
-from bpejit.corpus.contents import Contents
-from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import BpejitError, CorpusError, OptionError, shorten
 from bpejit.extras import import_extra
 from bpejit.storage.files import read_error
 from bpejit.storage.remote import is_remote
-from bpejit.t2t.datagen.problems import FILE_NAMES, VOCAB_TYPES, Text2ClassProblem, Text2TextProblem, VocabType
+from bpejit.t2t.datagen.dataset_files import FILE_NAMES
+from bpejit.t2t.datagen.problem_declaration import VOCAB_TYPES, Problem
+from bpejit.t2t.datagen.problems import Text2ClassProblem, Text2TextProblem
 from bpejit.t2t.datagen.sample_reading import LINES, RECORDS, TABBED, Layout
-from bpejit.t2t.datagen.sample_sources import SampleChunker, plan_inputs
+from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, plan_inputs
 
 TEXT2TEXT, TEXT2SELF, TEXT2CLASS = "text2text", "text2self", "text2class"
-
-FILE_BYTE_BUDGET = 1_000_000
-"""The published default."""
 
 _FEATURES = {TEXT2TEXT: ("inputs", "targets"), TEXT2SELF: ("targets",), TEXT2CLASS: ("inputs", "label")}
 
@@ -68,41 +64,6 @@ _SPLIT_KEYS: dict[str, tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class SampleInputs:
-    """The inputs of a split.
-
-    Parameters
-    ----------
-    layout : Layout
-    paths : tuple of list of str
-        The inputs of each feature, or one list of inputs that contain all features.
-    """
-
-    layout: Layout
-    paths: tuple[list[str], ...]
-
-    def sources(self) -> list[tuple[Source, ...]]:
-        """Return the sources of adjacent samples: one for each feature, or one that contains all features.
-
-        Raises
-        ------
-        CorpusError
-            If an input cannot be read, or the features have different numbers of inputs.
-        """
-        layout = self.layout
-        field: dict[str, Any] = {"text_field": layout.fields[0], "text_column": layout.fields[0]} if layout.fields else {}
-        contents = Contents(strip_bom=True, documents="line", **field)
-        found = [find_sources(paths, contents) for paths in self.paths]
-        if len({len(some) for some in found}) > 1:
-            counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
-            raise CorpusError(
-                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
-                "missing ones"
-            )
-        return list(zip(*found, strict=True))
-
-
 class FileProblem(Text2TextProblem):
     """A problem whose samples are in files.
 
@@ -135,75 +96,10 @@ class FileProblem(Text2TextProblem):
             raise OptionError(f"{where}: packed_length is {self.packed_length}; expected none with class labels: leave it out")
         self._splits = self._read_splits()
 
-    def _get(self, key: str, default: Any) -> Any:
-        return self._settings.get(key, default)
-
     @property
     def name(self) -> str:
         """The name of the problem."""
-        return str(self._get("name", Path(self._where).stem))
-
-    @property
-    def vocab_type(self) -> str:
-        """The kind of vocabulary."""
-        return str(self._get("vocab_type", VocabType.SUBWORD))
-
-    @property
-    def approx_vocab_size(self) -> int:
-        """Approximate size of a vocabulary that is built."""
-        return int(self._get("approx_vocab_size", 2**15))
-
-    @property
-    def additional_reserved_tokens(self) -> list[str]:
-        """Tokens with the ids from 2 on."""
-        return list(self._get("additional_reserved_tokens", []))
-
-    @property
-    def oov_token(self) -> str | None:
-        """Token that replaces those that are not listed."""
-        token: str | None = self._get("oov_token", None)
-        return token
-
-    @property
-    def max_subtoken_length(self) -> int | None:
-        """Bound of the length of subtokens."""
-        return int(self._get("max_subtoken_length", 200))
-
-    @property
-    def file_byte_budget(self) -> int:
-        """Size of the sample of each file for building a vocabulary."""
-        return int(self._get("file_byte_budget", FILE_BYTE_BUDGET))
-
-    @property
-    def has_shared_vocab(self) -> bool:
-        """Whether inputs and targets have the same vocabulary."""
-        return bool(self._get("has_shared_vocab", True))
-
-    @property
-    def packed_length(self) -> int | None:
-        """Length of packed examples."""
-        length: int | None = self._get("packed_length", None)
-        return length
-
-    @property
-    def packed_spacing(self) -> int:
-        """Number of zeros between packed examples."""
-        return int(self._get("packed_spacing", 0))
-
-    @property
-    def inputs_prefix(self) -> str:
-        """Text to put before inputs."""
-        return str(self._get("inputs_prefix", ""))
-
-    @property
-    def targets_prefix(self) -> str:
-        """Text to put before targets."""
-        return str(self._get("targets_prefix", ""))
-
-    @property
-    def already_shuffled(self) -> bool:
-        """Whether the samples have a random order."""
-        return bool(self._get("already_shuffled", False))
+        return str(self._settings.get("name", Path(self._where).stem))
 
     @property
     def has_inputs(self) -> bool:
@@ -228,7 +124,7 @@ class FileProblem(Text2TextProblem):
     def vocab_filename_of(self, feature: str) -> str:
         """Return the name of the vocabulary of a feature; that of the shared one for an empty string."""
         key = f"{feature}_vocab_filename" if feature else "vocab_filename"
-        return str(self._get(key, None) or super().vocab_filename_of(feature))
+        return str(self._settings.get(key) or super().vocab_filename_of(feature))
 
     def inputs_of(self, split: str) -> SampleInputs:
         """Return the inputs of a split."""
@@ -240,7 +136,7 @@ class FileProblem(Text2TextProblem):
         inputs = self.inputs_of(dataset_split)
         reader = ChunkReader()
         for chunk in SampleChunker().chunks(plan_inputs(inputs.sources(), inputs.layout, 0, 0, 1 << 62)):
-            texts = chunk.chunk.read_samples(reader, inputs.layout).texts
+            texts = chunk.read(reader).texts
             for row in zip(*(some.texts() for some in texts.values()), strict=True):
                 yield {name: text.decode("utf-8", "surrogateescape") for name, text in zip(texts, row, strict=True)}
 
@@ -288,15 +184,17 @@ class FileProblem(Text2TextProblem):
         forms = [key for key in (*_FEATURES[TEXT2TEXT], "label", "tabbed", "records") if key in one]
         if not forms:
             return None
-        archive = one.get("archive")
+        layout = None
         if forms == ["tabbed"] and len(names) > 1:
-            return SampleInputs(Layout(names, TABBED), (self._paths(one["tabbed"], archive),))
-        if forms == ["records"]:
+            layout = Layout(names, TABBED)
+        elif forms == ["records"]:
             default = "text" if len(names) == 1 else None
-            found = tuple(one.get(f"{name}_field", default or name) for name in names)
-            return SampleInputs(Layout(names, RECORDS, found), (self._paths(one["records"], archive),))
-        if sorted(forms) == sorted(names):
-            return SampleInputs(Layout(names, LINES), tuple(self._paths(one[name], archive) for name in names))
+            layout = Layout(names, RECORDS, tuple(one.get(f"{name}_field", default or name) for name in names))
+        elif sorted(forms) == sorted(names):
+            layout, forms = Layout(names, LINES), list(names)
+        if layout is not None:
+            paths = tuple(self._paths(one[form], one.get("archive")) for form in forms)
+            return SampleInputs(layout, paths, int(self._settings.get("file_byte_budget", SampleInputs.file_byte_budget)))
         expected = " and ".join(f"`{name}`" for name in names)
         others = "`records`" if len(names) == 1 else "`tabbed`, or `records`"
         raise OptionError(
@@ -310,6 +208,17 @@ class FileProblem(Text2TextProblem):
             outer = archive if is_remote(archive) else os.path.abspath(self._folder / archive)  # noqa: PTH100
             return [f"tar://{name}::{outer}" for name in names]
         return [name if is_remote(name) else str(self._folder / name) for name in names]
+
+
+def _setting(key: str) -> property:
+    """Return a property with the value of a key, by default that of the base class."""
+    default = getattr(Problem, key)
+    return property(lambda self: self._settings.get(key, default.fget(self)), doc=default.__doc__)
+
+
+for _key in _KEYS.keys() & {name for name, value in vars(Problem).items() if isinstance(value, property)}:
+    if _key not in vars(FileProblem):
+        setattr(FileProblem, _key, _setting(_key))
 
 
 class FileClassProblem(FileProblem, Text2ClassProblem):
@@ -327,7 +236,7 @@ class FileClassProblem(FileProblem, Text2ClassProblem):
 
     def class_labels(self, data_dir: Any) -> list[str]:  # noqa: ARG002
         """Return the labels in the order of their numbers."""
-        found = self._get("class_labels", None)
+        found = self._settings.get("class_labels")
         if isinstance(found, str):
             path = self._folder / found
             try:

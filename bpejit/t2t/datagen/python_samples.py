@@ -2,78 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bpejit.errors import CorpusError, shorten
-from bpejit.t2t.datagen.feature_encoders import unknown_label
-from bpejit.t2t.datagen.generation_job import LABEL
-from bpejit.t2t.datagen.problems import Text2ClassProblem, Text2TextProblem, calling, text_of
-from bpejit.t2t.datagen.sample_reading import Layout, TextsChunk, pack_numbers
+from bpejit.errors import BpejitError, CorpusError, shorten
+from bpejit.storage.files import StrPath
+from bpejit.t2t.datagen.feature_encoders import LABEL, unknown_label
+from bpejit.t2t.datagen.problem_declaration import Problem, text_of
+from bpejit.t2t.datagen.sample_reading import Layout, SampleChunk, pack_numbers, read_texts
 from bpejit.t2t.datagen.texts_of_features import texts_from_list
 
 UNIT = "sample"
 
 
-@dataclass(frozen=True)
-class GeneratedSource:
-    """The samples of a problem.
+def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str, tmp_dir: str) -> Iterator[SampleChunk]:
+    """Yield the samples of a problem.
 
-    Parameters
-    ----------
-    problem : Text2TextProblem
-    split : str
-    data_dir, tmp_dir : str
+    Raises
+    ------
+    CorpusError
+        If a sample lacks a feature, or one has a wrong type.
     """
-
-    problem: Text2TextProblem
-    split: str
-    data_dir: str
-    tmp_dir: str
-
-    def chunks(self, layout: Layout) -> Iterator[TextsChunk]:
-        """Yield the chunks, with the texts.
-
-        Raises
-        ------
-        CorpusError
-            If a sample lacks a feature, or one has a wrong type.
-        """
-        problem = self.problem
-        labels = tuple(problem.class_labels(self.data_dir)) if isinstance(problem, Text2ClassProblem) else None
-        samples = problem.generate_samples(self.data_dir, self.tmp_dir, self.split)
-        waiting: list[dict[str, Any]] = []
-        first, size = 1, 0
-        for number, sample in enumerate(calling(problem, samples), start=1):
-            if sample is None:
-                continue
-            row = _checked(sample, problem, labels, number)
-            if waiting and (size >= layout.chunk_bytes or row.keys() != waiting[0].keys()):
-                yield self._chunk(waiting, first, layout)
-                waiting, size = [], 0
-            if not waiting:
-                first = number
-            waiting.append(row)
-            size += sum(len(row[name]) for name in problem.text_features)
-        if waiting:
-            yield self._chunk(waiting, first, layout)
-
-    @property
-    def _name(self) -> str:
-        return f"problem {self.problem.name}"
-
-    def _chunk(self, rows: list[dict[str, Any]], first: int, layout: Layout) -> TextsChunk:
-        texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
-        ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
-        return TextsChunk(texts, self._name, first, UNIT, ready)
+    labels = labels_of(problem, data_dir)
+    samples = problem.generate_samples(data_dir, tmp_dir, split)
+    waiting: list[dict[str, Any]] = []
+    first, size = 1, 0
+    for number, sample in enumerate(calling(problem, samples), start=1):
+        if sample is None:
+            continue
+        row = _checked(sample, problem, labels, number)
+        if waiting and (size >= layout.chunk_bytes or row.keys() != waiting[0].keys()):
+            yield _chunk(layout, problem, waiting, first)
+            waiting, size = [], 0
+        if not waiting:
+            first = number
+        waiting.append(row)
+        size += sum(len(row[name]) for name in problem.text_features)
+    if waiting:
+        yield _chunk(layout, problem, waiting, first)
 
 
-def _checked(
-    sample: Mapping[str, Any], problem: Text2TextProblem, labels: tuple[str, ...] | None, number: int
-) -> dict[str, Any]:
+def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: int) -> SampleChunk:
+    texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
+    ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
+    return SampleChunk(partial(read_texts, layout, texts, ready, f"problem {problem.name}", UNIT, first), 0, texts)
+
+
+def _checked(sample: Mapping[str, Any], problem: Problem, labels: tuple[str, ...] | None, number: int) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
     place = f"problem {problem.name}, {UNIT} {number}"
     row: dict[str, Any] = {}
@@ -96,3 +74,28 @@ def _checked(
     if labels is not None and "targets" not in row:
         raise CorpusError(f"{place}: it has no label; expected a number from 0 to {len(labels) - 1}: yield it as `{LABEL}`")
     return row
+
+
+def calling(problem: Problem, found: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a method of a problem yields. Its own errors are raised as CorpusError, with the name of the problem.
+
+    Raises
+    ------
+    CorpusError
+    """
+    try:
+        yield from found
+    except (BpejitError, MemoryError):
+        raise
+    except Exception as cause:
+        reason = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+        raise CorpusError(
+            f"the problem {problem.name} failed to generate its samples: {reason}; expected samples: correct "
+            "`generate_samples`, or what it reads"
+        ) from cause
+
+
+def labels_of(problem: Problem, data_dir: StrPath = "") -> tuple[str, ...] | None:
+    """Return the class labels of a problem that has some."""
+    class_labels = getattr(problem, "class_labels", None)
+    return None if class_labels is None else tuple(class_labels(data_dir))

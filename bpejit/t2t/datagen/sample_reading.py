@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -74,19 +75,29 @@ class SampleBlock:
     skipped: Skipped = NOTHING_SKIPPED
 
 
-class SampleChunk(Protocol):
-    """Description of samples that are read by one worker, which can be pickled."""
+@dataclass(frozen=True)
+class SampleChunk:
+    """Samples that are read by one worker; it can be pickled.
 
-    @property
-    def data(self) -> object:
-        """What the chunk carries, if it cannot be read again; None otherwise."""
+    Parameters
+    ----------
+    read : callable
+        `read(reader)` returns the samples, a `SampleBlock`: `read_lines`, `read_documents` or `read_texts` with all but its
+        last argument.
+    n_read : int
+        Bytes of the input.
+    data : object
+        What the chunk carries, if it cannot be read again; None otherwise.
+    unit, split, index : int
+        The unit, its split, and the index of the chunk in the unit.
+    """
 
-    @property
-    def n_read(self) -> int:
-        """Bytes of the input."""
-
-    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
-        """Return the samples."""
+    read: Callable[[ChunkReader], SampleBlock]
+    n_read: int
+    data: object = None
+    unit: int = 0
+    split: int = 0
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,123 +130,66 @@ class LineRange:
 
     def line_number(self, reader: ChunkReader, index: int) -> int:
         """Return the number of a line, from 1."""
-        first = self.first_line or reader.line_number(self.path, self.start)
-        return first + index
+        return (self.first_line or reader.line_number(self.path, self.start)) + index
 
 
-@dataclass(frozen=True)
-class RangesChunk:
-    """Samples in lines.
-
-    Parameters
-    ----------
-    ranges : tuple of LineRange
-        One for each feature if the layout is `LINES`, otherwise one.
-    n_read : int
-    """
-
-    ranges: tuple[LineRange, ...]
-    n_read: int
-
-    @property
-    def data(self) -> object:
-        """The lines of a pipe or of a compressed file."""
-        return self.ranges[0].data
-
-    def read_lines(self, reader: ChunkReader) -> FeatureTexts:
-        """Return the lines of the first range, without white space at their ends."""
-        return FeatureTexts(strip_lines(self.ranges[0].read(reader)))
-
-    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
-        """Return the samples."""
-        blocks = [one.read(reader) for one in self.ranges]
-        first = self.ranges[0]
-        skips = _Skips(first.path, lambda index: f"line {first.line_number(reader, index)}", layout)
-        if layout.form == TABBED:
-            texts, indices = _split_tabbed(blocks[0], layout, skips)
-        elif layout.form == RECORDS:
-            texts, indices = _parse_records(blocks[0], layout, skips)
-        else:
-            texts = {name: FeatureTexts(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
-            indices = np.arange(len(texts[layout.names[0]]))
-        return skips.without_empty(texts, indices)
+def read_lines(layout: Layout, ranges: Sequence[LineRange], reader: ChunkReader) -> SampleBlock:
+    """Return samples in lines of ranges: one for each feature if the layout is `LINES`, otherwise one."""
+    blocks = [one.read(reader) for one in ranges]
+    first = ranges[0]
+    skips = _Skips(first.path, lambda index: f"line {first.line_number(reader, index)}", layout)
+    if layout.form == TABBED:
+        texts, indices = _split_tabbed(blocks[0], layout, skips)
+    elif layout.form == RECORDS:
+        texts, indices = _parse_records(blocks[0], layout, skips)
+    else:
+        texts = {name: FeatureTexts(strip_lines(block)) for name, block in zip(layout.names, blocks, strict=True)}
+        indices = np.arange(len(texts[layout.names[0]]))
+    return skips.without_empty(texts, indices)
 
 
-@dataclass(frozen=True)
-class RecordsChunk:
-    """Samples with a single text, which are the documents of a chunk of Parquet or Arrow.
+def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkReader) -> SampleBlock:
+    """Return samples with a single text, which are the documents of a chunk of Parquet or Arrow."""
+    block = chunk.read(reader)
+    (name,) = layout.names
+    if block.ends is None:
+        raise TypeError(f"`{path}` has no documents")
+    texts = texts_from_documents(block.text[: block.cut].tobytes(), block.ends)
+    first = getattr(chunk, "first_row", None)
+    known = first is not None and not block.skipped
+    skips = _Skips(path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
+    found = skips.without_empty({name: texts}, np.arange(len(texts)))
+    found.skipped = block.skipped + found.skipped
+    return found
+
+
+def read_texts(
+    layout: Layout,
+    texts: dict[str, FeatureTexts],
+    ready: Mapping[str, tuple[Array, Array]],
+    path: str,
+    unit: str,
+    first: int,
+    _: ChunkReader,
+) -> SampleBlock:
+    """Return samples in memory.
 
     Parameters
     ----------
-    chunk : AnyChunk
-    path : str
-    """
-
-    chunk: AnyChunk
-    path: str
-
-    @property
-    def data(self) -> object:
-        """What the chunk carries."""
-        return self.chunk.data
-
-    @property
-    def n_read(self) -> int:
-        """Bytes of the input."""
-        return int(getattr(self.chunk, "n_read", 0) or 0)
-
-    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:
-        """Return the samples."""
-        block = self.chunk.read(reader)
-        (name,) = layout.names
-        if block.ends is None:
-            raise TypeError(f"`{self.path}` has no documents")
-        texts = texts_from_documents(block.text[: block.cut].tobytes(), block.ends)
-        first = getattr(self.chunk, "first_row", None)
-        known = first is not None and not block.skipped
-        skips = _Skips(self.path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
-        found = skips.without_empty({name: texts}, np.arange(len(texts)))
-        found.skipped = block.skipped + found.skipped
-        return found
-
-
-@dataclass(frozen=True)
-class TextsChunk:
-    """Samples in memory.
-
-    Parameters
-    ----------
+    layout : Layout
     texts : dict of str to FeatureTexts
-    path : str
-        What the samples were read from, for messages.
-    first : int
-        Number of the first sample, from 1.
-    unit : str
-        What is numbered, such as `line`.
     ready : dict of str to (Array, Array)
         Features that are numbers already.
-    n_read : int
+    path : str
+        What the samples were read from, for messages.
+    unit : str
+        What is numbered, such as `line`.
+    first : int
+        Number of the first sample, from 1.
     """
-
-    texts: dict[str, FeatureTexts]
-    path: str
-    first: int
-    unit: str
-    ready: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-    n_read: int = 0
-
-    @property
-    def data(self) -> object:
-        """The texts."""
-        return self.texts
-
-    def read_samples(self, reader: ChunkReader, layout: Layout) -> SampleBlock:  # noqa: ARG002
-        """Return the samples."""
-        skips = _Skips(self.path, lambda index: f"{self.unit} {self.first + index}", layout)
-        if not self.texts:
-            return SampleBlock({}, lambda index: f"`{self.path}`, {self.unit} {self.first + index}", self.ready)
-        n_samples = len(next(iter(self.texts.values())))
-        return skips.without_empty(self.texts, np.arange(n_samples), self.ready)
+    skips = _Skips(path, lambda index: f"{unit} {first + index}", layout)
+    n_samples = (*map(len, texts.values()), *(starts.size - 1 for _, starts in ready.values()))[0]
+    return skips.without_empty(texts, np.arange(n_samples), ready)
 
 
 def unpaired(record: SkippedRecord) -> CorpusError:
@@ -289,18 +243,9 @@ class _Skips:
             self._first.append((index, record))
 
     def without_empty(
-        self, texts: dict[str, FeatureTexts], indices: Array, ready: Mapping[str, tuple[Array, Array]] | None = None
+        self, texts: dict[str, FeatureTexts], indices: Array, ready: Mapping[str, tuple[Array, Array]] = MappingProxyType({})
     ) -> SampleBlock:
-        """Return samples without those that have an empty text.
-
-        Parameters
-        ----------
-        texts : dict of str to FeatureTexts
-        indices : int64 [samples]
-            The index of each in the chunk.
-        ready : dict, optional
-        """
-        ready = ready or {}
+        """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
         self._before = len(self._first)  # these are in order, and so are the following ones
         empty = {name: some.is_empty() for name, some in texts.items()}
         wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise, repeat
+from typing import Any
 
 import numpy as np
 
 from bpejit.arrays import Array
 from bpejit.corpus.chunk_reader import ChunkReader
+from bpejit.corpus.contents import Contents
 from bpejit.corpus.json_lines import find_line
 from bpejit.corpus.registry import TEXT, load_format
-from bpejit.corpus.sources import Source
+from bpejit.corpus.sources import Source, find_sources
 from bpejit.errors import CorpusError
 from bpejit.t2t.datagen.sample_reading import (
     LINES,
@@ -21,28 +24,61 @@ from bpejit.t2t.datagen.sample_reading import (
     TABBED,
     Layout,
     LineRange,
-    RangesChunk,
-    RecordsChunk,
     SampleChunk,
-    TextsChunk,
+    read_documents,
+    read_lines,
+    read_texts,
     unpaired,
 )
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, count_line_ends, line_ends, texts_from_documents
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents
+from bpejit.t2t.subword_files import strip_lines
 
 JSON_LINES = "jsonl"
 
 _SCAN_BYTES = 1 << 22
 """Bytes that are read at a time to count lines."""
 
-_PIECE_BYTES = 1 << 16
-"""Bytes in which lines are counted before one of them is looked for."""
+
+Chunks = Callable[[], Iterator[SampleChunk]]
+"""Yields the chunks of a unit, in order: one of the functions below with its arguments, which can be pickled."""
 
 
-class SampleSource(Protocol):
-    """Inputs of adjacent samples."""
+@dataclass(frozen=True)
+class SampleInputs:
+    """The inputs of a split.
 
-    def chunks(self, layout: Layout) -> Iterator[SampleChunk]:
-        """Yield the chunks, in order."""
+    Parameters
+    ----------
+    layout : Layout
+    paths : tuple of list of str
+        The inputs of each feature, or one list of inputs that contain all features.
+    file_byte_budget : int
+        Size of the sample of each input for building a vocabulary; by default the published one.
+    """
+
+    layout: Layout
+    paths: tuple[list[str], ...]
+    file_byte_budget: int = 1_000_000
+
+    def sources(self) -> list[tuple[Source, ...]]:
+        """Return the sources of adjacent samples: one for each feature, or one that contains all features.
+
+        Raises
+        ------
+        CorpusError
+            If an input cannot be read, or the features have different numbers of inputs.
+        """
+        layout = self.layout
+        field: dict[str, Any] = {"text_field": layout.fields[0], "text_column": layout.fields[0]} if layout.fields else {}
+        contents = Contents(strip_bom=True, documents="line", **field)
+        found = [find_sources(paths, contents) for paths in self.paths]
+        if len({len(some) for some in found}) > 1:
+            counts = ", ".join(f"{len(some)} of `{name}`" for name, some in zip(layout.names, found, strict=True))
+            raise CorpusError(
+                f"the numbers of inputs differ: {counts}; expected as many of each, since they are paired in order: list the "
+                "missing ones"
+            )
+        return list(zip(*found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -55,8 +91,8 @@ class SampleUnit:
         The index of the unit.
     split : int
         The index of the split.
-    inputs : tuple of SampleSource
-    layout : Layout
+    chunks : callable
+        Yields its chunks, in order.
     size : int, optional
         Bytes of input; None if unknown.
     starts_document : bool
@@ -65,8 +101,7 @@ class SampleUnit:
 
     number: int
     split: int
-    inputs: tuple[SampleSource, ...]
-    layout: Layout
+    chunks: Chunks
     size: int | None
     starts_document: bool = True
 
@@ -76,144 +111,83 @@ class SampleUnit:
         return (self,)
 
 
-@dataclass(frozen=True)
-class UnitChunk:
-    """A chunk of a unit.
-
-    Parameters
-    ----------
-    unit : int
-    split : int
-    index : int
-        The index of the chunk in the unit.
-    layout : Layout
-    chunk : SampleChunk
-    """
-
-    unit: int
-    split: int
-    index: int
-    layout: Layout
-    chunk: SampleChunk
-
-    @property
-    def data(self) -> object:
-        """What the chunk carries."""
-        return self.chunk.data
-
-
 class SampleChunker:
     """Yields the chunks of units, as `Chunker` does for units of text."""
 
-    def chunks(self, units: Sequence[SampleUnit]) -> Iterator[UnitChunk]:
+    def chunks(self, units: Sequence[SampleUnit]) -> Iterator[SampleChunk]:
         """Yield the chunks of units, in order."""
         for unit in units:
-            index = 0
-            for source in unit.inputs:
-                for chunk in source.chunks(unit.layout):
-                    yield UnitChunk(unit.number, unit.split, index, unit.layout, chunk)
-                    index += 1
+            for index, chunk in enumerate(unit.chunks()):
+                yield replace(chunk, unit=unit.number, split=unit.split, index=index)
 
 
-@dataclass(frozen=True)
-class RangesSource:
-    """Ranges of plain text or JSON lines in files.
+def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: Array, lines: Array | None = None) -> Iterator[SampleChunk]:
+    """Yield ranges of plain text or JSON lines in files.
 
     Parameters
     ----------
+    layout : Layout
     paths : tuple of str
     cuts : int64 [chunks + 1, paths]
         The positions in each file where the chunks begin and end.
     lines : int64 [chunks], optional
         The number of the first line of each chunk, from 1.
     """
-
-    paths: tuple[str, ...]
-    cuts: Array = field(compare=False)
-    lines: Array | None = field(default=None, compare=False)
-
-    def chunks(self, layout: Layout) -> Iterator[RangesChunk]:  # noqa: ARG002
-        """Yield the chunks."""
-        for index in range(len(self.cuts) - 1):
-            starts, stops = self.cuts[index].tolist(), self.cuts[index + 1].tolist()
-            first = None if self.lines is None else int(self.lines[index])
-            ranges = tuple(
-                LineRange(path, start, stop, first) for path, start, stop in zip(self.paths, starts, stops, strict=True)
-            )
-            yield RangesChunk(ranges, sum(stops) - sum(starts))
+    numbers = repeat(None, len(cuts) - 1) if lines is None else lines.tolist()
+    for first, (starts, stops) in zip(numbers, pairwise(cuts.tolist()), strict=True):
+        ranges = tuple(map(LineRange, paths, starts, stops, repeat(first)))
+        yield SampleChunk(partial(read_lines, layout, ranges), sum(stops) - sum(starts))
 
 
-@dataclass(frozen=True)
-class StreamSource:
-    """Lines of an input that is read from its start to its end."""
-
-    source: Source
-
-    def chunks(self, layout: Layout) -> Iterator[RangesChunk]:
-        """Yield the chunks, with the lines."""
-        line = 1
-        for data, n_read in _stream_blocks(self.source, layout.chunk_bytes):
-            yield RangesChunk((LineRange(self.source.path, 0, 0, line, data),), n_read)
-            line += data.count(b"\n")
+def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
+    """Yield the lines of an input that is read from its start to its end."""
+    line = 1
+    for data, n_read in _stream_blocks(source, layout.chunk_bytes):
+        yield SampleChunk(partial(read_lines, layout, (LineRange(source.path, 0, 0, line, data),)), n_read, data)
+        line += data.count(b"\n")
 
 
-@dataclass(frozen=True)
-class RecordsSource:
-    """Rows of Parquet or Arrow with a single text."""
-
-    source: Source
-
-    def chunks(self, layout: Layout) -> Iterator[RecordsChunk]:
-        """Yield the chunks."""
-        for chunk in _record_chunks(self.source, layout.chunk_bytes):
-            yield RecordsChunk(chunk, self.source.path)
+def record_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
+    """Yield rows of Parquet or Arrow with a single text."""
+    for chunk in _record_chunks(source, layout.chunk_bytes):
+        n_read = int(getattr(chunk, "n_read", 0) or 0)
+        yield SampleChunk(partial(read_documents, layout, chunk, source.path), n_read, chunk.data)
 
 
-@dataclass(frozen=True)
-class JoinedSource:
-    """Samples whose features are in several inputs of any kind, which are read in step.
+def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[SampleChunk]:
+    """Yield samples whose features are in several inputs of any kind, one for each feature, which are read in step.
 
-    Parameters
-    ----------
-    sources : tuple of Source
-        One for each feature.
+    Raises
+    ------
+    CorpusError
+        If an input has fewer texts than another one, or a record without a text.
     """
-
-    sources: tuple[Source, ...]
-
-    def chunks(self, layout: Layout) -> Iterator[TextsChunk]:
-        """Yield the chunks, with the texts.
-
-        Raises
-        ------
-        CorpusError
-            If an input has fewer texts than another one, or a record without a text.
-        """
-        streams = [_texts(source, layout) for source in self.sources]
-        waiting: list[FeatureTexts] = [FeatureTexts(b"") for _ in streams]
-        first = 1
+    streams = [_texts(source, layout) for source in sources]
+    waiting: list[FeatureTexts] = [FeatureTexts(b"") for _ in streams]
+    unit = _unit_name(sources[0])
+    first = 1
+    n_read = 0
+    while True:
+        for at, stream in enumerate(streams):
+            while not len(waiting[at]):
+                found = next(stream, None)
+                if found is None:
+                    break
+                waiting[at] = found[0]
+                n_read += found[1]
+        count = min(map(len, waiting))
+        if not count:
+            break
+        texts = {}
+        for at, name in enumerate(layout.names):
+            texts[name], waiting[at] = waiting[at].divide(count)
+        yield SampleChunk(partial(read_texts, layout, texts, {}, sources[0].path, unit, first), n_read, texts)
+        first += count
         n_read = 0
-        while True:
-            for at, stream in enumerate(streams):
-                while not len(waiting[at]):
-                    found = next(stream, None)
-                    if found is None:
-                        break
-                    waiting[at] = found[0]
-                    n_read += found[1]
-            count = min(map(len, waiting))
-            if not count:
-                break
-            texts = {}
-            for at, name in enumerate(layout.names):
-                texts[name], waiting[at] = waiting[at].divide(count)
-            yield TextsChunk(texts, self.sources[0].path, first, _unit_name(self.sources[0]), n_read=n_read)
-            first += count
-            n_read = 0
-        for at, source in enumerate(self.sources):
-            if len(waiting[at]):
-                short = next(other for index, other in enumerate(self.sources) if not len(waiting[index]))
-                raise ends_early(short.path, source.path, first - 1, _unit_name(source))
+    for at, source in enumerate(sources):
+        if len(waiting[at]):
+            short = next(other for index, other in enumerate(sources) if not len(waiting[index]))
+            raise ends_early(short.path, source.path, first - 1, _unit_name(source))
 
 
 def ends_early(short: str, longer: str, found: int, unit: str = "line", total: int | None = None) -> CorpusError:
@@ -270,27 +244,22 @@ def _naming_keys() -> Iterator[None]:
 def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
     """Yield the texts of one feature, and the bytes read for each block."""
     reader = ChunkReader()
-    paired = replace(layout, names=("text",), paired=True)
-    if source.input_format == TEXT:
-        blocks = _blocks_of(source, layout)
-        for data, n_read in blocks:
-            # Not `read_samples`: empty lines count as well.
-            found = RangesChunk((LineRange(source.path, 0, 0, 1, data),), n_read)
-            yield found.read_lines(reader), n_read
-    elif source.input_format == JSON_LINES:
-        paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
+    if source.input_format in (TEXT, JSON_LINES):
+        paired = replace(layout, names=("text",), paired=True, form=RECORDS, fields=(source.options.text_field,))
         line = 1
         for data, n_read in _blocks_of(source, layout):
-            chunk = RangesChunk((LineRange(source.path, 0, 0, line, data),), n_read)
-            yield chunk.read_samples(reader, paired).texts["text"], n_read
-            line += data.count(b"\n")
-    else:
-        for chunk in _record_chunks(source, layout.chunk_bytes):
-            block = chunk.read(reader)
-            if block.skipped:
-                raise unpaired(block.skipped.first[0])
-            if block.ends is not None:
-                yield texts_from_documents(block.text[: block.cut].tobytes(), block.ends), block.n_read
+            if source.input_format == TEXT:  # empty lines count as well
+                yield FeatureTexts(strip_lines(terminated(data))), n_read
+            else:
+                yield read_lines(paired, (LineRange(source.path, 0, 0, line, data),), reader).texts["text"], n_read
+                line += data.count(b"\n")
+        return
+    for chunk in _record_chunks(source, layout.chunk_bytes):
+        block = chunk.read(reader)
+        if block.skipped:
+            raise unpaired(block.skipped.first[0])
+        if block.ends is not None:
+            yield texts_from_documents(block.text[: block.cut].tobytes(), block.ends), block.n_read
 
 
 def _blocks_of(source: Source, layout: Layout) -> Iterator[tuple[bytes, int]]:
@@ -298,8 +267,8 @@ def _blocks_of(source: Source, layout: Layout) -> Iterator[tuple[bytes, int]]:
         yield from _stream_blocks(source, layout.chunk_bytes)
         return
     reader = ChunkReader()
-    for chunk in RangesSource((source.path,), _line_cuts(source, layout.chunk_bytes)).chunks(layout):
-        yield chunk.ranges[0].read(reader), chunk.n_read
+    for start, stop in pairwise(_line_cuts(source, layout.chunk_bytes)[:, 0].tolist()):
+        yield LineRange(source.path, start, stop).read(reader), stop - start
 
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
@@ -333,45 +302,22 @@ def plan_inputs(
     CorpusError
         If files that are paired line by line have different numbers of lines.
     """
-    units: list[SampleUnit] = []
-
-    def add(sources: tuple[SampleSource, ...], size: int | None) -> None:
-        units.append(SampleUnit(first + len(units), split, sources, layout, size))
-
-    for sources in inputs:
-        plan_sources(sources, layout, unit_bytes, add)
-    return units
+    planned = (one for sources in inputs for one in _plan_sources(tuple(sources), layout, unit_bytes))
+    return [SampleUnit(number, split, chunks, size) for number, (chunks, size) in enumerate(planned, first)]
 
 
-def plan_sources(
-    sources: Sequence[Source], layout: Layout, unit_bytes: int, add: Callable[[tuple[SampleSource, ...], int | None], None]
-) -> None:
-    """Divide the inputs of some samples into units.
-
-    Parameters
-    ----------
-    sources : list of Source
-        One for each feature, or one that contains all of them.
-    layout : Layout
-    unit_bytes : int
-    add : callable
-        Called as `add(sources, size)` for each unit.
-
-    Raises
-    ------
-    CorpusError
-        If files that are paired line by line have different numbers of lines.
-    """
+def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
+    """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
     first = sources[0]
     plain = TEXT if layout.form != RECORDS else JSON_LINES
     sizes = [source.length for source in sources]
-    size = None if None in sizes else sum(one for one in sizes if one is not None)
     if len(sources) > 1:
         if all(source.input_format == TEXT and not source.is_stream for source in sources):
-            cuts, lines = pair_lines(sources, layout.chunk_bytes)
-            _add_ranges(tuple(source.path for source in sources), cuts, lines, unit_bytes, add)
+            paths = tuple(source.path for source in sources)
+            yield from _plan_ranges(layout, paths, unit_bytes, *pair_lines(sources, layout.chunk_bytes))
         else:
-            add((JoinedSource(tuple(sources)),), size)
+            size = None if None in sizes else sum(one for one in sizes if one is not None)
+            yield partial(joined_chunks, layout, sources), size
     elif layout.form == TABBED and first.input_format != TEXT:
         raise CorpusError(
             f"the input `{first.path}` has the format {first.input_format}; expected lines with tabs for `tabbed`: name it in "
@@ -379,11 +325,11 @@ def plan_sources(
         )
     elif first.input_format not in (TEXT, JSON_LINES):
         with _naming_keys():
-            _add_records(first, layout, unit_bytes, add)
+            yield from _plan_records(first, layout, unit_bytes)
     elif first.is_stream:
-        add((StreamSource(first),), size)
+        yield partial(stream_chunks, layout, first), sizes[0]
     elif first.input_format == plain or layout.form == LINES:
-        _add_ranges((first.path,), _line_cuts(first, layout.chunk_bytes), None, unit_bytes, add)
+        yield from _plan_ranges(layout, (first.path,), unit_bytes, _line_cuts(first, layout.chunk_bytes))
     else:
         raise CorpusError(
             f"the input `{first.path}` contains plain text; expected JSON lines, Parquet or Arrow for `records`: name it in "
@@ -391,26 +337,29 @@ def plan_sources(
         )
 
 
-def _add_records(source: Source, layout: Layout, unit_bytes: int, add: Callable[..., None]) -> None:
+def _plan_records(source: Source, layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
     if len(layout.names) > 1:
         both = [replace(source, options=replace(source.options, text_column=name)) for name in layout.fields]
         for one in both if not source.is_stream else ():
             list(load_format(one.input_format).ranges(one, 1 << 62))  # checks the column before anything is written
-        add((JoinedSource(tuple(both)),), source.length)
+        yield partial(joined_chunks, layout, tuple(both)), source.length
     elif source.is_stream:
-        add((RecordsSource(source),), source.length)
+        yield partial(record_chunks, layout, source), source.length
     else:
         for begin, stop, n_bytes in load_format(source.input_format).ranges(source, unit_bytes):
-            add((RecordsSource(replace(source, start=begin, stop=stop, range_bytes=n_bytes)),), n_bytes)
+            some = replace(source, start=begin, stop=stop, range_bytes=n_bytes)
+            yield partial(record_chunks, layout, some), n_bytes
 
 
-def _add_ranges(paths: tuple[str, ...], cuts: Array, lines: Array | None, unit_bytes: int, add: Callable[..., None]) -> None:
+def _plan_ranges(
+    layout: Layout, paths: tuple[str, ...], unit_bytes: int, cuts: Array, lines: Array | None = None
+) -> Iterator[tuple[Chunks, int]]:
     first = 0
     for index in range(1, len(cuts)):
         size = int(cuts[index].sum() - cuts[first].sum())
         if size >= unit_bytes or index == len(cuts) - 1:
             some = None if lines is None else lines[first:index]
-            add((RangesSource(paths, cuts[first : index + 1], some),), size)
+            yield partial(range_chunks, layout, paths, cuts[first : index + 1], some), size
             first = index
 
 
@@ -435,12 +384,23 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
     CorpusError
         If the files have different numbers of lines.
     """
-    columns = [_line_cuts(sources[0], chunk_bytes)[:, 0]]
-    with sources[0].open() as file:
-        numbers, n_lines = _lines_before(file, sources[0], columns[0])
+    cuts = _line_cuts(sources[0], chunk_bytes)[:, 0]
+    numbers = np.zeros(cuts.size, dtype=np.int64)  # of lines before each cut
+    done = n_lines = 0
+    for position, starts in _line_starts(sources[0]):
+        stop = int(np.searchsorted(cuts, position, side="right"))
+        numbers[done:stop] = n_lines + np.searchsorted(starts, cuts[done:stop], side="right")
+        done, n_lines = stop, n_lines + starts.size
+    numbers[-1] = n_lines
+    columns = [cuts]
     for other in sources[1:]:
-        with other.open() as file:
-            found, n_found = _find_lines(file, other, numbers)
+        found = np.full(numbers.size, other.start, dtype=np.int64)
+        done, n_found = int(np.searchsorted(numbers, 0, side="right")), 0
+        for _, starts in _line_starts(other):
+            stop = int(np.searchsorted(numbers, n_found + starts.size, side="right"))
+            found[done:stop] = starts[numbers[done:stop] - n_found - 1]
+            done, n_found = stop, n_found + starts.size
+        found[-1] = other.size or 0
         if n_found != n_lines:
             short, longer = (other, sources[0]) if n_found < n_lines else (sources[0], other)
             raise ends_early(short.path, longer.path, min(n_found, n_lines), total=max(n_found, n_lines))
@@ -448,59 +408,14 @@ def pair_lines(sources: Sequence[Source], chunk_bytes: int) -> tuple[Array, Arra
     return np.stack(columns, axis=1), numbers[:-1] + 1
 
 
-def _blocks(file: BinaryIO, source: Source) -> Iterator[tuple[int, bytes]]:
-    position = source.start
+def _line_starts(source: Source) -> Iterator[tuple[int, Array]]:
+    """Yield how far a file was read, and the position after each line that ends in what was read last, as int64."""
     reader = ChunkReader()
-    while data := reader.read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
-        yield position, data
-        position += len(data)
-
-
-def _lines_before(file: BinaryIO, source: Source, cuts: Array) -> tuple[Array, int]:
-    """Return the number of lines that end before each position, int64 [cuts], and the number of lines."""
-    found = np.zeros(cuts.size, dtype=np.int64)
-    done = n_lines = 0
-    last = b"\n"
-    for position, data in _blocks(file, source):
-        stop = int(np.searchsorted(cuts, position + len(data), side="right"))
-        begin = 0
-        for number in range(done, stop):
-            end = int(cuts[number]) - position
-            n_lines += count_line_ends(data, begin, end)
-            found[number] = n_lines
-            begin = end
-        n_lines += count_line_ends(data, begin, len(data))
-        done = stop
-        last = data[-1:]
-    n_lines += last != b"\n"
-    found[-1] = n_lines
-    return found, n_lines
-
-
-def _find_lines(file: BinaryIO, source: Source, numbers: Array) -> tuple[Array, int]:
-    """Return the positions where lines begin, int64 [numbers], and the number of lines.
-
-    Parameters
-    ----------
-    file : binary file
-    source : Source
-    numbers : int64 [n]
-        The number of lines before each, ascending; the last one is the end of the file.
-    """
-    found = np.full(numbers.size, source.start, dtype=np.int64)
-    n_lines = 0
-    last = b"\n"
-    done = int(np.searchsorted(numbers, 0, side="right"))
-    for position, data in _blocks(file, source):
-        for begin in range(0, len(data), _PIECE_BYTES):
-            piece = data[begin : begin + _PIECE_BYTES]
-            n_ends = count_line_ends(piece, 0, len(piece))
-            stop = int(np.searchsorted(numbers, n_lines + n_ends, side="right"))
-            if stop > done:  # counting takes half the time of finding
-                found[done:stop] = position + begin + line_ends(piece)[numbers[done:stop] - n_lines - 1] + 1
-                done = stop
-            n_lines += n_ends
-        last = data[-1:]
-    n_lines += last != b"\n"
-    found[-1] = source.size or 0
-    return found, n_lines
+    position, last = source.start, b"\n"
+    with source.open() as file:
+        while data := reader.read_bytes(file, source.path, min(_SCAN_BYTES, (source.size or 0) - position), partly=True):
+            starts = position + line_ends(data) + 1
+            position, last = position + len(data), data[-1:]
+            yield position, starts
+    if last != b"\n":
+        yield position, np.array([position])

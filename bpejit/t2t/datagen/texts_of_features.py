@@ -20,33 +20,41 @@ class FeatureTexts:
     Parameters
     ----------
     lines : bytes
-        Each text, followed by a line break, if no text contains one.
-    listed : list of bytes, optional
-        The texts, if one of them contains a line break; `lines` is then empty.
+        Each text, followed by a line break.
+    known_ends : int64 [texts], optional
+        The positions of these line breaks. Without it, no text contains a line break.
     """
 
     lines: bytes
-    listed: list[bytes] | None = None
+    known_ends: Array | None = None
 
     def __len__(self) -> int:
-        return count_line_ends(self.lines, 0, len(self.lines)) if self.listed is None else len(self.listed)
+        if self.known_ends is not None:
+            return int(self.known_ends.size)
+        # `bytes.count` takes four to six times as long.
+        return int(np.count_nonzero(np.frombuffer(self.lines, dtype=np.uint8) == LINE_BREAK))
+
+    @property
+    def ends(self) -> Array:
+        """The position of the line break after each text, as int64 [texts]."""
+        return line_ends(self.lines) if self.known_ends is None else self.known_ends
 
     def texts(self) -> list[bytes]:
         """Return the texts as a list."""
-        return self.lines.split(b"\n")[:-1] if self.listed is None else self.listed
+        if self.known_ends is None:
+            return self.lines.split(b"\n")[:-1]
+        return [self.lines[before + 1 : end] for before, end in pairwise([-1, *self.known_ends.tolist()])]
 
     def adjacent(self) -> tuple[bytes, Array]:
         """Return the texts without line breaks between them, and the end of each, as int64 [texts]."""
-        if self.listed is not None:
-            return b"".join(self.listed), np.cumsum(np.fromiter(map(len, self.listed), np.int64, len(self.listed)))
-        ends = line_ends(self.lines)
-        return self.lines.replace(b"\n", b""), ends - np.arange(ends.size)
+        ends = self.ends
+        if self.known_ends is None:
+            return self.lines.replace(b"\n", b""), ends - np.arange(ends.size)
+        return np.delete(np.frombuffer(self.lines, dtype=np.uint8), ends).tobytes(), ends - np.arange(ends.size)
 
     def is_empty(self) -> Array:
         """Return which texts are empty, as bool [texts]."""
-        if self.listed is not None:
-            return np.array([not text for text in self.listed], dtype=bool)
-        found: Array = np.diff(line_ends(self.lines), prepend=-1) == 1
+        found: Array = np.diff(self.ends, prepend=-1) == 1
         return found
 
     def select(self, chosen: Array) -> FeatureTexts:
@@ -56,24 +64,20 @@ class FeatureTexts:
         ----------
         chosen : bool [texts]
         """
-        if self.listed is not None:
-            return texts_from_list([text for text, use in zip(self.listed, chosen.tolist(), strict=True) if use])
-        lengths = np.diff(line_ends(self.lines), prepend=-1)
-        data = np.frombuffer(self.lines, dtype=np.uint8)
-        return FeatureTexts(data[np.repeat(chosen, lengths)].tobytes())
+        lengths = np.diff(self.ends, prepend=-1)
+        lines = np.frombuffer(self.lines, dtype=np.uint8)[np.repeat(chosen, lengths)].tobytes()
+        return FeatureTexts(lines, None if self.known_ends is None else np.cumsum(lengths[chosen]) - 1)
 
     def divide(self, count: int) -> tuple[FeatureTexts, FeatureTexts]:
         """Return the first `count` texts, and the others."""
-        if self.listed is not None:
-            return texts_from_list(self.listed[:count]), texts_from_list(self.listed[count:])
-        cut = int(line_ends(self.lines)[count - 1]) + 1 if count else 0
-        return FeatureTexts(self.lines[:cut]), FeatureTexts(self.lines[cut:])
+        ends = self.ends
+        cut = int(ends[count - 1]) + 1 if count else 0
+        known = (None, None) if self.known_ends is None else (ends[:count], ends[count:] - cut)
+        return FeatureTexts(self.lines[:cut], known[0]), FeatureTexts(self.lines[cut:], known[1])
 
     def prefixed(self, prefix: bytes) -> FeatureTexts:
         """Return the texts with a prefix."""
-        if not prefix:
-            return self
-        return texts_from_list([prefix + text for text in self.texts()])
+        return texts_from_list([prefix + text for text in self.texts()]) if prefix else self
 
 
 def line_ends(data: bytes) -> Array:
@@ -81,29 +85,18 @@ def line_ends(data: bytes) -> Array:
     return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == LINE_BREAK)
 
 
-def count_line_ends(data: bytes, start: int, stop: int) -> int:
-    """Return the number of line breaks in `data[start:stop]`; `bytes.count` takes four to six times as long."""
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8)[start:stop] == LINE_BREAK))
-
-
 def texts_from_list(texts: Sequence[bytes]) -> FeatureTexts:
     """Return texts that are given one by one."""
     lines = b"".join([text + b"\n" for text in texts])
-    return FeatureTexts(lines) if lines.count(b"\n") == len(texts) else FeatureTexts(b"", list(texts))
+    if lines.count(b"\n") == len(texts):
+        return FeatureTexts(lines)
+    return FeatureTexts(lines, np.cumsum([len(text) + 1 for text in texts]) - 1)
 
 
 def texts_from_documents(data: bytes, ends: Array) -> FeatureTexts:
-    """Return texts that are adjacent.
-
-    Parameters
-    ----------
-    data : bytes
-    ends : int64 [texts]
-    """
-    if b"\n" not in data:
-        return FeatureTexts(np.insert(np.frombuffer(data, dtype=np.uint8), ends, LINE_BREAK).tobytes())
-    starts = [0, *ends.tolist()]
-    return texts_from_list([data[start:end] for start, end in pairwise(starts)])
+    """Return texts that are adjacent; `ends`, int64 [texts], has the end of each."""
+    lines = np.insert(np.frombuffer(data, dtype=np.uint8), ends, LINE_BREAK).tobytes()
+    return FeatureTexts(lines, ends + np.arange(ends.size) if b"\n" in data else None)
 
 
 def terminated(lines: bytes) -> bytes:

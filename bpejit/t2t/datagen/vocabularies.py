@@ -18,19 +18,20 @@ from bpejit.engines.base import Progress
 from bpejit.errors import CorpusError, OptionError, OutputError, TokenizerFormatError, shorten
 from bpejit.formats.recognize import load_model
 from bpejit.jobs.job_folder import held, is_held, remove_folder
+from bpejit.t2t.datagen.dataset_files import DatasetSplit
 from bpejit.t2t.datagen.feature_encoders import (
-    BpeVocabulary,
-    ByteVocabulary,
+    LABEL,
     FeatureVocabulary,
-    LabelVocabulary,
-    OtherVocabulary,
-    SubwordVocabulary,
+    bpe_vocabulary,
+    byte_vocabulary,
+    label_vocabulary,
+    listed_vocabulary,
+    subword_vocabulary,
 )
-from bpejit.t2t.datagen.generation_job import LABEL
-from bpejit.t2t.datagen.problem_files import FileProblem, SampleInputs
-from bpejit.t2t.datagen.problems import DatasetSplit, Text2ClassProblem, Text2TextProblem, VocabType, calling, text_of
-from bpejit.t2t.datagen.sample_reading import LINES, Layout, all_skipped
-from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit, ends_early, plan_sources
+from bpejit.t2t.datagen.problem_declaration import Problem, VocabType, text_of
+from bpejit.t2t.datagen.python_samples import calling, labels_of
+from bpejit.t2t.datagen.sample_reading import LINES, all_skipped
+from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleInputs, ends_early, plan_inputs
 from bpejit.t2t.datagen.texts_of_features import FeatureTexts, terminated, texts_from_list
 from bpejit.t2t.subword_files import MAX_MIN_COUNT, line_blocks, sample_lines
 from bpejit.t2t.subword_text_encoder import SubwordTextEncoder, TokenCounter
@@ -41,13 +42,13 @@ _WAIT_SECONDS = 0.5
 
 
 def find_vocabularies(
-    problem: Text2TextProblem, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool = True
+    problem: Problem, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool = True
 ) -> dict[str, FeatureVocabulary] | None:
     """Return what each feature of a problem is encoded with.
 
     Parameters
     ----------
-    problem : Text2TextProblem
+    problem : Problem
     data_dir : Path
         The folder of the vocabularies.
     tmp_dir : Path
@@ -61,7 +62,7 @@ def find_vocabularies(
     CorpusError, OutputError, TokenizerFormatError, TrainingError
     """
     found: dict[str, FeatureVocabulary] = {}
-    labels = problem.class_labels(data_dir) if isinstance(problem, Text2ClassProblem) else None
+    labels = labels_of(problem, data_dir)
     for feature in problem.text_features:
         shared = problem.has_shared_vocab or len(problem.text_features) == 1
         if shared and found:
@@ -72,15 +73,15 @@ def find_vocabularies(
             return None
         found[feature] = vocabulary
     if labels is not None:
-        found[LABEL] = LabelVocabulary(tuple(labels))
+        found[LABEL] = label_vocabulary(labels)
     return found
 
 
 def _find_vocabulary(
-    problem: Text2TextProblem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool
+    problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress, *, build: bool
 ) -> FeatureVocabulary | None:
     if problem.vocab_type == VocabType.CHARACTER:
-        return ByteVocabulary()
+        return byte_vocabulary()
     other = problem.use_vocab_from_other_problem
     if other is not None:
         return _find_vocabulary(other, feature, data_dir, tmp_dir, report, build=build)
@@ -95,19 +96,19 @@ def _find_vocabulary(
     return _load_vocabulary(problem, path)
 
 
-def _load_vocabulary(problem: Text2TextProblem, path: Path) -> FeatureVocabulary:
+def _load_vocabulary(problem: Problem, path: Path) -> FeatureVocabulary:
     """Load a vocabulary, and check its reserved tokens."""
     if problem.vocab_type == VocabType.SUBWORD:
         subwords = SubwordTextEncoder(path)
         wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, list(subwords.all_subtoken_strings[: len(wanted)]), wanted)
-        return SubwordVocabulary(subwords)
+        return subword_vocabulary(subwords)
     if problem.vocab_type == VocabType.BPE:
         model = load_model(path)
         ids = {token_id: token for token, token_id in model.special_tokens.items()}
         wanted = [*RESERVED_TOKENS, *problem.additional_reserved_tokens]
         _check_reserved(path, [ids.get(token_id) for token_id in range(len(wanted))], wanted)
-        return BpeVocabulary(model)
+        return bpe_vocabulary(model)
     tokens = TokenTextEncoder(path, replace_oov=problem.oov_token)
     _check_reserved(path, tokens.decode_list([PAD_ID, EOS_ID]), RESERVED_TOKENS)
     if problem.oov_token is not None and problem.oov_token not in tokens._token_to_id:
@@ -115,7 +116,7 @@ def _load_vocabulary(problem: Text2TextProblem, path: Path) -> FeatureVocabulary
             f"the vocabulary `{path}` lacks the token {shorten(problem.oov_token)}, which replaces tokens that are not listed; "
             "expected it in a line of its own: add it, or change `oov_token`"
         )
-    return OtherVocabulary(tokens, hashlib.sha256(path.read_bytes()).hexdigest())
+    return listed_vocabulary(tokens, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
@@ -130,11 +131,11 @@ def _check_reserved(path: Path, found: list[Any], wanted: list[str]) -> None:
             )
 
 
-def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, tmp_dir: Path, report: Progress) -> None:
+def _build(problem: Problem, feature: str, path: Path, data_dir: Path, tmp_dir: Path, report: Progress) -> None:
     """Build and store a vocabulary; other processes that need it wait."""
     if problem.vocab_type == VocabType.TOKEN:
         # A problem may create it when it is asked for samples, as published problems do.
-        if not isinstance(problem, FileProblem):
+        if _training_inputs(problem) is None:
             with suppress(StopIteration):
                 next(iter(problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)))
         if not path.exists():
@@ -163,10 +164,10 @@ def _build(problem: Text2TextProblem, feature: str, path: Path, data_dir: Path, 
             return
         counter = TokenCounter()
         for some in texts:
-            if some.listed is None:
+            if some.known_ends is None:
                 counter.add_lines(some.lines)
             else:
-                for text in some.listed:
+                for text in some.texts():
                     counter.add_text(text.decode("utf-8", "surrogateescape"))
         counts = counter.counts()
         if not counts:
@@ -211,14 +212,12 @@ def _building(path: Path) -> Iterator[None]:
 
 
 def _texts_for_vocabulary(
-    problem: Text2TextProblem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress
+    problem: Problem, feature: str, data_dir: Path, tmp_dir: Path, report: Progress
 ) -> Iterator[FeatureTexts]:
     """Yield the texts of the sample from which a vocabulary is built."""
-    if isinstance(problem, FileProblem):
-        features = [feature] if feature else list(problem.text_features)
-        first = problem.dataset_splits[0]["split"]
-        train = next((one["split"] for one in problem.dataset_splits if one["split"] == DatasetSplit.TRAIN), first)
-        yield from _sample_inputs(problem.inputs_of(train), features, problem.file_byte_budget, report)
+    inputs = _training_inputs(problem)
+    if inputs is not None:
+        yield from _sample_inputs(inputs, [feature] if feature else list(problem.text_features), report)
     elif feature:
         samples = problem.generate_samples(str(data_dir), str(tmp_dir), DatasetSplit.TRAIN)
         some = islice(calling(problem, samples), problem.max_samples_for_vocab)
@@ -227,7 +226,13 @@ def _texts_for_vocabulary(
         yield from _batches(problem, calling(problem, problem.generate_text_for_vocab(str(data_dir), str(tmp_dir))))
 
 
-def _batches(problem: Text2TextProblem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
+def _training_inputs(problem: Problem) -> SampleInputs | None:
+    """Return the inputs of the training set, or of the first split, if the samples are in files."""
+    splits = [one["split"] for one in problem.dataset_splits]
+    return problem.inputs_of(splits[0] if splits and DatasetSplit.TRAIN not in splits else DatasetSplit.TRAIN)
+
+
+def _batches(problem: Problem, texts: Iterator[Any], size: int = 4096) -> Iterator[FeatureTexts]:
     waiting: list[bytes] = []
     for text in texts:
         if not isinstance(text, str):
@@ -243,7 +248,7 @@ def _batches(problem: Text2TextProblem, texts: Iterator[Any], size: int = 4096) 
         yield texts_from_list(waiting)
 
 
-def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, report: Progress) -> Iterator[FeatureTexts]:
+def _sample_inputs(inputs: SampleInputs, features: list[str], report: Progress) -> Iterator[FeatureTexts]:
     """Yield an even sample of the texts of each input.
 
     The lines of text files are those that the published code takes (see `sample_lines`). Of other inputs, every n-th text of a
@@ -257,12 +262,12 @@ def _sample_inputs(inputs: SampleInputs, features: list[str], budget: int, repor
                 _compare_lines(sources)  # the lines of other files are counted before
             for name, source in zip(inputs.layout.names, sources, strict=True):
                 if name in features:
-                    for lines, n_read in sample_lines(source, budget):
+                    for lines, n_read in sample_lines(source, inputs.file_byte_budget):
                         done += n_read
                         report("sample", done, None, "bytes")
                         yield FeatureTexts(terminated(lines))
             continue
-        for some, n_read in _sample_chunks(sources, inputs.layout, features, budget):
+        for some, n_read in _sample_chunks(sources, inputs, features):
             done += n_read
             report("sample", done, None, "bytes")
             yield from some
@@ -284,15 +289,15 @@ def _compare_lines(sources: tuple[Source, ...]) -> None:
 
 
 def _sample_chunks(
-    sources: tuple[Source, ...], layout: Layout, features: list[str], budget: int
+    sources: tuple[Source, ...], inputs: SampleInputs, features: list[str]
 ) -> Iterator[tuple[list[FeatureTexts], int]]:
-    units: list[SampleUnit] = []
-    plan_sources(sources, layout, 1 << 62, lambda some, size: units.append(SampleUnit(0, 0, some, layout, size)))
+    units = plan_inputs([sources], inputs.layout, 0, 0, 1 << 62)
+    budget = inputs.file_byte_budget
     reader = ChunkReader()
     sizes = dict.fromkeys(features, 0)
     skipped = NOTHING_SKIPPED
     for chunk in SampleChunker().chunks(units):  # the sizes of the files may include compression, and other fields
-        block = chunk.chunk.read_samples(reader, layout)
+        block = chunk.read(reader)
         texts = block.texts
         skipped += block.skipped
         for name in features:
@@ -303,7 +308,7 @@ def _sample_chunks(
     skips = {name: step - 1 for name, step in steps.items()}
     left = dict.fromkeys(features, budget)
     for chunk in SampleChunker().chunks(units):
-        texts = chunk.chunk.read_samples(reader, layout).texts
+        texts = chunk.read(reader).texts
         chosen = []
         for name in features:
             rows = []
@@ -314,12 +319,12 @@ def _sample_chunks(
                 rows.append(text)
             chosen.append(texts_from_list(rows))
             skips[name] = (skips[name] - len(texts[name])) % steps[name]
-        yield chosen, chunk.chunk.n_read
+        yield chosen, chunk.n_read
         if max(left.values()) <= 0:
             return
 
 
-def vocabulary_names(problem: Text2TextProblem) -> list[str]:
+def vocabulary_names(problem: Problem) -> list[str]:
     """Return the names of the vocabularies of a problem in the folder of the data."""
     if problem.vocab_type == VocabType.CHARACTER:
         return []

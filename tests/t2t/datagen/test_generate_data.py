@@ -469,6 +469,16 @@ def test_python_classes(work: Path) -> None:
     assert found == sorted([*(source for source, _ in pairs(20)), "a text of\ntwo lines "])
 
 
+def test_method_of_a_problem(work: Path) -> None:
+    Lines().generate_data("data", tmp_dir="tmp")
+    bpejit.generate_data(Lines(), "expected")
+    assert snapshot(Path("data")) == snapshot(Path("expected"))
+    load_problem(problem_of("pairs")).generate_data("files")
+    assert (work / "files" / "pairs.manifest.json").exists()
+    with pytest.raises(OptionError, match="task_id is 0; expected -1: divide the work with"):
+        Lines().generate_data("data", task_id=0)
+
+
 def test_class_named_on_the_command_line(work: Path) -> None:
     (work / "own.py").write_text(
         "from bpejit.t2t.datagen.problems import Text2SelfProblem\n\n"

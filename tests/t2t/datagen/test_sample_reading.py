@@ -31,7 +31,7 @@ def read(paths: list[Path], layout: Layout, unit_bytes: int) -> tuple[list[tuple
     skipped: list[str] = []
     reader = ChunkReader()
     for chunk in SampleChunker().chunks(plan_inputs([sources], layout, 0, 0, unit_bytes)):
-        block = chunk.chunk.read_samples(reader, layout)
+        block = chunk.read(reader)
         columns = [[text.decode() for text in block.texts[name].texts()] for name in layout.names]
         samples += zip(*columns, strict=True)
         skipped += [record.place for record in block.skipped.first]
