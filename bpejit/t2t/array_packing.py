@@ -1,8 +1,10 @@
-"""Packing of short examples: one by one, and by kernels where they are arrays, with equal results."""
+"""Packing of short examples by kernels: examples that arrive one by one, in batches, or arrays of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,36 +16,29 @@ from bpejit.t2t.example_arrays import Examples, Lists, checked_lists, ids_as_uin
 
 Example = dict[str, Array]
 
-SINGLE_INPUT = np.zeros(1, dtype=np.int64)
-"""The inputs of examples that have only targets."""
+_BATCH = 1 << 12
+"""Number of examples that `pack_examples` packs at a time."""
+
+_HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
-class _Sequence:
-    """Ids of several examples, with `spacing` zeros between two of them."""
+class _Options(NamedTuple):
+    """Checked options, and the names of the features; see `pack_examples`."""
 
-    def __init__(self, ids: Array, spacing: int) -> None:
-        self._spacing = spacing
-        self._ids = [ids]
-        self.size = ids.size
+    names: list[str]
+    packed_length: int
+    spacing: int
+    queue_size: int
+    chops: bool
 
-    def add(self, ids: Array) -> None:
-        self._ids.append(ids)
-        self.size += self._spacing + ids.size
 
-    def fits(self, ids: Array, packed_length: int) -> bool:
-        return self.size + self._spacing + ids.size <= packed_length
-
-    def features(self, name: str) -> Example:
-        packed, segments, positions = (np.zeros(self.size, dtype=np.int64) for _ in range(3))
-        start = end = 0
-        for ids in self._ids:
-            segment = 1 + (int(segments[end - 1]) if end else 0)  # as published, also after an empty example
-            end = start + ids.size
-            packed[start:end] = ids
-            segments[start:end] = segment
-            positions[start:end] = np.arange(ids.size)
-            start = end + self._spacing
-        return {name: packed, f"{name}_segmentation": segments, f"{name}_position": positions}
+def _checked(has_inputs: bool, packed_length: int, spacing: int, queue_size: int, chops: bool) -> _Options:
+    packed_length = arguments.whole_number("packed_length", packed_length, least=1)
+    spacing = arguments.whole_number("spacing", spacing, least=0)
+    queue_size = arguments.whole_number("queue_size", queue_size, least=1)
+    if chops and has_inputs:
+        raise OptionError("chop_long_sequences is True; expected False for examples with inputs: leave it out")
+    return _Options(["targets", "inputs"] if has_inputs else ["targets"], packed_length, spacing, queue_size, chops)
 
 
 def pack_examples(
@@ -85,55 +80,33 @@ def pack_examples(
     OptionError
         If an option is out of range.
     """
-    packed_length = arguments.whole_number("packed_length", packed_length, least=1)
-    spacing = arguments.whole_number("spacing", spacing, least=0)
-    queue_size = arguments.whole_number("queue_size", queue_size, least=1)
-    if chop_long_sequences and has_inputs:
-        raise OptionError("chop_long_sequences is True; expected False for examples with inputs: leave it out")
-    names = ["targets", "inputs"] if has_inputs else ["targets"]
-    return _pack(examples, names, packed_length, spacing, queue_size, chop_long_sequences)
+    options = _checked(has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
+    return _pack_batches(iter(examples), options)
 
 
-def _pack(
-    examples: Iterable[Mapping[str, Iterable[int]]],
-    names: list[str],
-    packed_length: int,
-    spacing: int,
-    queue_size: int,
-    chop: bool,
-) -> Iterator[Example]:
-    queue: list[list[_Sequence]] = []
-    for example in examples:
-        try:
-            found = [np.asarray(example[name], dtype=np.int64) for name in names]
-        except KeyError as cause:
-            raise CorpusError(
-                f"an example has the features {shorten(list(example))}; expected {names}: generate examples with {cause}"
-            ) from None
-        if chop and found[0].size > packed_length:
-            (ids,) = found
-            n_whole = ids.size // packed_length
-            for start in range(0, n_whole * packed_length, packed_length):
-                yield _features([_Sequence(ids[start : start + packed_length], spacing)], names)
-            found = [ids[n_whole * packed_length :]]
-        for waiting in queue:
-            if all(map(_Sequence.fits, waiting, found, [packed_length] * len(found))):
-                for sequence, ids in zip(waiting, found, strict=True):
-                    sequence.add(ids)
-                break
-        else:
-            if len(queue) == queue_size:
-                yield _features(queue.pop(0), names)
-            queue.append([_Sequence(ids, spacing) for ids in found])
-    for waiting in queue:
-        yield _features(waiting, names)
-
-
-def _features(sequences: list[_Sequence], names: list[str]) -> Example:
-    features: Example = {} if len(names) > 1 else {"inputs": SINGLE_INPUT}
-    for sequence, name in zip(sequences, names, strict=True):
-        features |= sequence.features(name)
-    return features
+def _pack_batches(examples: Iterator[Mapping[str, Iterable[int]]], options: _Options) -> Iterator[Example]:
+    """Yield packed examples. Those that are not complete at the end of a batch are packed again with the next one."""
+    names = options.names
+    rows: list[list[Array]] = []
+    at_end = False
+    while not at_end:
+        batch = list(islice(examples, _BATCH))
+        at_end = not batch
+        for example in batch:
+            for name in names:
+                if name not in example:
+                    raise _missing(name, f"an example has the features {shorten(list(example))}; expected {names}")
+            rows.append([np.asarray(example[name], dtype=np.int64) for name in names])
+        lists = {}
+        for number, name in enumerate(names):
+            own = [row[number] for row in rows]
+            lists[name] = np.concatenate([np.zeros(0, np.int64), *own]), np.cumsum([0, *map(len, own)], dtype=np.int64)
+        found, packs, parts, n_open = _pack(lists, options)
+        n_complete = found["targets"][1].size - 1 - (0 if at_end else n_open)
+        for place in range(n_complete):
+            yield {name: ids[starts[place] : starts[place + 1]].astype(np.int64) for name, (ids, starts) in found.items()}
+        waiting = np.flatnonzero(packs >= n_complete).tolist()
+        rows = [[ids[begins[part] : begins[part] + sizes[part]] for ids, begins, sizes in parts] for part in waiting]
 
 
 def pack_example_arrays(
@@ -167,28 +140,40 @@ def pack_example_arrays(
 
     Notes
     -----
-    Some 3 ns per id, and 10 ns per example. Negative ids, and ids from 2^32 on, are packed by `pack_examples`, and are int64.
+    Some 3 ns per id, and 10 ns per example. If there are negative ids, or ids from 2^32 on, those of the feature are int64.
     """
-    packed_length = arguments.whole_number("packed_length", packed_length, least=1)
-    spacing = arguments.whole_number("spacing", spacing, least=0)
-    queue_size = arguments.whole_number("queue_size", queue_size, least=1)
-    if chop_long_sequences and has_inputs:
-        raise OptionError("chop_long_sequences is True; expected False for examples with inputs: leave it out")
-    names = ["targets", "inputs"] if has_inputs else ["targets"]
+    options = _checked(has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
     given: dict[str, Lists] = {}
-    for name in names:
+    for name in options.names:
         if name not in features:
-            raise CorpusError(
-                f"the examples have the features {shorten(list(features))}; expected {names}: generate examples with {name!r}"
-            )
+            raise _missing(name, f"the examples have the features {shorten(list(features))}; expected {options.names}")
         given[name] = checked_lists(name, features[name], given["targets"][1].size - 1 if given else None)
-    narrow = {name: ids_as_uint32(ids) for name, (ids, _) in given.items()}
-    if any(ids is None for ids in narrow.values()):
-        return _pack_any(given, has_inputs, packed_length, spacing, queue_size, chop_long_sequences)
+    return _pack(given, options)[0]
+
+
+def _missing(name: str, found: str) -> CorpusError:
+    return CorpusError(f"{found}: generate examples with {name!r}")
+
+
+def _pack(given: dict[str, Lists], options: _Options) -> tuple[dict[str, Lists], Array, list[tuple[Array, Array, Array]], int]:
+    """Pack examples.
+
+    Returns
+    -------
+    features : dict of str to (ids, starts)
+        In the order in which the packed examples are complete.
+    packs : int64 [parts]
+        The packed example of each example, or of each part of a divided one.
+    parts : list of (ids, begins, sizes)
+        For each feature its ids, and where the ids of the parts are.
+    n_open : int
+        How many packed examples, the last ones, are complete only because no other example follows.
+    """
+    names, packed_length, spacing, queue_size, chops = options
     begins = {name: starts[:-1] for name, (_, starts) in given.items()}
     sizes = {name: np.diff(starts) for name, (_, starts) in given.items()}
     alone = np.zeros(sizes["targets"].size, dtype=np.uint8)
-    if chop_long_sequences:
+    if chops:
         begins["targets"], sizes["targets"], alone = _chopped(begins["targets"], sizes["targets"], packed_length)
     packs = np.empty(alone.size, dtype=np.int64)
     complete = np.empty(alone.size, dtype=np.int64)
@@ -203,17 +188,31 @@ def pack_example_arrays(
     order = np.argsort(packs, kind="stable")
     ordered = packs[order]
     n_members = np.bincount(packs, minlength=n_packs)
-    found: dict[str, Lists] = {} if has_inputs else {"inputs": _single_inputs(n_packs)}
+    found: dict[str, Lists] = {} if len(names) > 1 else {"inputs": _single_inputs(n_packs)}
     for name in reversed(names):
         totals = np.bincount(packs, weights=sizes[name], minlength=n_packs).astype(np.int64) + spacing * (n_members - 1)
         starts = np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
-        out, segments, positions = (np.zeros(int(starts[-1]), dtype=np.uint32) for _ in range(3))
-        ids = as_array(narrow[name], np.uint32, "ids")
         own = as_array(begins[name], np.int64, "begins")
-        fill_packs(ids, own, sizes[name], order, ordered, starts, spacing, out, segments, positions)
+        filled = []
+        for half in _halves(given[name][0]):
+            filled.append([np.zeros(int(starts[-1]), dtype=np.uint32) for _ in range(3)])
+            fill_packs(half, own, sizes[name], order, ordered, starts, spacing, *filled[-1])
+        out, segments, positions = filled[0]
+        if len(filled) > 1:
+            out = (out | filled[1][0].astype(np.uint64) << _HALF).view(np.int64)
         for kind, values in (("", out), ("_segmentation", segments), ("_position", positions)):
             found[f"{name}{kind}"] = values, starts
-    return found
+    parts = [(given[name][0], begins[name], sizes[name]) for name in names]
+    return found, packs, parts, min(queue_size, n_packs - int(alone.sum()))
+
+
+def _halves(ids: Array) -> list[Array]:
+    """Return ids as uint32, or if they need more bits, their low and their high halves."""
+    narrow = ids_as_uint32(ids)
+    if narrow is not None:
+        return [as_array(narrow, np.uint32, "ids")]
+    wide = ids.astype(np.int64).view(np.uint64)
+    return [(wide & _LOW_HALF).astype(np.uint32), (wide >> _HALF).astype(np.uint32)]
 
 
 def _single_inputs(n: int) -> Lists:
@@ -229,20 +228,3 @@ def _chopped(begins: Array, sizes: Array, packed_length: int) -> tuple[Array, Ar
     alone = number < n_full[owner]
     rest = sizes - n_full * packed_length
     return begins[owner] + number * packed_length, np.where(alone, packed_length, rest[owner]), alone.astype(np.uint8)
-
-
-def _pack_any(given: dict[str, Lists], has_inputs: bool, *options: int) -> dict[str, Lists]:
-    """Pack examples with ids of any size."""
-    n = given["targets"][1].size - 1
-    examples = (
-        {name: ids[starts[number] : starts[number + 1]] for name, (ids, starts) in given.items()} for number in range(n)
-    )
-    packed = list(pack_examples(examples, has_inputs, options[0], options[1], options[2], bool(options[3])))
-    names = sorted(packed[0]) if packed else sorted(given)
-    return {
-        name: (
-            np.concatenate([np.zeros(0, dtype=np.int64), *(example[name] for example in packed)]),
-            np.cumsum([0, *(example[name].size for example in packed)], dtype=np.int64),
-        )
-        for name in names
-    }

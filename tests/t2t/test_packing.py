@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from bpejit.errors import BpejitError
+from bpejit.t2t import array_packing
 from bpejit.t2t.array_packing import pack_examples
 
 sequences = st.lists(st.integers(1, 99), max_size=9)
@@ -42,10 +46,12 @@ def packed_plainly(examples, has_inputs, packed_length, spacing, queue_size):
     st.integers(1, 20),
     st.integers(0, 3),
     st.integers(1, 4),
+    st.integers(1, 40),
 )
-def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_size):
+def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_size, batch):
     examples = [{"inputs": np.array(inputs, np.uint16), "targets": targets} for inputs, targets in pairs]
-    found = list(pack_examples(iter(examples), has_inputs, packed_length, spacing, queue_size))
+    with mock.patch.object(array_packing, "_BATCH", batch):
+        found = list(pack_examples(iter(examples), has_inputs, packed_length, spacing, queue_size))
     plain = packed_plainly([{"inputs": a, "targets": b} for a, b in pairs], has_inputs, packed_length, spacing, queue_size)
     names = ["inputs", "targets"] if has_inputs else ["targets"]
     assert len(found) == len(plain)
@@ -59,9 +65,16 @@ def test_equals_plain_packing(pairs, has_inputs, packed_length, spacing, queue_s
             assert len(example) == 4
 
 
-def test_long_targets_are_chopped():
-    found = list(pack_examples([{"targets": range(10)}], False, 4, chop_long_sequences=True))
-    assert [example["targets"].tolist() for example in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+@pytest.mark.parametrize("batch", [1, 9])
+def test_long_targets_are_chopped(batch):
+    with mock.patch.object(array_packing, "_BATCH", batch):
+        found = list(pack_examples([{"targets": range(10)}, {"targets": [5]}], False, 4, 1, chop_long_sequences=True))
+    assert [example["targets"].tolist() for example in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 5]]
+
+
+def test_examples_are_packed_while_they_arrive():
+    examples = pack_examples(({"targets": [number]} for number in itertools.count(1)), False, 1)
+    assert [next(examples)["targets"].tolist() for _ in range(3)] == [[1], [2], [3]]
 
 
 def test_errors():
