@@ -100,13 +100,16 @@ def _pack_batches(examples: Iterator[Mapping[str, Iterable[int]]], options: _Opt
         lists = {}
         for number, name in enumerate(names):
             own = [row[number] for row in rows]
-            lists[name] = np.concatenate([np.zeros(0, np.int64), *own]), np.cumsum([0, *map(len, own)], dtype=np.int64)
+            ids = np.concatenate([np.zeros(0, np.int64), *own])
+            lists[name] = ids, np.cumsum([0, *map(len, own)], dtype=np.int64)
         found, packs, parts, n_open = _pack(lists, options)
         n_complete = found["targets"][1].size - 1 - (0 if at_end else n_open)
         for place in range(n_complete):
             yield {name: ids[starts[place] : starts[place + 1]].astype(np.int64) for name, (ids, starts) in found.items()}
-        waiting = np.flatnonzero(packs >= n_complete).tolist()
-        rows = [[ids[begins[part] : begins[part] + sizes[part]] for ids, begins, sizes in parts] for part in waiting]
+        rows = [
+            [ids[begins[part] : begins[part] + sizes[part]] for ids, begins, sizes in parts]
+            for part in np.flatnonzero(packs >= n_complete).tolist()
+        ]
 
 
 def pack_example_arrays(
@@ -155,7 +158,10 @@ def _missing(name: str, found: str) -> CorpusError:
     return CorpusError(f"{found}: generate examples with {name!r}")
 
 
-def _pack(given: dict[str, Lists], options: _Options) -> tuple[dict[str, Lists], Array, list[tuple[Array, Array, Array]], int]:
+def _pack(
+    given: dict[str, Lists],
+    options: _Options,
+) -> tuple[dict[str, Lists], Array, list[tuple[Array, Array, Array]], int]:
     """Pack examples.
 
     Returns
@@ -195,8 +201,9 @@ def _pack(given: dict[str, Lists], options: _Options) -> tuple[dict[str, Lists],
         own = as_array(begins[name], np.int64, "begins")
         filled = []
         for half in _halves(given[name][0]):
-            filled.append([np.zeros(int(starts[-1]), dtype=np.uint32) for _ in range(3)])
-            fill_packs(half, own, sizes[name], order, ordered, starts, spacing, *filled[-1])
+            outs = [np.zeros(int(starts[-1]), dtype=np.uint32) for _ in range(3)]
+            fill_packs(half, own, sizes[name], order, ordered, starts, spacing, *outs)
+            filled.append(outs)
         out, segments, positions = filled[0]
         if len(filled) > 1:
             out = (out | filled[1][0].astype(np.uint64) << _HALF).view(np.int64)

@@ -39,7 +39,15 @@ FILE_NAMES = {DatasetSplit.TRAIN: "train", DatasetSplit.EVAL: "dev", "dev": "dev
 """The name of each split in the names of files."""
 
 
-def shard_name(base: str, split: str, shard: int, shards: int, *, shuffled: bool = True, suffix: str = "") -> str:
+def shard_name(
+    base: str,
+    split: str,
+    shard: int,
+    shards: int,
+    *,
+    shuffled: bool = True,
+    suffix: str = "",
+) -> str:
     """Return the published name of a shard.
 
     Examples

@@ -204,7 +204,13 @@ def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, eng
         compare_text(plan, units, engine, SampleJob(sample_checksum), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
 
 
-def begin_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> DatasetResult | int:
+def begin_dataset(
+    plan: DatasetPlan,
+    parts: int,
+    say: Callable[[str], None],
+    *,
+    patience: float = 0.0,
+) -> DatasetResult | int:
     """Check the outputs of a job, and what an earlier run left.
 
     Parameters
@@ -301,7 +307,13 @@ def run_generation_part(
         return fields
 
 
-def _fields(loop: UnitLoop, modified: str, sizes: list[int], hashes: list[str], records: list[int]) -> dict[str, Any]:
+def _fields(
+    loop: UnitLoop,
+    modified: str,
+    sizes: list[int],
+    hashes: list[str],
+    records: list[int],
+) -> dict[str, Any]:
     """Return the fields of a checkpoint."""
     text = {"sha256": loop.text_sha256, "modified": modified}
     return {"totals": loop.totals.as_json(), "text": text, "sizes": sizes, "hashes": hashes, "records": records}

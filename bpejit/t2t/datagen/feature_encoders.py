@@ -92,7 +92,8 @@ def _encode_by_codec(codec: Codec, texts: FeatureTexts, _: Place) -> Ids:
 
 def _encode_bytes(texts: FeatureTexts, _: Place) -> Ids:
     data, ends = texts.adjacent()
-    ids = np.insert(np.frombuffer(data, dtype=np.uint8).astype(np.uint32) + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
+    numbers = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
+    ids = np.insert(numbers + np.uint32(NUM_RESERVED_TOKENS), ends, EOS_ID)
     return ids, np.concatenate(([0], ends + np.arange(1, ends.size + 1)))
 
 

@@ -216,8 +216,8 @@ def _setting(key: str) -> property:
     return property(lambda self: self._settings.get(key, default.fget(self)), doc=default.__doc__)
 
 
-for _key in _KEYS.keys() & {name for name, value in vars(Problem).items() if isinstance(value, property)}:
-    if _key not in vars(FileProblem):
+for _key in _KEYS:
+    if isinstance(vars(Problem).get(_key), property) and _key not in vars(FileProblem):
         setattr(FileProblem, _key, _setting(_key))
 
 
@@ -258,7 +258,11 @@ class FileClassProblem(FileProblem, Text2ClassProblem):
         return list(found)
 
 
-def _checked_keys(given: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], where: str) -> dict[str, Any]:
+def _checked_keys(
+    given: Mapping[str, Any],
+    known: Mapping[str, tuple[type, ...]],
+    where: str,
+) -> dict[str, Any]:
     for key, value in given.items():
         if key not in known:
             raise OptionError(f"{where}: it has the key `{shorten(key)[1:-1]}`; expected {', '.join(known)}: correct it")

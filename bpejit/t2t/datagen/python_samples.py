@@ -48,10 +48,16 @@ def generated_chunks(layout: Layout, problem: Problem, split: str, data_dir: str
 def _chunk(layout: Layout, problem: Problem, rows: list[dict[str, Any]], first: int) -> SampleChunk:
     texts = {name: texts_from_list([row[name] for row in rows]) for name in layout.names}
     ready = {name: pack_numbers([row[name] for row in rows]) for name in rows[0] if name not in texts}
-    return SampleChunk(partial(read_texts, layout, texts, ready, f"problem {problem.name}", UNIT, first), 0, texts)
+    read = partial(read_texts, layout, texts, ready, f"problem {problem.name}", UNIT, first)
+    return SampleChunk(read, 0, texts)
 
 
-def _checked(sample: Mapping[str, Any], problem: Problem, labels: tuple[str, ...] | None, number: int) -> dict[str, Any]:
+def _checked(
+    sample: Mapping[str, Any],
+    problem: Problem,
+    labels: tuple[str, ...] | None,
+    number: int,
+) -> dict[str, Any]:
     """Return a sample with its texts as bytes, and its numbers as lists."""
     place = f"problem {problem.name}, {UNIT} {number}"
     row: dict[str, Any] = {}

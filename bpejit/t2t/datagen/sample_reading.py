@@ -188,8 +188,8 @@ def read_texts(
         Number of the first sample, from 1.
     """
     skips = _Skips(path, lambda index: f"{unit} {first + index}", layout)
-    n_samples = (*map(len, texts.values()), *(starts.size - 1 for _, starts in ready.values()))[0]
-    return skips.without_empty(texts, np.arange(n_samples), ready)
+    sizes = [*map(len, texts.values()), *(starts.size - 1 for _, starts in ready.values())]
+    return skips.without_empty(texts, np.arange(sizes[0]), ready)
 
 
 def unpaired(record: SkippedRecord) -> CorpusError:

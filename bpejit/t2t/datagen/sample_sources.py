@@ -69,7 +69,8 @@ class SampleInputs:
             If an input cannot be read, or the features have different numbers of inputs.
         """
         layout = self.layout
-        field: dict[str, Any] = {"text_field": layout.fields[0], "text_column": layout.fields[0]} if layout.fields else {}
+        names = ("text_field", "text_column") if layout.fields else ()
+        field: dict[str, Any] = dict.fromkeys(names, *layout.fields[:1])
         contents = Contents(strip_bom=True, documents="line", **field)
         found = [find_sources(paths, contents) for paths in self.paths]
         if len({len(some) for some in found}) > 1:
@@ -121,7 +122,12 @@ class SampleChunker:
                 yield replace(chunk, unit=unit.number, split=unit.split, index=index)
 
 
-def range_chunks(layout: Layout, paths: tuple[str, ...], cuts: Array, lines: Array | None = None) -> Iterator[SampleChunk]:
+def range_chunks(
+    layout: Layout,
+    paths: tuple[str, ...],
+    cuts: Array,
+    lines: Array | None = None,
+) -> Iterator[SampleChunk]:
     """Yield ranges of plain text or JSON lines in files.
 
     Parameters
@@ -143,7 +149,8 @@ def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     """Yield the lines of an input that is read from its start to its end."""
     line = 1
     for data, n_read in _stream_blocks(source, layout.chunk_bytes):
-        yield SampleChunk(partial(read_lines, layout, (LineRange(source.path, 0, 0, line, data),)), n_read, data)
+        lines = LineRange(source.path, 0, 0, line, data)
+        yield SampleChunk(partial(read_lines, layout, (lines,)), n_read, data)
         line += data.count(b"\n")
 
 
@@ -181,7 +188,8 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
         texts = {}
         for at, name in enumerate(layout.names):
             texts[name], waiting[at] = waiting[at].divide(count)
-        yield SampleChunk(partial(read_texts, layout, texts, {}, sources[0].path, unit, first), n_read, texts)
+        read = partial(read_texts, layout, texts, {}, sources[0].path, unit, first)
+        yield SampleChunk(read, n_read, texts)
         first += count
         n_read = 0
     for at, source in enumerate(sources):
@@ -190,7 +198,13 @@ def joined_chunks(layout: Layout, sources: tuple[Source, ...]) -> Iterator[Sampl
             raise ends_early(short.path, source.path, first - 1, _unit_name(source))
 
 
-def ends_early(short: str, longer: str, found: int, unit: str = "line", total: int | None = None) -> CorpusError:
+def ends_early(
+    short: str,
+    longer: str,
+    found: int,
+    unit: str = "line",
+    total: int | None = None,
+) -> CorpusError:
     """Return the error for a side of pairs that ends before the other one."""
     more = f"and `{longer}` has {total:,} of them" if total is not None else f"and `{longer}` goes on"
     last = f"ends after {unit} {found:,}" if found else "is empty"
@@ -251,7 +265,8 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
             if source.input_format == TEXT:  # empty lines count as well
                 yield FeatureTexts(strip_lines(terminated(data))), n_read
             else:
-                yield read_lines(paired, (LineRange(source.path, 0, 0, line, data),), reader).texts["text"], n_read
+                lines = LineRange(source.path, 0, 0, line, data)
+                yield read_lines(paired, (lines,), reader).texts["text"], n_read
                 line += data.count(b"\n")
         return
     for chunk in _record_chunks(source, layout.chunk_bytes):
@@ -306,7 +321,11 @@ def plan_inputs(
     return [SampleUnit(number, split, chunks, size) for number, (chunks, size) in enumerate(planned, first)]
 
 
-def _plan_sources(sources: tuple[Source, ...], layout: Layout, unit_bytes: int) -> Iterator[tuple[Chunks, int | None]]:
+def _plan_sources(
+    sources: tuple[Source, ...],
+    layout: Layout,
+    unit_bytes: int,
+) -> Iterator[tuple[Chunks, int | None]]:
     """Yield the chunks and the size of each unit of some samples, whose features are in one source or in one each."""
     first = sources[0]
     plain = TEXT if layout.form != RECORDS else JSON_LINES

@@ -43,14 +43,17 @@ class FeatureTexts:
         """Return the texts as a list."""
         if self.known_ends is None:
             return self.lines.split(b"\n")[:-1]
-        return [self.lines[before + 1 : end] for before, end in pairwise([-1, *self.known_ends.tolist()])]
+        ends = [-1, *self.known_ends.tolist()]
+        return [self.lines[before + 1 : end] for before, end in pairwise(ends)]
 
     def adjacent(self) -> tuple[bytes, Array]:
         """Return the texts without line breaks between them, and the end of each, as int64 [texts]."""
         ends = self.ends
         if self.known_ends is None:
-            return self.lines.replace(b"\n", b""), ends - np.arange(ends.size)
-        return np.delete(np.frombuffer(self.lines, dtype=np.uint8), ends).tobytes(), ends - np.arange(ends.size)
+            data = self.lines.replace(b"\n", b"")
+        else:
+            data = np.delete(np.frombuffer(self.lines, dtype=np.uint8), ends).tobytes()
+        return data, ends - np.arange(ends.size)
 
     def is_empty(self) -> Array:
         """Return which texts are empty, as bool [texts]."""
@@ -72,8 +75,10 @@ class FeatureTexts:
         """Return the first `count` texts, and the others."""
         ends = self.ends
         cut = int(ends[count - 1]) + 1 if count else 0
-        known = (None, None) if self.known_ends is None else (ends[:count], ends[count:] - cut)
-        return FeatureTexts(self.lines[:cut], known[0]), FeatureTexts(self.lines[cut:], known[1])
+        first, rest = self.lines[:cut], self.lines[cut:]
+        if self.known_ends is None:
+            return FeatureTexts(first), FeatureTexts(rest)
+        return FeatureTexts(first, ends[:count]), FeatureTexts(rest, ends[count:] - cut)
 
     def prefixed(self, prefix: bytes) -> FeatureTexts:
         """Return the texts with a prefix."""
