@@ -82,8 +82,8 @@ class SampleChunk:
     Parameters
     ----------
     read : callable
-        `read(reader)` returns the samples, a `SampleBlock`: `read_lines`, `read_documents` or `read_texts` with all but its
-        last argument.
+        `read(reader)` returns the samples, a `SampleBlock`: `read_line_ranges`, `read_documents` or `read_texts` with all but
+        its last argument.
     n_read : int
         Bytes of the input.
     data : object
@@ -133,7 +133,7 @@ class LineRange:
         return (self.first_line or reader.line_number(self.path, self.start)) + index
 
 
-def read_lines(layout: Layout, ranges: Sequence[LineRange], reader: ChunkReader) -> SampleBlock:
+def read_line_ranges(layout: Layout, ranges: Sequence[LineRange], reader: ChunkReader) -> SampleBlock:
     """Return samples in lines of ranges: one for each feature if the layout is `LINES`, otherwise one."""
     blocks = [one.read(reader) for one in ranges]
     first = ranges[0]

@@ -26,7 +26,7 @@ from bpejit.t2t.datagen.sample_reading import (
     LineRange,
     SampleChunk,
     read_documents,
-    read_lines,
+    read_line_ranges,
     read_texts,
     unpaired,
 )
@@ -142,7 +142,7 @@ def range_chunks(
     numbers = repeat(None, len(cuts) - 1) if lines is None else lines.tolist()
     for first, (starts, stops) in zip(numbers, pairwise(cuts.tolist()), strict=True):
         ranges = tuple(map(LineRange, paths, starts, stops, repeat(first)))
-        yield SampleChunk(partial(read_lines, layout, ranges), sum(stops) - sum(starts))
+        yield SampleChunk(partial(read_line_ranges, layout, ranges), sum(stops) - sum(starts))
 
 
 def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
@@ -150,7 +150,7 @@ def stream_chunks(layout: Layout, source: Source) -> Iterator[SampleChunk]:
     line = 1
     for data, n_read in _stream_blocks(source, layout.chunk_bytes):
         lines = LineRange(source.path, 0, 0, line, data)
-        yield SampleChunk(partial(read_lines, layout, (lines,)), n_read, data)
+        yield SampleChunk(partial(read_line_ranges, layout, (lines,)), n_read, data)
         line += data.count(b"\n")
 
 
@@ -266,7 +266,7 @@ def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]
                 yield FeatureTexts(strip_lines(terminated(data))), n_read
             else:
                 lines = LineRange(source.path, 0, 0, line, data)
-                yield read_lines(paired, (lines,), reader).texts["text"], n_read
+                yield read_line_ranges(paired, (lines,), reader).texts["text"], n_read
                 line += data.count(b"\n")
         return
     for chunk in _record_chunks(source, layout.chunk_bytes):
