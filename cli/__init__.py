@@ -33,32 +33,17 @@ class _Lenient(io.FileIO):
         return memoryview(data).nbytes
 
 
-class _Closed(io.RawIOBase):
+class _Closed(io.FileIO):
     """Stream that was closed when the process started. Reading and writing raise an exception."""
 
-    def __init__(self, number: int, error: BpejitError) -> None:
-        self._number = number
+    def __init__(self, number: int, mode: str, error: BpejitError) -> None:
+        super().__init__(number, mode, closefd=False)
         self._error = error
 
-    def fileno(self) -> int:
-        """Return the file descriptor."""
-        return self._number
-
-    def readable(self) -> bool:
-        """Return True for standard input."""
-        return self._number == 0
-
-    def writable(self) -> bool:
-        """Return True for standard output."""
-        return self._number == 1
-
-    def readinto(self, _buffer: Any) -> NoReturn:
-        """Raise the exception of the stream."""
+    def _fail(self, *_data: Any) -> NoReturn:
         raise self._error
 
-    def write(self, _data: Any) -> NoReturn:
-        """Raise the exception of the stream."""
-        raise self._error
+    readinto = readall = write = _fail
 
 
 def _prepare_streams() -> None:
@@ -72,10 +57,10 @@ def _prepare_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         missing = CorpusError("standard input is closed; expected text there: connect it (`< FILE`), or name a file")
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed(0, missing)), encoding="utf-8")
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed(0, "r", missing)), encoding="utf-8")
     if sys.stdout is None:
         lost = OutputError("standard output is closed, so the result would be lost: redirect it, or name a file with `--out`")
-        sys.stdout = io.TextIOWrapper(_Closed(1, lost), encoding="utf-8", write_through=True)  # type: ignore[type-var]
+        sys.stdout = io.TextIOWrapper(_Closed(1, "w", lost), encoding="utf-8", write_through=True)
     encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
     buffer = io.BufferedWriter(_Lenient(2, "w", closefd=False))
     sys.stderr = io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)

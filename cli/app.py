@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,13 +16,13 @@ from bpejit.errors import BpejitError, shorten, visible
 
 from . import INTERRUPTED
 from .command_types import Group
-from .reporting import current, with_option_names, write_event, write_message
+from .reporting import this_command, with_option_names, write_event, write_message
 
 COMMANDS = {
     "Make a tokenizer": {
         "train": "cmd_train:train",
-        "extend": "cmd_extend:extend",
-        "shrink": "cmd_extend:shrink",
+        "extend": "cmd_train:extend",
+        "shrink": "cmd_train:shrink",
         "count": "cmd_count:count",
         "merge-counts": "cmd_count:merge_counts_command",
         "counts": "cmd_count:counts",
@@ -64,41 +66,40 @@ class Program(Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments. `--help` and `--version` write their text here."""
-        try:
+        with _one_line_errors():
             return super().make_context(*args, **kwargs)
-        except click.ClickException as error:
-            raise _shown(error) from error
-        except BrokenPipeError:
-            raise
-        except (BpejitError, OSError) as error:
-            write_message(f"bpejit: error: {_one_line(error, None)}")
-            raise click.exceptions.Exit(1) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
-        try:
+        with _one_line_errors():
             return super().invoke(ctx)
-        except click.ClickException as error:
-            raise _shown(error) from error
-        except click.exceptions.Exit:
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        raise _shown(error) from error
+    except click.exceptions.Exit:
+        raise
+    except (KeyboardInterrupt, click.Abort) as error:
+        _report("interrupted", "bpejit: interrupted")
+        raise click.exceptions.Exit(INTERRUPTED) from error
+    except Exception as error:
+        pipe = _broken_pipe(error)
+        if pipe is not None:
+            raise pipe from None  # click exits without a message
+        if this_command().debug:
             raise
-        except (KeyboardInterrupt, click.Abort) as error:
-            _report("interrupted", "bpejit: interrupted")
-            raise click.exceptions.Exit(INTERRUPTED) from error
-        except Exception as error:
-            pipe = _broken_pipe(error)
-            if pipe is not None:
-                raise pipe from None  # click exits without a message
-            if current().debug:
-                raise
-            text = _one_line(error, current().command)
-            _report("error", text if current().log_json else f"bpejit: error: {text}")
-            raise click.exceptions.Exit(1) from error
+        text = _one_line(error, this_command().command)
+        _report("error", text if this_command().log_json else f"bpejit: error: {text}")
+        raise click.exceptions.Exit(1) from error
 
 
 def _report(event: str, text: str) -> None:
     """Write a line to standard error, as JSON if the user gave `--log-json`."""
-    if current().log_json:
+    if this_command().log_json:
         write_event(event, text=text)
     else:
         write_message(text)

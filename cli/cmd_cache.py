@@ -12,7 +12,7 @@ from bpejit.errors import BpejitError
 
 from .command_types import Group, command
 from .progress import counted, format_bytes, format_seconds, watch
-from .reporting import current, write_json, write_line, write_report
+from .reporting import this_command, write_json, write_line, write_report
 
 
 @command("warmup")
@@ -85,7 +85,7 @@ def info() -> None:
         "contents": contents,
     }
     write_report(found, lambda: _rows(found))
-    for folder in () if current().json else contents:
+    for folder in () if this_command().json else contents:
         used = "today" if not folder["days_unused"] else f"{counted(folder['days_unused'], 'day')} ago"
         files = f"{folder['files']:>5} file{' ' if folder['files'] == 1 else 's'}"
         write_line(f"{folder['name']:<33}{files}{format_bytes(folder['bytes']):>11}  last used {used}")
@@ -117,7 +117,7 @@ def clear() -> None:
     except folders.FolderError as error:
         raise BpejitError(f"the cache cannot be cleared: {error}: remove the folder yourself") from error
     n_files, n_bytes = (0, 0) if root is None else upkeep.clear(root)
-    if current().json:
+    if this_command().json:
         write_json(folder=str(path), files=n_files, bytes=n_bytes)
-    elif not current().quiet:
+    elif not this_command().quiet:
         write_line(f"removed {counted(n_files, 'file')} ({format_bytes(n_bytes)}) from `{path}`")

@@ -7,22 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import shared_options as shared
 from .cmd_stats import label_option, opened_inputs
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
-from .reporting import check_json_output, current, write_lines, wrote
-from .shared_options import (
-    TokenizerChoice,
-    count_option,
-    engine_options,
-    input_options,
-    out_option,
-    path_argument,
-    path_option,
-    pattern_options,
-    skipped_notes,
-    tokenizer_argument,
-)
+from .reporting import check_json_output, this_command, write_lines, wrote
 from .text_output import aligned, color_console, color_option, figure, percent, separator, shown_name, shown_token, styled_rows
 
 if TYPE_CHECKING:
@@ -40,17 +29,17 @@ SAMPLE_BYTES = 600
 
 
 @command()
-@tokenizer_argument
-@path_argument("inputs", "[INPUT]...", nargs=-1)
-@out_option("Page to write, such as report.html, or - for standard output.", required=True)
-@path_option("--against", multiple=True, metavar="TOKENIZER", help="Another tokenizer; may be repeated.")
+@shared.tokenizer_argument
+@shared.path_argument("inputs", "[INPUT]...", nargs=-1)
+@shared.out_option("Page to write, such as report.html, or - for standard output.", required=True)
+@shared.path_option("--against", multiple=True, metavar="TOKENIZER", help="Another tokenizer; may be repeated.")
 @label_option
-@input_options
-@engine_options
-@pattern_options
+@shared.input_options
+@shared.engine_options
+@shared.pattern_options
 def report(
     *,
-    tokenizer: TokenizerChoice,
+    tokenizer: shared.TokenizerChoice,
     inputs: tuple[str, ...],
     out: str,
     overwrite: bool,
@@ -79,7 +68,7 @@ def report(
     from bpejit.storage.outputs import check_outputs, is_standard_output
 
     new_axes()  # if matplotlib is missing, before the work
-    choices = [tokenizer, *map(TokenizerChoice, against)]
+    choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     paths = [choice.path for choice in choices]
     with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=len(paths) + 2) as sources:
         read = [*(source.path for source in sources), *(str(file) for choice in choices for file in choice.files())]
@@ -109,7 +98,7 @@ def report(
         tokenizers=_hashes(paths, codecs),
         tokens=None if first is None else first.total.total,
         skipped_records=0 if first is None else first.skipped.count,
-        notes=skipped_notes(None if first is None else first.skipped),
+        notes=shared.skipped_notes(None if first is None else first.skipped),
     )
 
 
@@ -118,15 +107,15 @@ def _hashes(paths: Sequence[str], codecs: Sequence[Codec]) -> list[dict[str, str
 
 
 @command()
-@path_argument("first", "A")
-@path_argument("second", "B")
-@path_argument("inputs", "[INPUT]...", nargs=-1)
+@shared.path_argument("first", "A")
+@shared.path_argument("second", "B")
+@shared.path_argument("inputs", "[INPUT]...", nargs=-1)
 @label_option
-@count_option("--count", least=0, default=10, text="Number of tokens and ranks to show, 0 for none.")
-@count_option("--texts", "n_texts", least=0, default=3, text="Number of differing texts to show.")
+@shared.count_option("--count", least=0, default=10, text="Number of tokens and ranks to show, 0 for none.")
+@shared.count_option("--texts", "n_texts", least=0, default=3, text="Number of differing texts to show.")
 @color_option
-@input_options
-@engine_options
+@shared.input_options
+@shared.engine_options
 def compare(
     *,
     first: str,
@@ -156,14 +145,14 @@ def compare(
 
     paths = [first, second]
     with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=3) as sources:
-        codecs = [TokenizerChoice(path).codec() for path in paths]
+        codecs = [shared.TokenizerChoice(path).codec() for path in paths]
         found = compare_vocabularies(codecs[0].model, codecs[1].model, n_rows=count)
         counts = [count_inputs(codec, sources, labels=labels, **work) for codec in codecs if sources]
         texts = find_differing_texts(codecs[0], codecs[1], sources, n_texts=n_texts) if sources and n_texts else []
     groups = []
     for name, group in counts[0].groups.items() if counts else ():
         groups.append(_compared(name, group.measures.bytes, [group.total, counts[1].groups[name].total]))
-    if not current().json:
+    if not this_command().json:
         names = f"A {shown_name(Path(first).name, 30)}", f"B {shown_name(Path(second).name, 30)}"
         write_lines(_vocabulary_lines(codecs, found, names, count))
         if counts:
@@ -189,7 +178,7 @@ def compare(
             for entry in texts
         ],
         skipped_records=counts[0].skipped.count if counts else 0,
-        notes=skipped_notes(counts[0].skipped if counts else None),
+        notes=shared.skipped_notes(counts[0].skipped if counts else None),
     )
 
 

@@ -11,34 +11,24 @@ import click
 from bpejit.counting.count_options import END_OF_TEXT, CountOptions, PlanOptions, SplitSettings
 from bpejit.options import chosen
 
+from . import shared_options as shared
 from .command_types import Group, command
 from .progress import Progress, counted, format_bytes, format_estimate, format_seconds, watch
-from .reporting import check_json_output, write_report, wrote
-from .shared_options import (
-    Decorator,
-    declared_options,
-    dry_run_option,
-    flag,
-    missing_input,
-    out_option,
-    path_argument,
-    piped_input,
-    shard_option,
-)
+from .reporting import check_json_output, fields_of, write_report, wrote
 from .text_output import quoted
 
 if TYPE_CHECKING:
     from bpejit import Counts
     from bpejit.counting.count_plan import CountPlan
 
-counts_argument = path_argument("path", "COUNTS")
+counts_argument = shared.path_argument("path", "COUNTS")
 
-repeated_inputs_option = flag(
+repeated_inputs_option = shared.flag(
     "--allow-repeated-inputs", help="Merge counts files that have the same input, which is then counted as often."
 )
 
 
-def options_of_counting(group: type) -> Decorator:
+def options_of_counting(group: type) -> shared.Decorator:
     """Return a decorator that adds a group with `SplitSettings`, and `--no-special-tokens`.
 
     The function receives their values as the argument `options`, a dict.
@@ -52,8 +42,8 @@ def options_of_counting(group: type) -> Decorator:
             default = () if no_special_tokens else (END_OF_TEXT,)
             return function(*args, options=options | {"special_tokens": options["special_tokens"] or default}, **given)
 
-        without = flag("--no-special-tokens", help="Use no special tokens.")
-        return declared_options(group, into="options")(without(resolved))
+        without = shared.flag("--no-special-tokens", help="Use no special tokens.")
+        return shared.declared_options(group, into="options")(without(resolved))
 
     return decorate
 
@@ -61,19 +51,7 @@ def options_of_counting(group: type) -> Decorator:
 def finish_plan(
     progress: Progress, plan: CountPlan, out: str, *, then: str = "", after: str, notes: tuple[str, ...] = ()
 ) -> None:
-    """Report a plan of counting.
-
-    Parameters
-    ----------
-    progress : Progress
-    plan : CountPlan
-    out : str
-    then : str
-        What follows the counting.
-    after : str
-        What the expected time does not include.
-    notes : tuple of str
-    """
+    """Report a plan of counting: what follows it (`then`), and what the expected time does not include (`after`)."""
     size = "input of unknown size" if plan.bytes is None else format_bytes(plan.bytes)
     where = f"with {counted(plan.workers, 'worker')}"
     if plan.cluster:
@@ -93,9 +71,8 @@ def finish_plan(
         workers=plan.workers,
         parts=plan.parts or None,
         cluster=plan.cluster or None,
-        max_memory=plan.max_memory,
+        **fields_of(plan, "max_memory", "seconds"),
         dry_run=True,
-        seconds=plan.seconds,
     )
 
 
@@ -134,7 +111,7 @@ def counts() -> None:
 
 @counts.command("info")
 @counts_argument
-@flag("--verify", help="Read all of the file, and compare its SHA-256.")
+@shared.flag("--verify", help="Read all of the file, and compare its SHA-256.")
 def describe_counts(*, path: str, verify: bool) -> None:
     """Show the settings, inputs and totals of a counts file.
 
@@ -156,9 +133,7 @@ def describe_counts(*, path: str, verify: bool) -> None:
         "file_bytes": size,
         "pattern": found.pattern if source != found.pattern else None,
         "pattern_source": source,
-        "unicode": found.unicode,
-        "special_tokens": list(found.special_tokens),
-        "normalize_newlines": found.normalize_newlines,
+        **fields_of(found, "unicode", "special_tokens", "normalize_newlines"),
         **_totals(found),
         "inputs": list(found.inputs),
         "verified": verify,
@@ -180,7 +155,7 @@ def describe_counts(*, path: str, verify: bool) -> None:
 
 @counts.command("export")
 @counts_argument
-@out_option("File to write; - is standard output.", default="-", show_default=True)
+@shared.out_option("File to write; - is standard output.", default="-", show_default=True)
 def export_counts(*, path: str, out: str, overwrite: bool) -> None:
     """Write counts as tab-separated text: a line `count<TAB>word` for each distinct pre-token.
 
@@ -203,8 +178,8 @@ def export_counts(*, path: str, out: str, overwrite: bool) -> None:
 
 
 @counts.command("import")
-@path_argument("path", "TSV")
-@out_option("File to write the counts to.", required=True)
+@shared.path_argument("path", "TSV")
+@shared.out_option("File to write the counts to.", required=True)
 @options_of_counting(SplitSettings)
 def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, Any]) -> None:
     """Read tab-separated text that was counted elsewhere, a line `count<TAB>word` for each word, in any order.
@@ -227,11 +202,11 @@ def import_counts(*, path: str, out: str, overwrite: bool, options: dict[str, An
 
 
 @command()
-@path_argument("inputs", "INPUT...", nargs=-1)
-@out_option("File to write the counts to.", required=True)
+@shared.path_argument("inputs", "INPUT...", nargs=-1)
+@shared.out_option("File to write the counts to.", required=True)
 @options_of_counting(CountOptions)
-@shard_option("Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`", last="")
-@dry_run_option
+@shared.shard_option("Count only part I of N, from 0 to N - 1, for `bpejit merge-counts`", last="")
+@shared.dry_run_option
 def count(
     *, inputs: tuple[str, ...], out: str, overwrite: bool, options: dict[str, Any], shard: str | None, dry_run: bool
 ) -> None:
@@ -248,9 +223,9 @@ def count(
         bpejit count --source corpus.txt=2 --source more.txt=1 --out weighted.counts
         bpejit count corpus.txt --shard 0/4 --out part-0.counts
     """
-    inputs = inputs or (() if options["sources"] else piped_input())
+    inputs = inputs or (() if options["sources"] else shared.piped_input())
     if not inputs and not options["sources"]:
-        raise missing_input(click.get_current_context(), ", or give files with `--source`")
+        raise shared.missing_input(click.get_current_context(), ", or give files with `--source`")
     import bpejit
     from bpejit.corpus.blocks import skipped_note
 
@@ -268,8 +243,8 @@ def count(
 
 
 @command("merge-counts")
-@path_argument("inputs", "COUNTS...", nargs=-1, required=True)
-@out_option("File to write the merged counts to.", required=True)
+@shared.path_argument("inputs", "COUNTS...", nargs=-1, required=True)
+@shared.out_option("File to write the merged counts to.", required=True)
 @repeated_inputs_option
 def merge_counts_command(*, inputs: tuple[str, ...], out: str, overwrite: bool, allow_repeated_inputs: bool) -> None:
     """Merge files written by `bpejit count`.

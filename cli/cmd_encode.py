@@ -2,62 +2,195 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bpejit.errors import shorten
+
+from . import shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import command
-from .encoding_options import (
-    dataset_fields,
-    describe_dataset,
-    describe_job,
-    describe_missing,
-    describe_new,
-    describe_units,
-    job_fields,
-    job_options,
-    telling_what_is_kept,
-)
-from .progress import Progress, format_bytes, format_estimate, format_rate, format_seconds, watch
-from .reporting import check_json_output, current, wrote
-from .shared_options import (
-    WRITTEN,
-    TokenizerChoice,
-    bom_notes,
-    cluster_engine_options,
-    dtype_option,
-    input_argument,
-    input_options,
-    out_option,
-    overwrite_option,
-    path_argument,
-    path_option,
-    read_dtype_option,
-    skipped_notes,
-    strip_bom_option,
-    text_format,
-    text_option,
-    token_format_option,
-    tokenizer_option,
-)
+from .progress import Progress, counted, format_bytes, format_estimate, format_rate, format_seconds, watch
+from .reporting import check_json_output, fields_of, shell_line, this_command, wrote
 
 if TYPE_CHECKING:
     from bpejit.jobs.file_encoding import EncodeReport
     from bpejit.storage.files import StrPath
+    from bpejit.t2t.datagen.generation import GenerationReport
+
+
+def job_fields(report: EncodeReport) -> dict[str, Any]:
+    """Return the fields of the JSON report about an encoding job."""
+    return {
+        **fields_of(report, "documents", "left_out"),
+        "skipped_records": report.skipped.count,
+        **_run_fields(report),
+        "parts": report.parts,
+        "cluster": report.cluster or None,
+        "timing": report.stages,
+    }
+
+
+def dataset_fields(report: GenerationReport) -> dict[str, Any]:
+    """Return the fields of the JSON report about a data set."""
+    counts = {**fields_of(report, "examples", "ids", "bytes"), "skipped_samples": report.skipped.count}
+    return {**counts, **_run_fields(report), "timing": report.stages, "seconds": report.seconds}
+
+
+def _run_fields(report: EncodeReport | GenerationReport) -> dict[str, Any]:
+    """Return the fields that reports about all jobs have."""
+    run = fields_of(report, "manifest", "units", "kept_units", "missing_parts", "new_bytes")
+    memory = fields_of(report, "peak_memory", "worker_memory")
+    return {"outputs": report.paths, **run, "part": report.part or None, **memory}
+
+
+def describe_job(report: EncodeReport) -> str:
+    """Return the second line of a summary of an encoding job: documents, memory, and where the time went."""
+    left_out = f"{report.left_out:,} ids that do not fill a row left out" if report.left_out else ""
+    skipped = f"{counted(report.skipped.count, 'record')} skipped" if report.skipped else ""
+    return _describe_run(report, counted(report.documents, "document"), left_out, skipped)
+
+
+def describe_dataset(report: GenerationReport) -> str:
+    """Return the second line of a summary of a data set: vocabularies, memory, and where the time went."""
+    built = f"vocabulary {', '.join(f'`{path}`' for path in report.vocabularies)}" if report.vocabularies else ""
+    return _describe_run(report, built, f"{counted(report.skipped.count, 'sample')} skipped" if report.skipped else "")
+
+
+def _describe_run(report: EncodeReport | GenerationReport, *parts: str) -> str:
+    """Return what summaries of all jobs tell after `parts`: units of an earlier run, memory, and where the time went."""
+    kept = f"{report.kept_units:,} of {report.units:,} units from an earlier run" if report.kept_units else ""
+    worker = f" (largest worker {format_bytes(report.worker_memory)})" if report.worker_memory else ""
+    memory = f"peak memory {format_bytes(report.peak_memory)}{worker}"
+    stages = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in report.stages.items())
+    return "; ".join(filter(None, (*parts, kept, memory, f"time: {stages}" if stages else "")))
+
+
+def describe_new(report: EncodeReport | GenerationReport, apart: float = 0.0) -> str:
+    """Return how long a run took, without `apart` seconds, and its rate; the rate is of what this run has encoded."""
+    seconds = report.seconds - apart
+    if not report.new_bytes and report.bytes:
+        return ", all of it in an earlier run"
+    rate = f"{format_seconds(seconds)} ({format_rate(report.new_bytes, seconds, 'bytes')})"
+    if report.new_bytes < report.bytes:
+        return f", {format_bytes(report.new_bytes)} of it in this run, in {rate}"
+    return f" in {rate}"
+
+
+def describe_missing(report: EncodeReport | GenerationReport, text: str, out: str) -> str:
+    """Return the summary of a part of a job whose other parts are missing; `text` is about what it has done."""
+    text = text if report.units else f"part {report.part} has no units; "
+    return f"{text}{report.missing_parts} of the parts of `{out}` {'is' if report.missing_parts == 1 else 'are'} missing"
+
+
+def describe_units(report: EncodeReport | GenerationReport) -> str:
+    """Return the units of a plan, and where they run."""
+    parts = f", {counted(report.parts, 'part')}, on {report.cluster}" if report.cluster else ""
+    kept = f", {report.kept_units:,} of them finished by an earlier run" if report.kept_units else ""
+    return f"{counted(report.units, 'unit')}{parts}{kept}"
+
+
+def dataset_notes(report: GenerationReport) -> list[str]:
+    """Return a remark about the samples that were skipped."""
+    skipped = report.skipped
+    if not skipped:
+        return []
+    shown = "; ".join(map(str, skipped.first[:3]))
+    more = "; ..." if skipped.count > 3 else ""
+    return [f"skipped {counted(skipped.count, 'malformed or empty sample')}: {shown}{more}"]
+
+
+def _share(value: Any) -> float:
+    """Return a number from 0 up to, but not including, 1, or a percentage."""
+    text = str(value).strip()
+    with suppress(ValueError):
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        if 0 <= share < 1:
+            return share
+    raise click.BadParameter(f"{shorten(value)}; expected a number from 0 up to 1, such as 0.005 or 0.5%")
+
+
+_TOKEN = "Special token to add at the {} of each document that does not {} with it."
+
+job_options = shared.collected(
+    "job",
+    {
+        "append_token": click.option("--append-token", metavar="TOKEN", help=_TOKEN.format("end", "end")),
+        "prepend_token": click.option("--prepend-token", metavar="TOKEN", help=_TOKEN.format("start", "begin")),
+        "document_index": shared.flag(
+            "--document-index", help="Store the borders of documents, in FILE.docs.npy if the format has none."
+        ),
+        "keep_columns": shared.repeated_option(
+            *("--keep-column", "keep_columns"),
+            metavar="NAME",
+            help="Column of Parquet and Arrow inputs, or field of JSON lines, to write beside the ids in Parquet and Arrow "
+            "output; may be repeated.",
+        ),
+        "pack": shared.pack_option("Divide the ids"),
+        "shard_tokens": shared.count_option(
+            "--shard-tokens", text="Write numbered files, each of which ends with the document that reaches N ids."
+        ),
+        "shard_exact": shared.flag("--shard-exact", help="End these files after exactly N ids."),
+        "val_fraction": click.option(
+            "--val-fraction",
+            type=_share,
+            default=0.0,
+            metavar="SHARE",
+            help="Share of the documents to set aside in FILE-val, such as 0.005 or 0.5%.",
+        ),
+        "seed": shared.count_option(
+            "--seed", least=0, default=0, show_default=False, text="Selects these documents.  [default: 0]"
+        ),
+        "shard": shared.shard_option("Encode only part I of N, from 0 to N - 1"),
+        "resume": shared.resume_option,
+        "dry_run": shared.dry_run_option,
+    },
+)
+"""Decorator that adds the options of an encoding job.
+
+The function receives their values as the argument `job`, a dict with the names of the arguments of `Tokenizer.encode_files`.
+"""
+
+
+@contextmanager
+def telling_what_is_kept(progress: Progress, out: str, *, per_input: bool, job: Mapping[str, Any]) -> Iterator[None]:
+    """After an error or an interrupt, write what an unfinished job keeps, and the command that continues it.
+
+    That is the command which began the job, unless this one runs another part of it.
+    """
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
+    progress.command = shell_line(["bpejit", *arguments, "--resume"])
+    try:
+        yield
+    except BaseException as error:
+        from bpejit.jobs.file_encoding import kept_of_job
+        from bpejit.storage.outputs import is_standard_output
+
+        kept = None
+        with suppress(Exception):  # a storage that cannot be reached
+            kept = None if is_standard_output(out) else kept_of_job(out, per_input=per_input)
+        if kept is not None:
+            text = f"kept {kept.units:,} of {kept.total:,} units ({format_bytes(kept.read)} of input) in `{kept.folder}`"
+            command = progress.command if job.get("shard") else kept.command or progress.command
+            progress.message(text if "continue it with `" in str(error) else f"{text}; continue with: {command}")
+        raise
 
 
 @command()
-@path_argument("tokens", "TOKENS")
-@tokenizer_option
-@out_option("File to write the text to.  [default: standard output]")
-@read_dtype_option
-@token_format_option()
-@text_option("Read ids")
+@shared.path_argument("tokens", "TOKENS")
+@shared.tokenizer_option
+@shared.out_option("File to write the text to.  [default: standard output]")
+@shared.read_dtype_option
+@shared.token_format_option()
+@shared.text_option("Read ids")
 def decode(
     *,
     tokens: str,
-    tokenizer: TokenizerChoice,
+    tokenizer: shared.TokenizerChoice,
     out: str | None,
     overwrite: bool,
     dtype: str | None,
@@ -76,7 +209,7 @@ def decode(
     """
     target = "-" if out is None else out
     check_json_output(target)
-    token_format = text_format(token_format, text=text)
+    token_format = shared.text_format(token_format, text=text)
     from bpejit.storage.outputs import check_outputs
     from bpejit.tokenfiles.opening import token_inputs
 
@@ -102,8 +235,8 @@ def finish_decoding(progress: Progress, tokens: str, out: str, written: int, sec
 
 
 @command("combine")
-@path_argument("out", "OUT")
-@overwrite_option
+@shared.path_argument("out", "OUT")
+@shared.overwrite_option
 def combine_command(*, out: str, overwrite: bool) -> None:
     """Join the parts of a job that was divided with --shard.
 
@@ -119,7 +252,7 @@ def combine_command(*, out: str, overwrite: bool) -> None:
     import bpejit
     from bpejit.jobs.file_encoding import EncodeReport
 
-    current().command = encode  # errors name its options, which are those of the parts
+    this_command().command = encode  # errors name its options, which are those of the parts
     with watch() as progress:
         report = bpejit.combine(out, overwrite=overwrite, progress=progress)
     fields: dict[str, Any] = {"seconds": report.seconds, "out": out}
@@ -127,7 +260,7 @@ def combine_command(*, out: str, overwrite: bool) -> None:
     if isinstance(report, EncodeReport):
         what, details = f"{report.tokens:,} tokens of {format_bytes(report.bytes)}", describe_job(report)
         files = f"`{report.path}`" if report.path else files
-        fields |= {"tokens": report.tokens, "bytes": report.bytes, "dtype": report.dtype, **job_fields(report)}
+        fields |= fields_of(report, "tokens", "bytes", "dtype") | job_fields(report)
     else:
         what, details = f"{report.examples:,} examples with {report.ids:,} ids", describe_dataset(report)
         files += f", described by `{report.manifest}`"
@@ -136,25 +269,27 @@ def combine_command(*, out: str, overwrite: bool) -> None:
 
 
 @command()
-@input_argument
-@path_option("-o", "--out", metavar="FILE", help="Token file to write, such as tokens.bin, or - for standard output.")
-@path_option("--out-dir", metavar="FOLDER", help="Folder for one token file per input, instead of --out.")
-@overwrite_option
-@tokenizer_option
-@dtype_option("Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.", automatic=True)
-@token_format_option(WRITTEN)
-@text_option("Write ids")
+@shared.input_argument
+@shared.path_option("-o", "--out", metavar="FILE", help="Token file to write, such as tokens.bin, or - for standard output.")
+@shared.path_option("--out-dir", metavar="FOLDER", help="Folder for one token file per input, instead of --out.")
+@shared.overwrite_option
+@shared.tokenizer_option
+@shared.dtype_option(
+    "Data type of the ids, such as uint16 or uint32; auto is the smallest that fits the vocabulary.", automatic=True
+)
+@shared.token_format_option(shared.WRITTEN)
+@shared.text_option("Write ids")
 @job_options
-@input_options
-@strip_bom_option
-@cluster_engine_options
+@shared.input_options
+@shared.strip_bom_option
+@shared.cluster_engine_options
 def encode(
     *,
     inputs: tuple[str, ...],
     out: str | None,
     out_dir: str | None,
     overwrite: bool,
-    tokenizer: TokenizerChoice,
+    tokenizer: shared.TokenizerChoice,
     dtype: str,
     token_format: str,
     text: bool,
@@ -195,7 +330,7 @@ def encode(
     from bpejit.tokenfiles.opening import check_token_outputs
     from bpejit.tokenfiles.output_format import output_format
 
-    token_format = output_format(out, text_format(token_format, text=text))
+    token_format = output_format(out, shared.text_format(token_format, text=text))
 
     with watch() as progress:
         forbidden: list[StrPath] = [*list_inputs(inputs), *tokenizer.files()]
@@ -211,9 +346,7 @@ def encode(
             report = encoder.encode_files(inputs, out, out_dir=out_dir, dtype=dtype, format=token_format, **options)
     fields = {
         "out": target,
-        "tokens": report.tokens,
-        "bytes": report.bytes,
-        "dtype": report.dtype,
+        **fields_of(report, "tokens", "bytes", "dtype"),
         "format": token_format,
         "tokenizer_sha256": encoder.sha256,
         **job_fields(report),
@@ -226,7 +359,7 @@ def encode(
     progress.finish(
         _summary(report, target, token_format),
         details=describe_job(report),
-        notes=[*bom_notes(report.byte_order_marks, stripped=strip_bom), *skipped_notes(report.skipped)],
+        notes=[*shared.bom_notes(report.byte_order_marks, stripped=strip_bom), *shared.skipped_notes(report.skipped)],
         **fields,
     )
 

@@ -9,20 +9,10 @@ import click
 
 from bpejit.corpus.reading_options import ReadingOptions
 
+from . import shared_options as shared
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
-from .reporting import current, write_json, write_line, write_message, write_table
-from .shared_options import (
-    LazyChoice,
-    TokenizerChoice,
-    declared_options,
-    flag,
-    input_argument,
-    out_option,
-    pattern_options,
-    skipped_notes,
-    tokenizer_argument,
-)
+from .reporting import fields_of, this_command, write_json, write_line, write_message, write_table
 
 if TYPE_CHECKING:
     from bpejit.tokenizer import Tokenizer
@@ -30,20 +20,16 @@ if TYPE_CHECKING:
 
 
 @command()
-@tokenizer_argument
-@input_argument
+@shared.tokenizer_argument
+@shared.input_argument
 @click.option("--against", type=click.Choice(("tokenizers", "tiktoken")), required=True, help="Tool to compare with.")
 @click.option(
-    "--separator",
-    default="<|endoftext|>",
-    show_default=True,
-    metavar="TEXT",
-    help="Text that separates documents in a file.",
+    "--separator", default="<|endoftext|>", show_default=True, metavar="TEXT", help="Text that separates documents in a file."
 )
-@declared_options(ReadingOptions, into="reading", without=("allow_special",))
-@pattern_options
+@shared.declared_options(ReadingOptions, into="reading", without=("allow_special",))
+@shared.pattern_options
 def verify(
-    *, tokenizer: TokenizerChoice, inputs: tuple[str, ...], against: Any, separator: str, reading: dict[str, Any]
+    *, tokenizer: shared.TokenizerChoice, inputs: tuple[str, ...], against: Any, separator: str, reading: dict[str, Any]
 ) -> None:
     """Compare the ids of a tokenizer with those of another tool, and stop at the first difference.
 
@@ -62,7 +48,7 @@ def verify(
     with watch() as progress:
         settings = {"against": against, "path": tokenizer.path, "separator": separator, **reading}
         report = compare(tokenizer.load(), inputs, **settings, progress=progress)
-    for note in skipped_notes(report.skipped):
+    for note in shared.skipped_notes(report.skipped):
         progress.message(note)
     repaired = f", {report.repaired:,} of them with U+FFFD in place of invalid UTF-8" if report.repaired else ""
     compared = (
@@ -71,17 +57,15 @@ def verify(
     )
     found = report.difference
     sides = {} if found is None else {"ours": found.ours, "theirs": found.theirs}
-    if current().json:
+    if this_command().json:
         named = {name: [{"id": number, "token": token} for number, token in tokens] for name, tokens in sides.items()}
         progress.finish(
             "",
             tool=report.tool,
             equal=found is None,
-            documents=report.documents,
-            repaired=report.repaired,
+            **fields_of(report, "documents", "repaired"),
             skipped_records=report.skipped.count,
-            bytes=report.bytes,
-            ids=report.ids,
+            **fields_of(report, "bytes", "ids"),
             difference=None if found is None else vars(found) | named,
             seconds=report.seconds,
         )
@@ -94,7 +78,7 @@ def verify(
         place = f"{found.document}, bytes {found.start} to {found.end}"
         values = (found.path, place, repr(found.text), *shown)
         write_table(zip(("file", "document", "text", "bpejit", "other"), values, strict=True), width=10)
-    elif not current().quiet:
+    elif not this_command().quiet:
         write_line(f"equal to {report.tool}: {compared}")
     if found is not None:
         raise click.exceptions.Exit(1)
@@ -107,18 +91,18 @@ def _format_names() -> tuple[str, ...]:
 
 
 @command()
-@tokenizer_argument
+@shared.tokenizer_argument
 @click.option(
     *("--to", "form"),
-    type=LazyChoice("format", _format_names),
+    type=shared.LazyChoice("format", _format_names),
     help="Format to write: hf, tiktoken (also by the suffix of --out), gpt2, or a registered one.",
 )
-@out_option("Folder to write, or for tiktoken a file NAME.tiktoken.", metavar="PATH")
-@flag("--legacy-merges", help='For hf: write merges as "a b", for old readers.')
-@flag("--check", help="Read the file with the other tools that are installed, and compare ids.")
-@pattern_options
+@shared.out_option("Folder to write, or for tiktoken a file NAME.tiktoken.", metavar="PATH")
+@shared.flag("--legacy-merges", help='For hf: write merges as "a b", for old readers.')
+@shared.flag("--check", help="Read the file with the other tools that are installed, and compare ids.")
+@shared.pattern_options
 def export(
-    *, tokenizer: TokenizerChoice, form: str | None, out: str | None, overwrite: bool, legacy_merges: bool, check: bool
+    *, tokenizer: shared.TokenizerChoice, form: str | None, out: str | None, overwrite: bool, legacy_merges: bool, check: bool
 ) -> None:
     """Write a tokenizer for another tool, with equal ids.
 
@@ -150,12 +134,12 @@ def export(
         checked, path = tokenizer.load(), out
         checked.save(out, format=form, legacy_merges=legacy_merges, overwrite=overwrite)
         notes = _notes(form, checked)
-        if not (current().quiet or current().json):
+        if not (this_command().quiet or this_command().json):
             lines = f"wrote {_written(form, out)} for {form}", *_usage(form, out), *(f"note: {note}" for note in notes)
             for line in lines:
                 write_message(line)
     checks = _check(checked, path) if check else None
-    if current().json:
+    if this_command().json:
         write_json(out=out, format=form, notes=notes, checks=checks)
     if any(found.status == "different" for found in checks or ()):
         raise click.exceptions.Exit(1)
@@ -200,7 +184,7 @@ def _check(tokenizer: Tokenizer, path: str) -> list[Reading]:
     results = []
     for found in check_readers(tokenizer, path):
         results.append(found)
-        if not current().json:
+        if not this_command().json:
             reason = found.detail if len(found.detail) <= 160 else found.detail[:157] + "..."
             detail = f": {reason}" if found.status in ("different", "refused") else ""
             write_line(f"{found.reader:<16}{found.version:<12}{meanings.get(found.status, 'is not installed')}{detail}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import BpejitError, shorten
 from bpejit.registry import AUTO
 
+from . import shared_options as shared
 from .command_types import command
 from .progress import counted, format_bytes
-from .reporting import write_report
-from .shared_options import TokenizerChoice, flag, path_argument, pattern_options, read_dtype_option, token_format_option
+from .reporting import fields_of, write_report
 from .text_output import quoted
 
 if TYPE_CHECKING:
@@ -24,23 +24,9 @@ FIRST_IDS = 10
 
 
 def describe_token_file(path: str, dtype: str | None, token_format: str, *, verify: bool = False) -> dict[str, Any]:
-    """Return the fields of the report on a token file.
+    """Return the fields of the report on a token file; what is not known is None.
 
-    Parameters
-    ----------
-    path : str
-    dtype : str, optional
-        Type of the ids, for files without a description.
-    token_format : str
-        Name of a format, or `auto`.
-    verify : bool
-        Read all ids, and raise an exception if they do not match the description.
-
-    Returns
-    -------
-    dict
-        `kind`, `path`, `file_bytes`, `format`, `dtype`, `tokens`, `documents`, `bytes_read`, `vocab_size`, `tokenizer_sha256`,
-        `ids_sha256`, `verified` and `first_ids`. What is not known is None.
+    With `verify`, all ids are read, and there is an exception if they do not match the description.
     """
     from bpejit.tokenfiles.opening import format_of, open_tokens, recognized_format
 
@@ -57,10 +43,7 @@ def describe_token_file(path: str, dtype: str | None, token_format: str, *, veri
         "dtype": tokens.dtype if known else None,
         "tokens": len(tokens) if known else None,
         "documents": tokens.n_documents if known else None,
-        "bytes_read": tokens.bytes_read,
-        "vocab_size": tokens.vocab_size,
-        "tokenizer_sha256": tokens.tokenizer_sha256,
-        "ids_sha256": tokens.ids_sha256,
+        **fields_of(tokens, "bytes_read", "vocab_size", "tokenizer_sha256", "ids_sha256"),
         "verified": verify,
         "first_ids": tokens[:FIRST_IDS].tolist() if known else None,
     }
@@ -108,29 +91,20 @@ def wrote_token_file(out: object, token_format: str, dtype: str) -> str:
     return f"wrote {names} ({token_format}{size}, {dtype})"
 
 
-SHOWN = 5
-"""Number of tokens, merges or inputs in a line."""
-
-SHOWN_SPECIAL_TOKENS = 20
-"""Number of special tokens in a line."""
-
-LONGEST_TOKEN = 60
-"""Number of characters of a token in a line."""
-
-LONGEST_RUN = 8
-"""Number of equal characters, such as spaces, that are shown one by one."""
-
-HEAD_BYTES = 4096
-"""Number of bytes that are checked for text in a file of unknown format."""
+SHOWN = 5  # tokens, merges or inputs in a line
+SHOWN_SPECIAL_TOKENS = 20  # in a line
+LONGEST_TOKEN = 60  # characters of a token in a line
+LONGEST_RUN = 8  # equal characters, such as spaces, that are shown one by one
+HEAD_BYTES = 4096  # that are checked for text in a file of unknown format
 
 
 @command()
-@path_argument("tokenizer_path", "TOKENIZER|TOKENS")
-@flag("--verify", help="Compare all ids of a token file with the hash in its description.")
-@read_dtype_option
-@token_format_option()
-@pattern_options
-def info(*, tokenizer: TokenizerChoice, verify: bool, dtype: str | None, token_format: str) -> None:
+@shared.path_argument("tokenizer_path", "TOKENIZER|TOKENS")
+@shared.flag("--verify", help="Compare all ids of a token file with the hash in its description.")
+@shared.read_dtype_option
+@shared.token_format_option()
+@shared.pattern_options
+def info(*, tokenizer: shared.TokenizerChoice, verify: bool, dtype: str | None, token_format: str) -> None:
     """Describe a tokenizer or a token file.
 
     \b

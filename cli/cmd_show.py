@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import shared_options as shared
 from .command_types import command
 from .progress import counted
-from .reporting import current, write_json, write_line, write_lines, write_message
-from .shared_options import TokenizerChoice, flag, path_option, pattern_options, tokenizer_argument
+from .reporting import this_command, write_json, write_line, write_lines, write_message
 from .text_output import color_console, color_option, separator, styled_rows, styled_tokens
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 @command()
-@tokenizer_argument
+@shared.tokenizer_argument
 @click.argument("text", metavar="[TEXT]", required=False)
-@path_option("--file", "path", metavar="FILE", help="Read the text from a file.")
-@flag("--ids", "with_ids", help="Show each token on a line of its own, with its id.")
-@flag("--bytes", "with_bytes", help="Likewise, with its bytes in hexadecimal.")
-@flag("--offsets", "with_offsets", help="Likewise, with its position in the bytes and characters of the text.")
-@flag("--merges", "with_merges", help="Show how each pre-token is merged, step by step.")
+@shared.path_option("--file", "path", metavar="FILE", help="Read the text from a file.")
+@shared.flag("--ids", "with_ids", help="Show each token on a line of its own, with its id.")
+@shared.flag("--bytes", "with_bytes", help="Likewise, with its bytes in hexadecimal.")
+@shared.flag("--offsets", "with_offsets", help="Likewise, with its position in the bytes and characters of the text.")
+@shared.flag("--merges", "with_merges", help="Show how each pre-token is merged, step by step.")
 @color_option
-@pattern_options
+@shared.pattern_options
 def show(
     *,
-    tokenizer: TokenizerChoice,
+    tokenizer: shared.TokenizerChoice,
     text: str | None,
     path: str | None,
     with_ids: bool,
@@ -55,14 +55,14 @@ def show(
         bpejit show tokenizer "unbelievable" --merges
     """
     data = _read_text(text, path)
-    if text not in (None, "-", "") and len(text) < 256 and not current().quiet and Path(text).is_file():
+    if text not in (None, "-", "") and len(text) < 256 and not this_command().quiet and Path(text).is_file():
         write_message(f"note: `{text}` is also a file: `--file` shows its content")
     codec = tokenizer.codec()
     from bpejit.inspection.token_rows import token_rows
 
     rows = token_rows(codec, data)
     merges = _trace(codec, data) if with_merges else None
-    if current().json:
+    if this_command().json:
         traced = None if merges is None else [_merge_fields(*entry) for entry in merges]
         write_json(tokenizer=tokenizer.path, bytes=len(data), tokens=list(map(_token_fields, rows)), merges=traced)
         return
@@ -77,7 +77,7 @@ def show(
         from bpejit.inspection.token_rows import plain_tokens
 
         write_lines(plain_tokens(rows, separator()).removesuffix("\n").split("\n"))
-    if not current().quiet:
+    if not this_command().quiet:
         per_token = f", {len(data) / len(rows):.2f} bytes per token" if rows else ""
         write_message(f"{counted(len(rows), 'token')}, {len(data):,} bytes{per_token}")
 
@@ -91,11 +91,8 @@ def _read_text(text: str | None, path: str | None) -> bytes:
     from bpejit.corpus.sources import find_sources
 
     (source,) = find_sources([Path(path) if path is not None and path != "-" else "-"], Contents("text", plain_only=True))
-    parts = []
     with source.open() as file:
-        while block := file.read(1 << 20):
-            parts.append(block)
-    return b"".join(parts)
+        return file.read()
 
 
 def _trace(codec: Codec, data: bytes) -> list[tuple[bytes, list[MergeStep], list[bytes]]]:

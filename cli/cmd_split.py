@@ -11,20 +11,10 @@ import click
 
 from bpejit.splitting.presets import PRESET_TABLE, PRESETS, Pattern, pattern_source
 
+from . import shared_options as shared
 from .command_types import command
 from .progress import counted, format_bytes, watch
-from .reporting import current, json_text, write_json, write_line
-from .shared_options import (
-    complete_pattern,
-    count_option,
-    flag,
-    input_argument,
-    input_options,
-    path_option,
-    repeated_option,
-    skipped_notes,
-    unicode_option,
-)
+from .reporting import json_text, this_command, write_json, write_line
 from .text_output import quoted
 
 if TYPE_CHECKING:
@@ -50,25 +40,27 @@ def _list_presets(ctx: click.Context, _param: click.Parameter, value: bool) -> N
 
 
 @command()
-@input_argument
-@repeated_option(
+@shared.input_argument
+@shared.repeated_option(
     *("--pattern", "patterns"),
     metavar="NAME|REGEX",
-    shell_complete=complete_pattern,
+    shell_complete=shared.complete_pattern,
     help=f"Split pattern: {', '.join(PRESETS)}, or a regular expression. If repeated, each pattern splits the pre-tokens of "
     "the previous one.  [default: gpt2]",
 )
-@repeated_option("--special-token", "special_tokens", metavar="TEXT", help="Special token to split off; may be repeated.")
-@path_option("--tokenizer", metavar="FOLDER", help="Use the pattern and special tokens of a tokenizer.")
-@unicode_option("that of the tokenizer or the regex package")
-@count_option(
+@shared.repeated_option(
+    "--special-token", "special_tokens", metavar="TEXT", help="Special token to split off; may be repeated."
+)
+@shared.path_option("--tokenizer", metavar="FOLDER", help="Use the pattern and special tokens of a tokenizer.")
+@shared.unicode_option("that of the tokenizer or the regex package")
+@shared.count_option(
     "--count",
     least=0,
     text=f"Number of pre-tokens to show, 0 for all.  [default: {DEFAULT_COUNT}; with --stats {STATS_COUNT}; with --json all]",
 )
-@flag("--stats", help="Show the most frequent and the longest pre-tokens instead.")
-@flag("--list", is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit.")
-@input_options
+@shared.flag("--stats", help="Show the most frequent and the longest pre-tokens instead.")
+@shared.flag("--list", is_eager=True, expose_value=False, callback=_list_presets, help="List the named patterns and exit.")
+@shared.input_options
 def split(
     *,
     inputs: tuple[str, ...],
@@ -105,13 +97,13 @@ def split(
         sources = find_sources(inputs, Contents(**reading))
         if stats:
             _show_stats(text, sources, STATS_COUNT if count is None else count)
-        elif current().json:
+        elif this_command().json:
             _write_json(text, sources, count or None)
         else:
             _show_lines(text, sources, DEFAULT_COUNT if count is None else count or None)
-        for note in skipped_notes(text.skipped):
+        for note in shared.skipped_notes(text.skipped):
             progress.message(note)
-        if not current().json:
+        if not this_command().json:
             progress.message(text.describe())
             progress.message(_describe_pattern(text.splitter.pattern))
 
@@ -192,18 +184,9 @@ class _SplitText:
 
     def fields(self) -> dict[str, Any]:
         """Return the totals and the pattern for JSON."""
-        totals = {
-            "bytes": self.n_bytes,
-            "pretokens": self.n_spans - self.n_specials,
-            "special_tokens": self.n_specials,
-        }
+        totals = {"bytes": self.n_bytes, "pretokens": self.n_spans - self.n_specials, "special_tokens": self.n_specials}
         pattern = self.splitter.pattern
-        return {
-            "totals": totals,
-            "pattern": pattern.source,
-            "pattern_name": pattern.name,
-            "pattern_reason": pattern.reason,
-        }
+        return {"totals": totals, "pattern": pattern.source, "pattern_name": pattern.name, "pattern_reason": pattern.reason}
 
 
 def _show_lines(text: _SplitText, sources: list[Source], count: int | None) -> None:
@@ -245,7 +228,7 @@ def _show_stats(text: _SplitText, sources: list[Source], count: int) -> None:
         return sorted(counts, key=lambda pretoken: (-size(pretoken), pretoken))[: count or None]
 
     frequent, longest = ranked(counts.__getitem__), ranked(len)
-    if current().json:
+    if this_command().json:
         found = (
             [{"pretoken": pretoken, "count": counts[pretoken], "bytes": len(pretoken)} for pretoken in pretokens]
             for pretokens in (frequent, longest)

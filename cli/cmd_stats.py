@@ -17,23 +17,10 @@ import click
 
 from bpejit.errors import BpejitError, shorten
 
+from . import shared_options as shared
 from .command_types import command
 from .progress import format_bytes, format_rate, format_seconds, watch
-from .reporting import check_json_output, current, write_lines
-from .shared_options import (
-    TokenizerChoice,
-    count_option,
-    engine_options,
-    flag,
-    input_argument,
-    input_options,
-    overwrite_option,
-    path_option,
-    pattern_options,
-    repeated_option,
-    skipped_notes,
-    tokenizer_argument,
-)
+from .reporting import check_json_output, fields_of, this_command, write_lines
 from .text_output import aligned, figure, percent, shown_name, shown_token
 
 if TYPE_CHECKING:
@@ -54,7 +41,7 @@ def _parse_labels(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return labels
 
 
-label_option = repeated_option(
+label_option = shared.repeated_option(
     *("--label", "labels"),
     metavar="LABEL=GLOB",
     callback=_parse_labels,
@@ -66,19 +53,10 @@ label_option = repeated_option(
 def opened_inputs(
     tokenizers: Sequence[str], inputs: Sequence[str], reading: Mapping[str, Any], labels: dict[str, str], *, times: int
 ) -> Iterator[list[Source]]:
-    """Return a context manager that yields the sources of inputs, which can be read several times.
+    """Return a context manager that yields the sources of inputs, which can be read several `times`.
 
-    An error explains the order of the arguments if an input is where a tokenizer belongs.
-
-    Parameters
-    ----------
-    tokenizers, inputs : sequence of str
-    reading : mapping
-        The values of `input_options`.
-    labels : dict of str to str
-        Labels by path; the label of a copy is added.
-    times : int
-        How often they will be read. Standard input and pipes are copied to a temporary file if it is more than once.
+    An error explains the order of the arguments if an input is where a tokenizer belongs. Standard input and pipes are copied
+    to temporary files if they are read more than once; the labels of the copies are added to `labels`.
     """
     try:
         with ExitStack() as stack:
@@ -129,25 +107,27 @@ def _repeatable_sources(
 
 
 @command()
-@tokenizer_argument
-@input_argument
-@path_option(
+@shared.tokenizer_argument
+@shared.input_argument
+@shared.path_option(
     "--against",
     multiple=True,
     metavar="TOKENIZER",
     help="Compare the number of tokens with that of another tokenizer; may be repeated.",
 )
 @label_option
-@flag("--scripts", "by_script", help="Report each Unicode script as well.")
-@count_option("--count", least=0, default=10, text="Number of most frequent and longest tokens to show.")
-@path_option("--csv", "csv_path", metavar="FILE", help="Write the figures of files or labels as CSV; - is standard output.")
-@overwrite_option
-@input_options
-@engine_options
-@pattern_options
+@shared.flag("--scripts", "by_script", help="Report each Unicode script as well.")
+@shared.count_option("--count", least=0, default=10, text="Number of most frequent and longest tokens to show.")
+@shared.path_option(
+    "--csv", "csv_path", metavar="FILE", help="Write the figures of files or labels as CSV; - is standard output."
+)
+@shared.overwrite_option
+@shared.input_options
+@shared.engine_options
+@shared.pattern_options
 def stats(
     *,
-    tokenizer: TokenizerChoice,
+    tokenizer: shared.TokenizerChoice,
     inputs: tuple[str, ...],
     against: tuple[str, ...],
     labels: dict[str, str],
@@ -180,7 +160,7 @@ def stats(
     from bpejit.inspection.token_counts import count_inputs
     from bpejit.storage.outputs import check_outputs, is_standard_output
 
-    choices = [tokenizer, *map(TokenizerChoice, against)]
+    choices = [tokenizer, *map(shared.TokenizerChoice, against)]
     paths = [choice.path for choice in choices]
     with watch() as progress, opened_inputs(paths, inputs, reading, labels, times=len(paths)) as sources:
         if csv_path is not None:
@@ -192,7 +172,7 @@ def stats(
         others = [(other.path, count_inputs(other.codec(), sources, labels=labels, **work)) for other in choices[1:]]
     if csv_path is not None:
         _write_csv(csv_path, figures, others)
-    if not current().json and not (csv_path is not None and is_standard_output(csv_path)):
+    if not this_command().json and not (csv_path is not None and is_standard_output(csv_path)):
         write_lines(_lines(figures, others))
     encode = progress.stages["encode"].seconds
     total = dict(vars(figures.total))
@@ -203,18 +183,12 @@ def stats(
         tokenizer=tokenizer.path,
         tokenizer_sha256=codec.model.sha256,
         total=total,
-        groups=figures.groups,
-        scripts=figures.scripts,
-        vocab_tokens=figures.vocab_tokens,
-        unused_tokens=figures.unused_tokens,
-        coverage=figures.coverage,
-        ranks=figures.ranks,
-        frequencies=figures.frequencies,
+        **fields_of(figures, "groups", "scripts", "vocab_tokens", "unused_tokens", "coverage", "ranks", "frequencies"),
         most_frequent=[_token_fields(token) for token in figures.most_frequent],
         longest=[_token_fields(token) for token in figures.longest],
         against=[_against_fields(figures, path, counts) for path, counts in others],
         skipped_records=found.skipped.count,
-        notes=skipped_notes(found.skipped),
+        notes=shared.skipped_notes(found.skipped),
     )
 
 
@@ -257,10 +231,12 @@ def _write_csv(path: str, figures: CorpusStats, others: Sequence[tuple[str, Inpu
 def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> Iterator[str]:
     groups = list(figures.groups) if len(figures.groups) > 1 else []
     named = [*groups, dataclasses.replace(figures.total, name="total" if groups else figures.groups[0].name)]
-    yield from aligned([("text", "bytes", "characters", "words", "tokens", "used"), *map(_amounts, named)])
+    head = ("text", "bytes", "characters", "words", "tokens", "used")
+    amounts = ("bytes", "characters", "words", "tokens", "used_tokens")
+    yield from aligned([head, *((shown_name(group.name), *fields_of(group, *amounts).values()) for group in named)])
     yield ""
-    head = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
-    yield from aligned([head, *map(_ratios, named)])
+    head_of_ratios = ("tokens", "bytes each", "characters", "words", "one byte", "partial", "entropy", "Renyi")
+    yield from aligned([head_of_ratios, *map(_ratios, named)])
     if others:
         yield ""
         yield from aligned(
@@ -268,9 +244,9 @@ def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> I
         )
     if figures.scripts:
         yield ""
-        head = ("script", "bytes", "characters", "words", "tokens", "bytes each", "characters", "words")
+        head_of_scripts = ("script", "bytes", "characters", "words", "tokens", "bytes each", "characters", "words")
         names = ("script", "bytes", "characters", "words", "tokens", *PER_TOKEN)
-        yield from aligned([head, *([getattr(entry, name) for name in names] for entry in figures.scripts)])
+        yield from aligned([head_of_scripts, *([*fields_of(entry, *names).values()] for entry in figures.scripts)])
     yield ""
     used = figures.vocab_tokens - figures.unused_tokens
     yield f"used       {used:,} of {figures.vocab_tokens:,} tokens ({percent(used / figures.vocab_tokens)})"
@@ -300,13 +276,9 @@ def _lines(figures: CorpusStats, others: Sequence[tuple[str, InputCounts]]) -> I
             yield from (f"{line}  {token}" for line, token in zip(aligned(numbers, left=0), shown, strict=True))
 
 
-def _amounts(group: TextStats) -> tuple[object, ...]:
-    return shown_name(group.name), group.bytes, group.characters, group.words, group.tokens, group.used_tokens
-
-
 def _ratios(group: TextStats) -> tuple[object, ...]:
     shares = percent(group.single_byte_share), percent(group.partial_share)
-    each = (getattr(group, name) for name in PER_TOKEN)
+    each = fields_of(group, *PER_TOKEN).values()
     return shown_name(group.name), *each, *shares, f"{group.entropy:.2f} bits", group.renyi_efficiency
 
 

@@ -8,42 +8,11 @@ import click
 
 from bpejit.corpus.reading_options import ReadingOptions
 
-from .cmd_encode import finish_decoding
+from . import cmd_encode as jobs, shared_options as shared
 from .cmd_info import wrote_token_file
 from .command_types import Group, command
-from .encoding_options import (
-    dataset_fields,
-    dataset_notes,
-    describe_dataset,
-    describe_missing,
-    describe_new,
-    describe_units,
-    telling_what_is_kept,
-)
 from .progress import Progress, format_bytes, format_rate, format_seconds, watch
-from .reporting import check_json_output, wrote
-from .shared_options import (
-    WRITTEN,
-    LazyChoice,
-    bom_notes,
-    cluster_engine_options,
-    count_option,
-    declared_options,
-    dry_run_option,
-    flag,
-    input_argument,
-    out_option,
-    overwrite_option,
-    path_argument,
-    path_option,
-    read_dtype_option,
-    repeated_option,
-    resume_option,
-    shard_option,
-    skipped_notes,
-    strip_bom_option,
-    token_format_option,
-)
+from .reporting import check_json_output, fields_of, wrote
 
 if TYPE_CHECKING:
     from bpejit.t2t.datagen.generation import GenerationReport
@@ -56,32 +25,34 @@ def _record_formats() -> tuple[str, ...]:
 
 
 @command()
-@path_argument("problem", "PROBLEM")
-@path_option(
+@shared.path_argument("problem", "PROBLEM")
+@shared.path_option(
     "--data-dir",
     metavar="FOLDER",
     required=True,
     help="Folder for the vocabularies and the shards, or a URL such as s3://bucket/data.",
 )
-@flag("--overwrite", help="Replace a data set that exists. Vocabularies that exist are always used.")
-@path_option("--tmp-dir", metavar="FOLDER", help="Folder that a Python class may use.  [default: temporary]")
+@shared.flag("--overwrite", help="Replace a data set that exists. Vocabularies that exist are always used.")
+@shared.path_option("--tmp-dir", metavar="FOLDER", help="Folder that a Python class may use.  [default: temporary]")
 @click.option(
     *("--format", "record_format"),
-    type=LazyChoice("format", _record_formats),
+    type=shared.LazyChoice("format", _record_formats),
     default="tfrecord",
     show_default=True,
     metavar="NAME",
     help="Format of the shards: tfrecord, jsonl or parquet.",
 )
-@count_option("--seed", least=0, default=0, text="Selects the order of the examples.")
-@flag("--strict", help="Stop at a malformed or empty sample, instead of skipping it.")
-@count_option("--max-memory", least=1 << 20, is_size=True, default="1G", text="Memory for shuffling, of all workers together.")
-@shard_option("Generate only part I of N, from 0 to N - 1")
-@count_option("--task-id", least=0, metavar="I", text="I of --shard I/N, with --num-tasks.")
-@count_option("--num-tasks", text="N of --shard I/N, with --task-id.")
-@resume_option
-@dry_run_option
-@cluster_engine_options
+@shared.count_option("--seed", least=0, default=0, text="Selects the order of the examples.")
+@shared.flag("--strict", help="Stop at a malformed or empty sample, instead of skipping it.")
+@shared.count_option(
+    "--max-memory", least=1 << 20, is_size=True, default="1G", text="Memory for shuffling, of all workers together."
+)
+@shared.shard_option("Generate only part I of N, from 0 to N - 1")
+@shared.count_option("--task-id", least=0, metavar="I", text="I of --shard I/N, with --num-tasks.")
+@shared.count_option("--num-tasks", text="N of --shard I/N, with --task-id.")
+@shared.resume_option
+@shared.dry_run_option
+@shared.cluster_engine_options
 def datagen(
     *,
     problem: str,
@@ -118,18 +89,20 @@ def datagen(
     with watch() as progress:
         loaded = load_problem(problem)
         out = f"{data_dir.rstrip('/') or '/'}/{loaded.dataset_filename()}"
-        with telling_what_is_kept(progress, out, per_input=False, job={"resume": options["resume"]}):
+        with jobs.telling_what_is_kept(progress, out, per_input=False, job={"resume": options["resume"]}):
             report = generate_data(loaded, data_dir, format=record_format, shard=shard, **options, **work, progress=progress)
     fields = {
         "data_dir": data_dir,
-        **dataset_fields(report),
+        **jobs.dataset_fields(report),
         "vocabularies": report.vocabularies,
         "dry_run": options["dry_run"],
     }
     if options["dry_run"]:
         progress.finish(_describe_plan(report, out, options["max_memory"]), **fields)
         return
-    progress.finish(_summary(report, progress, out), details=describe_dataset(report), notes=dataset_notes(report), **fields)
+    progress.finish(
+        _summary(report, progress, out), details=jobs.describe_dataset(report), notes=jobs.dataset_notes(report), **fields
+    )
 
 
 def _summary(report: GenerationReport, progress: Progress, out: str) -> str:
@@ -138,10 +111,10 @@ def _summary(report: GenerationReport, progress: Progress, out: str) -> str:
     if not progress.stages:  # nothing was left to do
         return f"{examples} in {files}"
     what = f"part {report.part}, " if report.part and report.missing_parts else ""
-    new = describe_new(report, report.stages.get("vocabulary", 0.0))
+    new = jobs.describe_new(report, report.stages.get("vocabulary", 0.0))
     text = f"generated {what}{examples} from {format_bytes(report.bytes)}{new}; "
     if report.missing_parts:
-        return describe_missing(report, text, out)
+        return jobs.describe_missing(report, text, out)
     return f"{text}wrote {files}" if report.paths else f"{text}all parts are complete, and another process joins them"
 
 
@@ -157,12 +130,14 @@ def _describe_plan(report: GenerationReport, out: str, max_memory: int) -> str:
     elif built:
         expected = "; the time can be estimated when the vocabulary exists"
     task = f"; memory of a task: {format_bytes(report.worker_memory)}" if report.examples and report.cluster else ""
-    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {describe_units(report)}{expected}{task}"
+    return f"{first}generate `{out}` from {format_bytes(report.bytes)} in {jobs.describe_units(report)}{expected}{task}"
 
 
-vocab_option = path_option("--vocab", required=True, metavar="FILE", help="Vocabulary written by `bpejit subword train`.")
+vocab_option = shared.path_option(
+    "--vocab", required=True, metavar="FILE", help="Vocabulary written by `bpejit subword train`."
+)
 
-reading_options = declared_options(ReadingOptions, into="reading", without=("documents", "allow_special"))
+reading_options = shared.declared_options(ReadingOptions, into="reading", without=("documents", "allow_special"))
 
 
 @click.group(cls=Group)
@@ -178,20 +153,20 @@ def subword() -> None:
 
 
 @subword.command()
-@input_argument
-@count_option("--vocab-size", required=True, text="Number of subtokens, within about 1 %.")
-@path_option("-o", "--out", metavar="FILE", required=True, help="Vocabulary to write, such as vocab.subwords.")
-@count_option("--max-subtoken-length", text="Subtokens have fewer characters than this.")
-@count_option(
+@shared.input_argument
+@shared.count_option("--vocab-size", required=True, text="Number of subtokens, within about 1 %.")
+@shared.path_option("-o", "--out", metavar="FILE", required=True, help="Vocabulary to write, such as vocab.subwords.")
+@shared.count_option("--max-subtoken-length", text="Subtokens have fewer characters than this.")
+@shared.count_option(
     "--byte-budget",
     is_size=True,
     text="Sample larger files: every n-th line, up to this many bytes per file, such as 500M or 1G.",
 )
-@repeated_option(
+@shared.repeated_option(
     "--reserved", metavar="TEXT", help="Text that gets one of the first ids, after <pad> and <EOS>; may be repeated."
 )
 @reading_options
-@overwrite_option
+@shared.overwrite_option
 def train(
     *, inputs: tuple[str, ...], vocab_size: int, out: str, reading: dict[str, Any], overwrite: bool, **options: Any
 ) -> None:
@@ -225,7 +200,7 @@ def train(
     progress.finish(
         f"trained {encoder.vocab_size:,} subtokens on {format_bytes(n_bytes)} in {format_seconds(progress.seconds)}: {stages}; "
         f"{wrote(out)}",
-        notes=[*bom_notes(contents.marked, stripped=True), *skipped_notes(contents.skipped)],
+        notes=[*shared.bom_notes(contents.marked, stripped=True), *shared.skipped_notes(contents.skipped)],
         out=out,
         vocab_size=encoder.vocab_size,
         sha256=encoder.sha256,
@@ -234,13 +209,13 @@ def train(
 
 
 @subword.command()
-@input_argument
+@shared.input_argument
 @vocab_option
-@out_option("Token file to write, such as ids.bin, or - for standard output.", required=True)
-@flag("--append-eos", help="Write the id of <EOS>, 1, after each line, so that decode restores the lines.")
-@token_format_option(WRITTEN)
+@shared.out_option("Token file to write, such as ids.bin, or - for standard output.", required=True)
+@shared.flag("--append-eos", help="Write the id of <EOS>, 1, after each line, so that decode restores the lines.")
+@shared.token_format_option(shared.WRITTEN)
 @reading_options
-@strip_bom_option
+@shared.strip_bom_option
 def encode(
     *,
     inputs: tuple[str, ...],
@@ -283,12 +258,9 @@ def encode(
         f"encoded {report.lines:,} lines, {format_bytes(report.bytes)}, into {report.tokens:,} ids{ratio} in "
         f"{format_seconds(seconds)} ({format_rate(report.bytes, seconds, 'bytes')}); "
         f"{wrote_token_file(out, token_format, report.dtype)}",
-        notes=[*bom_notes(contents.marked, stripped=strip_bom), *skipped_notes(contents.skipped)],
+        notes=[*shared.bom_notes(contents.marked, stripped=strip_bom), *shared.skipped_notes(contents.skipped)],
         out=out,
-        lines=report.lines,
-        tokens=report.tokens,
-        bytes=report.bytes,
-        dtype=report.dtype,
+        **fields_of(report, "lines", "tokens", "bytes", "dtype"),
         format=token_format,
         tokenizer_sha256=encoder.sha256,
         seconds=seconds,
@@ -296,11 +268,11 @@ def encode(
 
 
 @subword.command()
-@path_argument("tokens", "TOKENS")
+@shared.path_argument("tokens", "TOKENS")
 @vocab_option
-@out_option("File to write the text to.  [default: standard output]")
-@read_dtype_option
-@token_format_option()
+@shared.out_option("File to write the text to.  [default: standard output]")
+@shared.read_dtype_option
+@shared.token_format_option()
 def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: str | None, token_format: str) -> None:
     """Decode a file of ids into text, with a line for each <EOS>.
 
@@ -321,4 +293,4 @@ def decode(*, tokens: str, vocab: str, out: str | None, overwrite: bool, dtype: 
         check_outputs([target], inputs=[*token_inputs(tokens, format=token_format), vocab], overwrite=overwrite)
         encoder = load_vocabulary(vocab)
         written = decode_file(encoder, tokens, target, dtype=dtype, format=token_format, overwrite=overwrite, progress=progress)
-    finish_decoding(progress, tokens, target, written, progress.stages["decode"].seconds)
+    jobs.finish_decoding(progress, tokens, target, written, progress.stages["decode"].seconds)

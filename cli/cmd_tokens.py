@@ -7,23 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import shared_options as shared
 from .cmd_info import FIRST_IDS, describe_token_file, token_file_rows, wrote_token_file
 from .command_types import Group
-from .reporting import check_json_output, current, write_json, write_line, write_lines, write_report
-from .shared_options import (
-    SUFFIX,
-    TokenizerChoice,
-    count_option,
-    dtype_option,
-    input_options,
-    out_option,
-    pack_option,
-    path_argument,
-    path_option,
-    pattern_options,
-    read_dtype_option,
-    token_format_option,
-)
+from .reporting import check_json_output, fields_of, this_command, write_json, write_line, write_lines, write_report
 from .text_output import quoted
 
 if TYPE_CHECKING:
@@ -36,9 +23,9 @@ if TYPE_CHECKING:
 SEARCHED = 1 << 16
 """Number of ids that are searched for the end of a document at a time."""
 
-tokens_argument = path_argument("path", "TOKENS")
+tokens_argument = shared.path_argument("path", "TOKENS")
 
-tokenizer_option = path_option(
+tokenizer_option = shared.path_option(
     "--tokenizer", "tokenizer_path", metavar="PATH", help="Tokenizer that the file was encoded with."
 )
 
@@ -58,8 +45,8 @@ def tokens() -> None:
 
 @tokens.command()
 @tokens_argument
-@read_dtype_option
-@token_format_option()
+@shared.read_dtype_option
+@shared.token_format_option()
 def info(*, path: str, dtype: str | None, token_format: str) -> None:
     """Show the size, type and origin of a token file.
 
@@ -74,21 +61,21 @@ def info(*, path: str, dtype: str | None, token_format: str) -> None:
 
 @tokens.command()
 @tokens_argument
-@count_option("-n", "--count", default=FIRST_IDS, text="Number of ids to show.")
-@count_option(
+@shared.count_option("-n", "--count", default=FIRST_IDS, text="Number of ids to show.")
+@shared.count_option(
     *("--first-documents", "documents"),
     text="Show the first N documents instead: as text with --tokenizer, and otherwise as ids.",
 )
 @tokenizer_option
-@pattern_options
-@read_dtype_option
-@token_format_option()
+@shared.pattern_options
+@shared.read_dtype_option
+@shared.token_format_option()
 def head(
     *,
     path: str,
     count: int,
     documents: int | None,
-    tokenizer: TokenizerChoice | None,
+    tokenizer: shared.TokenizerChoice | None,
     dtype: str | None,
     token_format: str,
 ) -> None:
@@ -115,7 +102,7 @@ def head(
     file = read_tokens(path, **expected)
     ids = [number for block in islice(file.blocks(count), 1) for number in block.tolist()]
     texts = None if decoder is None else [decoder.decode_bytes([number]) for number in ids]
-    if current().json:
+    if this_command().json:
         write_json(path=path, dtype=file.dtype, tokens=file.n_tokens, ids=ids, texts=texts)
     elif texts is None:
         write_lines(map(str, ids))
@@ -126,15 +113,9 @@ def head(
 def _show_documents(tokens: TokenReader, count: int, tokenizer: Tokenizer | None) -> None:
     shown = [ids.tolist() for ids in islice(_documents(tokens, tokenizer), count)]
     texts = None if tokenizer is None else [tokenizer.decode_bytes(ids) for ids in shown]
-    if current().json:
-        write_json(
-            path=str(tokens.path),
-            dtype=tokens.dtype,
-            tokens=tokens.n_tokens,
-            documents=tokens.n_documents,
-            ids=shown,
-            texts=texts,
-        )
+    if this_command().json:
+        totals = {"dtype": tokens.dtype, "tokens": tokens.n_tokens, "documents": tokens.n_documents}
+        write_json(path=tokens.path, **totals, ids=shown, texts=texts)
         return
     for number, ids in enumerate(shown):
         write_line(f"document {number}: {len(ids):,} tokens" if texts else " ".join(map(str, ids)))
@@ -164,23 +145,18 @@ def _documents(tokens: TokenReader, tokenizer: Tokenizer | None) -> Iterator[Arr
 
 @tokens.command()
 @tokens_argument
-@path_option(
+@shared.path_option(
     "--corpus",
     multiple=True,
     metavar="INPUT",
     help="Decode the file with --tokenizer and compare it with this input; repeat it for several inputs, in order.",
 )
 @tokenizer_option
-@pattern_options
-@token_format_option()
-@input_options
+@shared.pattern_options
+@shared.token_format_option()
+@shared.input_options
 def verify(
-    *,
-    path: str,
-    corpus: tuple[str, ...],
-    reading: dict[str, Any],
-    tokenizer: TokenizerChoice | None,
-    token_format: str,
+    *, path: str, corpus: tuple[str, ...], reading: dict[str, Any], tokenizer: shared.TokenizerChoice | None, token_format: str
 ) -> None:
     """Read a token file, and compare its ids and the borders of its documents with the hashes in its description.
 
@@ -212,23 +188,23 @@ def verify(
     fields = describe_token_file(path, None, token_format, verify=has_hash)
     if has_hash:
         lines.append(f"verified `{path}`: {fields['tokens']:,} tokens, SHA-256 {fields['ids_sha256']}")
-    if current().json:
+    if this_command().json:
         write_json(**fields)
-    elif not current().quiet:
+    elif not this_command().quiet:
         write_lines(lines)
 
 
 @tokens.command()
 @tokens_argument
-@out_option("Token file to write, or - for standard output.", required=True)
-@token_format_option(SUFFIX)
-@dtype_option("Data type of the new ids; auto is the smallest that fits the vocabulary.", automatic=True)
-@dtype_option("Data type of the old ids, for files that do not state it.", name="--input-dtype")
-@pack_option("Divide all ids")
+@shared.out_option("Token file to write, or - for standard output.", required=True)
+@shared.token_format_option(shared.SUFFIX)
+@shared.dtype_option("Data type of the new ids; auto is the smallest that fits the vocabulary.", automatic=True)
+@shared.dtype_option("Data type of the old ids, for files that do not state it.", name="--input-dtype")
+@shared.pack_option("Divide all ids")
 @tokenizer_option
-@pattern_options
+@shared.pattern_options
 def convert(
-    *, path: str, out: str, token_format: str, pack: int | None, tokenizer: TokenizerChoice | None, **options: Any
+    *, path: str, out: str, token_format: str, pack: int | None, tokenizer: shared.TokenizerChoice | None, **options: Any
 ) -> None:
     """Write a token file in another format, with its documents.
 
@@ -246,17 +222,9 @@ def convert(
 
     separator = tokenizer and find_separator(tokenizer.load().model)
     done = convert_tokens(path, out, format=token_format, separator=separator, pack=pack, **options)
-    if current().json:
-        write_json(
-            path=path,
-            out=out,
-            format=done.format,
-            dtype=done.dtype,
-            tokens=done.tokens,
-            documents=done.documents,
-            left_out=done.left_out,
-        )
-    elif not current().quiet and not is_standard_output(out):
+    if this_command().json:
+        write_json(path=path, out=out, **fields_of(done, "format", "dtype", "tokens", "documents", "left_out"))
+    elif not this_command().quiet and not is_standard_output(out):
         rows = "documents" if pack is None else f"rows of {pack:,} ({done.left_out:,} ids at the end left out)"
         borders = "" if done.documents is None else f", {done.documents:,} {rows}"
         write_line(f"converted `{path}`: {done.tokens:,} tokens{borders}; {wrote_token_file(out, done.format, done.dtype)}")

@@ -1,8 +1,8 @@
-"""`bpejit train`."""
+"""`bpejit train`, `bpejit extend` and `bpejit shrink`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -11,49 +11,42 @@ import click
 from bpejit.corpus.reading_options import ReadingOptions, Sampling
 from bpejit.counting.count_options import Memory, PlanOptions, SplitSettings
 from bpejit.options import chosen, declared
-from bpejit.training.train_options import ModelOptions, Saving
+from bpejit.training.tie_rules import tie_rule_names
+from bpejit.training.train_options import MergeLimits, ModelOptions, Saving
 
+from . import shared_options as shared
 from .cmd_count import finish_plan, options_of_counting, repeated_inputs_option
-from .cmd_extend import unreadable_notes
 from .command_types import command
 from .progress import format_bytes, format_seconds, watch
-from .reporting import current, write_message, wrote
-from .shared_options import (
-    count_option,
-    declared_options,
-    dry_run_option,
-    missing_input,
-    out_option,
-    path_argument,
-    path_option,
-    piped_input,
-)
+from .reporting import this_command, write_message, wrote
 
 if TYPE_CHECKING:
     from bpejit.counting.counts import Counts
     from bpejit.model import Model
     from bpejit.training.counts_resume import CountsFile
 
+    from .progress import Progress
+
 
 @command()
-@path_argument("inputs", "INPUT...", nargs=-1)
-@count_option(
+@shared.path_argument("inputs", "INPUT...", nargs=-1)
+@shared.count_option(
     "--vocab-size",
     least=None,
     required=True,
     text="Number of tokens, such as 32000 or 32k, including 256 bytes and the special tokens.",
 )
-@out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
+@shared.out_option("Folder to write the tokenizer to.", metavar="FOLDER", default="tokenizer", show_default=True)
 @options_of_counting(ModelOptions)
-@path_option(
+@shared.path_option(
     *("--counts", "counts_paths"),
     multiple=True,
     metavar="COUNTS",
     help="Train from a file of `bpejit count` instead of INPUT; may be repeated.",
 )
 @repeated_inputs_option
-@declared_options(Saving)
-@dry_run_option
+@shared.declared_options(Saving)
+@shared.dry_run_option
 def train(
     *,
     inputs: tuple[str, ...],
@@ -80,7 +73,7 @@ def train(
         bpejit train 'shards/*.txt' --vocab-size 50257 --pattern cl100k --out my-tokenizer
     """
     if not (inputs or options["sources"] or counts_paths):
-        inputs = piped_input()
+        inputs = shared.piped_input()
     _check_inputs(inputs or tuple(options["sources"] or ()), counts_paths)
     from bpejit.corpus.contents import Contents
     from bpejit.corpus.sources import find_weighted_sources
@@ -119,33 +112,55 @@ def train(
             **options | {"progress": progress},
         )
     n_bytes, n_tokens = text_sizes[-1]
+    bytes_per_token = n_bytes / max(n_tokens, 1)
     sizes = [
         {"out": folder, "vocab_size": size, "tokens": number, "bytes_per_token": n_read / max(number, 1)}
         for n_read, tokens in measured
         for (size, folder), number in zip(folders.items(), tokens, strict=True)
     ]
-    stages = ", ".join(stage.describe() for stage in progress.stages.values())
-    bytes_per_token = n_bytes / max(n_tokens, 1)
     notes = model.training
+    stages = ", ".join(stage.describe() for stage in progress.stages.values())
+    summary = f"trained {model.vocab_size:,} tokens on {format_bytes(notes['bytes'])} in {format_seconds(progress.seconds)}"
+    _finish(
+        *(progress, model, out, unreadable),
+        summary=f"{summary}{f': {stages}' if stages else ''}; {bytes_per_token:.3f} bytes per token of this text",
+        notes=training_notes(model),
+        special_tokens=dict(model.special_tokens),
+        fields={
+            **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
+            "tokens": n_tokens,
+            "bytes_per_token": bytes_per_token,
+            "skipped_records": sum(entry["count"] for entry in notes.get("skipped_records", ())),
+            "resumed": outputs.counts_file.resumes,
+            "sizes": sizes,
+        },
+    )
+    for row in () if this_command().json else sizes:
+        progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
+
+
+def _finish(
+    progress: Progress,
+    model: Model,
+    out: str,
+    unreadable: str | None,
+    *,
+    summary: str,
+    fields: Mapping[str, Any],
+    notes: Sequence[str] = (),
+    **of_model: Any,
+) -> None:
+    """Report a tokenizer that was written, and why other tools cannot read it."""
     progress.finish(
-        f"trained {model.vocab_size:,} tokens on {format_bytes(notes['bytes'])} in {format_seconds(progress.seconds)}"
-        + (f": {stages}" if stages else "")
-        + f"; {bytes_per_token:.3f} bytes per token of this text; {wrote(out)}",
-        notes=[*training_notes(model), *unreadable_notes(out, unreadable)],
+        f"{summary}; {wrote(out)}",
+        notes=[*notes, *([f"other tools cannot read `{out}`: {unreadable}"] if unreadable else [])],
         out=out,
         vocab_size=model.vocab_size,
-        merges=len(model.merges),
-        special_tokens=dict(model.special_tokens),
+        merges=None if model.ranked else len(model.merges),
+        **of_model,
         sha256=model.sha256,
-        **{name: notes[name] for name in ("bytes", "pretokens", "distinct_pretokens")},
-        tokens=n_tokens,
-        bytes_per_token=bytes_per_token,
-        skipped_records=sum(entry["count"] for entry in notes.get("skipped_records", ())),
-        resumed=outputs.counts_file.resumes,
-        sizes=sizes,
+        **fields,
     )
-    for row in () if current().json else sizes:
-        progress.message(f"{row['vocab_size']:>9,} tokens: {row['bytes_per_token']:.3f} bytes per token, `{row['out']}`")
 
 
 LEARNING_NOTE = (
@@ -177,7 +192,7 @@ def _kept(counts_file: CountsFile) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if counts_file.path.exists() and not current().quiet:
+        if counts_file.path.exists() and not this_command().quiet:
             write_message(f"the counts are kept in `{counts_file.path}`; the same command with `--resume` continues from them")
         raise
 
@@ -198,7 +213,7 @@ _OF_COUNTS = {"resume", "no_special_tokens"}.union(*map(declared, (SplitSettings
 def _check_inputs(inputs: tuple[str, ...], counts_paths: tuple[str, ...]) -> None:
     """Raise a usage error unless there are either inputs or counts, and no options that contradict counts."""
     if not counts_paths and not inputs:
-        raise missing_input(click.get_current_context(), ", or give counts with `--counts`")
+        raise shared.missing_input(click.get_current_context(), ", or give counts with `--counts`")
     if not counts_paths:
         return
     if inputs:
@@ -223,3 +238,111 @@ def _read_template(file: TextIO) -> str:
         return file.read()
     except UnicodeDecodeError as cause:
         raise click.BadParameter(f"`{file.name}` is not UTF-8 at byte {cause.start}", param_hint="--chat-template") from cause
+
+
+@command()
+@shared.tokenizer_argument
+@shared.path_argument("inputs", "INPUT...", nargs=-1)
+@shared.count_option(
+    "--vocab-size", least=None, required=True, text="Number of tokens of the new vocabulary, including those of TOKENIZER."
+)
+@shared.out_option("Folder to write the new tokenizer to.", metavar="FOLDER", required=True)
+@shared.path_option("--counts", "counts_path", metavar="COUNTS", help="Extend from a file of `bpejit count` instead of INPUT.")
+@click.option(
+    "--tie-break",
+    type=shared.LazyChoice("tie rule", tie_rule_names),
+    metavar="NAME",
+    help="Rule that chooses among equally frequent pairs.  [default: that of TOKENIZER, or greatest-bytes]",
+)
+@shared.declared_options(MergeLimits, max_token_bytes={"help": "Longest new token.  [default: unlimited]"})
+@shared.input_options
+@shared.pattern_options
+@shared.declared_options(Memory)
+@shared.engine_options
+def extend(
+    *,
+    tokenizer: shared.TokenizerChoice,
+    inputs: tuple[str, ...],
+    out: str,
+    overwrite: bool,
+    counts_path: str | None,
+    reading: dict[str, Any],
+    temporary_folder: str | None,
+    work: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Add tokens to a tokenizer: go on merging over new text.
+
+    No id of TOKENIZER changes, and the new tokens follow its last id, special tokens included.
+    Tokenizers that merging cannot continue are refused with the reason, such as those that merge by rank.
+
+    \b
+    Example:
+        bpejit extend tokenizer corpus.txt --vocab-size 32k --out extended
+    """
+    if bool(inputs) == (counts_path is not None):
+        raise click.UsageError(
+            "expected either INPUT or `--counts`: name a file, as in `bpejit extend tokenizer corpus.txt --vocab-size 32k "
+            "--out extended`, or a file of `bpejit count`"
+        )
+    from bpejit.corpus.contents import Contents
+    from bpejit.corpus.sources import find_sources
+    from bpejit.counting.counts import Counts
+    from bpejit.formats.folder_writing import check_folder, save_folder
+    from bpejit.storage.outputs import existing_parent
+    from bpejit.training.extending import EXTENSIONS, extend_model, extension_notes
+
+    paths = [counts_path] if counts_path else [source.path for source in find_sources(inputs, Contents(**reading))]
+    check_folder(out, inputs=[*paths, *tokenizer.files()], overwrite=overwrite)
+    with watch() as progress:
+        model = extend_model(
+            tokenizer.load().model,
+            Counts.load(counts_path) if counts_path else inputs,
+            temporary_folder=temporary_folder or existing_parent(out),
+            **reading,
+            **work,
+            **options,
+            progress=progress,
+        )
+        unreadable = save_folder(model, out, overwrite=overwrite)
+    extension = model.training[EXTENSIONS][-1]
+    first, n_new = extension["first_id"], extension["tokens"]
+    notes = extension_notes(model)
+    if extension["skipped_records"]:
+        notes.append(f"skipped {extension['skipped_records']:,} records without a text")
+    ids = f" with the ids {first:,} to {first + n_new - 1:,}" if n_new else ""
+    _finish(
+        *(progress, model, out, unreadable),
+        summary=f"added {n_new:,} tokens{ids}, from {format_bytes(extension['bytes'])}, in {format_seconds(progress.seconds)}",
+        notes=notes,
+        fields={
+            "new_tokens": [{"id": number, "token": model.tokens[number]} for number in range(first, first + n_new)],
+            **{name: extension[name] for name in ("bytes", "pretokens", "distinct_pretokens", "skipped_records")},
+        },
+    )
+
+
+@command()
+@shared.tokenizer_argument
+@shared.count_option("--vocab-size", least=None, required=True, text="Number of tokens that remain.")
+@shared.out_option("Folder to write the new tokenizer to.", metavar="FOLDER", required=True)
+@shared.pattern_options
+def shrink(*, tokenizer: shared.TokenizerChoice, vocab_size: int, out: str, overwrite: bool) -> None:
+    """Write a smaller tokenizer, with the first merges only.
+
+    For a tokenizer of `bpejit train`, the result is that of training with this size.
+    Special tokens follow the ordinary ones if they did before, so their ids change.
+
+    \b
+    Example:
+        bpejit shrink tokenizer --vocab-size 280 --out small
+    """
+    from bpejit.formats.folder_writing import check_folder, save_folder
+    from bpejit.shrinking import shrink_model
+
+    check_folder(out, inputs=tokenizer.files(), overwrite=overwrite)
+    with watch() as progress:
+        model = shrink_model(tokenizer.load().model, vocab_size)
+        unreadable = save_folder(model, out, overwrite=overwrite)
+    specials, summary = dict(model.special_tokens), f"kept {model.vocab_size:,} tokens"
+    _finish(progress, model, out, unreadable, summary=summary, special_tokens=specials, fields={})

@@ -29,12 +29,7 @@ _COUNT = re.compile(rf"(?P<number>-?{_DIGITS}(?:\.{_DIGITS})?)(?P<unit>[kKMGT]?|
 class Count(click.ParamType):  # type: ignore[type-arg]
     """A whole number, optionally with underscores and a decimal (`k`, `M`, `G`, `T`) or binary (`Ki`, `Mi`, ...) unit.
 
-    Parameters
-    ----------
-    least : int, optional
-        The smallest number that is accepted.
-    is_size : bool
-        Accept `B` for bytes after the unit, as in `500MB`.
+    A size may end with `B` for bytes, as in `500MB`.
     """
 
     name = "count"
@@ -88,10 +83,7 @@ class Command(click.Command):
 class Group(click.Group):
     """A group with `--debug`, whose subcommands are imported when they are needed.
 
-    Parameters
-    ----------
-    locations : mapping of str to mappings of str to str
-        For each heading, `module:name` of its subcommands in this package by their names, in the order of the help.
+    `locations` has, for each heading of the help, `module:name` of its subcommands in this package by their names, in order.
     """
 
     command_class = Command

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bpejit.errors import visible
 from bpejit.jit.listening import compiling_time, pausing, prepare_with, working_time
 
-from .reporting import current, with_option_names, write_event, write_json, write_message
+from .reporting import this_command, with_option_names, write_event, write_json, write_message
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar, TaskID
@@ -110,22 +110,13 @@ class Progress:
     On a terminal each stage has a bar with amount, rate and time left, which is removed when the command ends. Elsewhere
     a line with the same figures appears every ten seconds. With `--quiet` nothing is printed at all, with `--json` the summary
     is a JSON object, and with `--log-json` each line on standard error is one.
-
-    Attributes
-    ----------
-    stages : dict of str to Stage
-        Stages so far, in order.
-    n_compiled : int
-        Number of kernels compiled.
-    command : str
-        The command that continues the job of this one; empty if it runs none.
     """
 
     def __init__(self) -> None:
-        self.stages: dict[str, Stage] = {}
-        self.command = ""
-        self.n_compiled = 0
-        self._state = current()
+        self.stages: dict[str, Stage] = {}  # so far, in order
+        self.command = ""  # that continues the job of this one; empty if it runs none
+        self.n_compiled = 0  # kernels
+        self._state = this_command()
         self._compile_reported = False
         self._expected_time = "a minute"
         self._compiled_before = compiling_time()
@@ -204,20 +195,9 @@ class Progress:
     def finish(
         self, summary: str, *, seconds: float | None = None, details: str = "", notes: Iterable[str] = (), **fields: Any
     ) -> None:
-        """Report the result: as a line and further lines for notes, or as JSON.
+        """Report the result: as a line, a second line with details, and lines for notes, or as JSON with these fields.
 
-        Parameters
-        ----------
-        summary : str
-            One line, or an empty string for none.
-        seconds : float, optional
-            Elapsed time, for JSON. By default that of the command.
-        details : str
-            A second line, or an empty string for none.
-        notes : iterable of str
-            Facts that need attention. Arguments in them become options of the command.
-        **fields
-            Fields of the JSON object.
+        `seconds` is the elapsed time, by default that of the command. Arguments in notes become options of the command.
         """
         state, seconds = self._state, self.seconds if seconds is None else seconds
         notes = [with_option_names(note, state.command) for note in notes]
@@ -280,7 +260,7 @@ def watch() -> Iterator[Progress]:
 
     warnings.simplefilter("ignore", cache.CacheWarning)  # the line after the block reports it
     progress = Progress()
-    state = current()
+    state = this_command()
     state.write = progress.write
     if state.verbose is not None:
         state.verbose.write = progress.write

@@ -49,17 +49,11 @@ def _escaped_word(word: str) -> str:
 
 
 class LogHandler(logging.Handler):
-    """Handler that writes log messages of the library to standard error, until a context is closed.
-
-    Attributes
-    ----------
-    write : callable
-        Function that writes one line. `Progress` replaces it while a progress bar is shown.
-    """
+    """Handler that writes log messages of the library to standard error, until a context is closed."""
 
     def __init__(self, ctx: click.Context) -> None:
         super().__init__(logging.DEBUG)
-        self.write: Callable[[str], None] = write_message
+        self.write: Callable[[str], None] = write_message  # `Progress` replaces it while a progress bar is shown
         self._logger = logging.getLogger("bpejit")
         self._level = self._logger.level
         self._logger.addHandler(self)
@@ -77,33 +71,19 @@ class LogHandler(logging.Handler):
 
 @dataclasses.dataclass
 class CommandState:
-    """What the options of all commands select for the running command, and what it has reported.
+    """What the options of all commands select for the running command, and what it has reported."""
 
-    Attributes
-    ----------
-    command : click.Command, optional
-        The innermost command, whose options error messages name.
-    debug, quiet, json, log_json : bool
-        Which options are given.
-    verbose : LogHandler, optional
-        Shows log messages, if `--verbose` is given.
-    notes : list of str
-        The notes shown so far.
-    write : callable
-        Writes a line above a progress bar.
-    """
-
-    command: click.Command | None = None
+    command: click.Command | None = None  # the innermost one, whose options error messages name
     debug: bool = False
     quiet: bool = False
     json: bool = False
     log_json: bool = False
     verbose: LogHandler | None = None
-    notes: list[str] = dataclasses.field(default_factory=list)
-    write: Callable[[str], None] = write_message
+    notes: list[str] = dataclasses.field(default_factory=list)  # those shown so far
+    write: Callable[[str], None] = write_message  # above a progress bar
 
 
-def current() -> CommandState:
+def this_command() -> CommandState:
     """Return the state of the running command."""
     ctx = click.get_current_context(silent=True)
     found: CommandState = CommandState() if ctx is None else ctx.meta.setdefault("bpejit", CommandState())
@@ -111,7 +91,7 @@ def current() -> CommandState:
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    state = current()
+    state = this_command()
     state.command = ctx.command
     if value:
         setattr(state, str(param.name), LogHandler(ctx) if param.name == "verbose" else True)
@@ -127,9 +107,7 @@ DEBUG_OPTION = _reporting_option("--debug", text="Show a traceback when somethin
 REPORT_OPTIONS = [
     _reporting_option("-q", "--quiet", text="Report nothing but errors.", is_eager=False),
     _reporting_option(
-        *("-v", "--verbose"),
-        text="Show log messages, such as the engine chosen and the kernels compiled.",
-        is_eager=True,
+        *("-v", "--verbose"), text="Show log messages, such as the engine chosen and the kernels compiled.", is_eager=True
     ),
     _reporting_option("--json", text="Write the report to standard output as JSON.", is_eager=False),
     _reporting_option(
@@ -145,14 +123,8 @@ _ARGUMENT = re.compile(r'`(?P<named>[a-z_]+)=(?P<value>"[^"`]*"|True|[\d.]+)?`|^
 def with_option_names(message: str, command: click.Command | None) -> str:
     """Return a message in which arguments are replaced by the options of a command with the same names.
 
-    Parameters
-    ----------
-    message : str
-        Arguments appear as `` `dtype=` ``, or without quotes at the start of the message.
-    command : click.Command, optional
+    Arguments appear as `` `dtype=` ``, or without quotes at the start of the message.
 
-    Examples
-    --------
     >>> with_option_names("give `vocab_size=`", click.Command("train", params=[click.Option(["--vocab-size"])]))
     'give `--vocab-size`'
     """
@@ -184,7 +156,7 @@ def warnings_as_notes(ctx: click.Context) -> Iterator[None]:
 
     from bpejit.errors import BpejitWarning
 
-    state = current()
+    state = this_command()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **others: Any) -> None:
         if not issubclass(category, BpejitWarning):
@@ -217,7 +189,7 @@ def write_event(event: str, **fields: Any) -> None:
 def write_json(**fields: Any) -> None:
     """Write a report to standard output as one JSON object, which begins with the name of the command."""
     name = click.get_current_context().command_path.partition(" ")[2]
-    if noted := current().notes:
+    if noted := this_command().notes:
         fields["notes"] = [*noted, *fields.get("notes", [])]
     click.echo(json.dumps({"command": name, **fields}, indent=2, default=_as_json))
 
@@ -231,6 +203,11 @@ def _as_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+def fields_of(record: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a record as fields of a report."""
+    return {name: getattr(record, name) for name in names}
+
+
 def json_text(data: bytes) -> str:
     """Return bytes as text for JSON; each byte that is not valid UTF-8 becomes the surrogate `\\udcNN`."""
     return data.decode("utf-8", "surrogateescape")
@@ -238,7 +215,7 @@ def json_text(data: bytes) -> str:
 
 def write_report(fields: Mapping[str, Any], rows: Callable[[], Iterable[tuple[str, str]]]) -> None:
     """Write a report to standard output: `fields` as JSON if the user wants that, and otherwise rows of names and values."""
-    if current().json:
+    if this_command().json:
         write_json(**fields)
     else:
         write_table(rows())
@@ -253,7 +230,7 @@ def check_json_output(out: str, option: str = "--out") -> None:
     """Raise a usage error if the data and the JSON report would both go to standard output."""
     from bpejit.storage.outputs import is_standard_output
 
-    if current().json and is_standard_output(out):
+    if this_command().json and is_standard_output(out):
         raise click.UsageError(
             "`--json` writes to standard output, and so does the data; expected only one of them there: "
             f"name a file with `{option}`, or leave `--json` out"

@@ -130,14 +130,19 @@ def out_option(text: str, *, metavar: str = "FILE", **options: Any) -> Decorator
     return lambda function: added(overwrite_option(function))
 
 
-def _parse_weights(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
-    weights: dict[str, int] = {}
-    for value in values:
-        path, _, number = value.rpartition("=")
-        if not path or not (number.isascii() and number.isdigit() and 0 < len(number) <= 10):
-            raise click.BadParameter(f"{shorten(value)}; expected a path, `=`, and a whole number, such as code/=3")
-        weights[path] = int(number)
-    return weights or None
+def _numbers_of(expected: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str, int] | None]:
+    """Return a callback that makes a dict of values such as `TEXT=5`; `expected` describes these in an error message."""
+
+    def parse(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
+        numbers: dict[str, int] = {}
+        for value in values:
+            text, _, number = value.rpartition("=")
+            if not text or not (number.isascii() and number.isdigit() and len(number) <= 10):
+                raise click.BadParameter(f"{shorten(value)}; expected {expected}")
+            numbers[text] = int(number)
+        return numbers or None
+
+    return parse
 
 
 strip_bom_option = flag("--strip-bom", help="Skip a UTF-8 byte-order mark at the start of an input.")
@@ -224,7 +229,7 @@ def pattern_options(function: Any) -> Any:
         "special_tokens": repeated_option(
             *("--special-token", "special_tokens"),
             metavar="TEXT=ID",
-            callback=_parse_special_tokens,
+            callback=_numbers_of("a text, `=`, and its id, such as <|endoftext|>=50256"),
             help="Special token and its id, for tokenizer files that lack it; may be repeated.",
         ),
         "unicode": unicode_option("that of the tokenizer, or of the tool it is for"),
@@ -238,27 +243,8 @@ def unicode_option(default: str) -> Decorator:
     return click.option("--unicode", metavar="VERSION", help=text)
 
 
-def _parse_special_tokens(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int] | None:
-    tokens: dict[str, int] = {}
-    for value in values:
-        text, _, number = value.rpartition("=")
-        if not text or not (number.isascii() and number.isdigit() and len(number) <= 10):
-            raise click.BadParameter(f"{shorten(value)}; expected a text, `=`, and its id, such as <|endoftext|>=50256")
-        tokens[text] = int(number)
-    return tokens or None
-
-
 class LazyChoice(click.ParamType):  # type: ignore[type-arg]
-    """One of several names, which are looked up when an argument is parsed.
-
-    Parameters
-    ----------
-    name : str
-    names : callable
-        Function that returns the names.
-    known : str, optional
-        One of them, for which the others are not looked up.
-    """
+    """One of several names, which a function returns when an argument is parsed that is not the `known` one of them."""
 
     def __init__(self, name: str, names: Callable[[], tuple[str, ...]], *, known: str | None = None) -> None:
         self.name = name
@@ -332,18 +318,10 @@ def text_format(token_format: str, *, text: bool) -> str:
 def declared_options(
     group: type, *, into: str | None = None, without: Collection[str] = (), **changes: Mapping[str, Any]
 ) -> Decorator:
-    """Return a decorator that adds the options of a group of `bpejit.options`.
+    """Return a decorator that adds the options of a group of `bpejit.options` that have a help, but those `without`.
 
-    Parameters
-    ----------
-    group : type
-        A `TypedDict` of options. Those without a help are left out.
-    into : str, optional
-        The function receives their values as this argument, a dict. By default, each is an argument of its own.
-    without : names
-        Options that are left out.
-    **changes
-        For the name of an option, further arguments of `click.option`.
+    The function receives their values as the argument `into`, a dict; by default, each is an argument of its own. `changes` are
+    further arguments of `click.option`, for the name of an option.
     """
     options = {
         name: _declared_option(name, option, _CHANGES.get(name, {}) | dict(changes.get(name, {})))
@@ -381,7 +359,7 @@ def _declared_option(name: str, option: Option, changes: Mapping[str, Any]) -> C
 
 
 _CHANGES: dict[str, dict[str, Any]] = {
-    "sources": {"multiple": True, "callback": _parse_weights},
+    "sources": {"multiple": True, "callback": _numbers_of("a path, `=`, and a whole number, such as code/=3")},
     "pattern": {"shell_complete": complete_pattern},
     "also": {"type": Count()},
     "chat_template": {"type": click.File(encoding="utf-8"), "shell_complete": complete_path},

@@ -57,15 +57,8 @@ def separator() -> str:
 def styled_tokens(tokens: Iterable[bytes], *, first: int = 0, special: Container[int] = (), breaks: bool = False) -> Text:
     """Return tokens on colored backgrounds; escapes are underlined.
 
-    Parameters
-    ----------
-    tokens : iterable of bytes
-    first : int
-        The number of the first token, which selects its color.
-    special : container of int
-        The numbers of special tokens.
-    breaks : bool
-        Add a line break after an escaped one.
+    The number of a token, from `first` on, selects its color; `special` are those of special tokens. With `breaks`, a line
+    break follows an escaped one.
     """
     from rich.text import Text
 
@@ -99,14 +92,9 @@ def _escaped(character: str, quote: str) -> str:
 
 
 def aligned(rows: Iterable[Sequence[object]], *, left: int = 1) -> Iterator[str]:
-    """Yield the lines of a table whose columns are separated by two spaces.
+    """Yield the lines of a table of texts and figures, the first of which is the head.
 
-    Parameters
-    ----------
-    rows : iterable of sequences
-        All of the same length; the first is the head. The others have texts and figures (see `figure`).
-    left : int
-        Number of columns that are aligned to the left; the others are numbers.
+    Columns are separated by two spaces; the first `left` of them are aligned to the left.
     """
     table = [list(map(figure, row)) for row in rows]
     widths = [max(display_width(row[index]) for row in table) for index in range(len(table[0]))]
