@@ -111,10 +111,29 @@ class Decoder:
         piece_bytes: int = BLOCK_BYTES,
         n_buffers: int = 1,
     ) -> Iterator[Array]:
-        """Yield the bytes of consecutive arrays of ids as uint8 [n], in pieces that are in several buffers in turn.
+        """Yield the bytes of consecutive arrays of ids, in pieces that are valid until as many more as there are buffers.
 
-        All pieces but the last have the same size, which is `piece_bytes` if the blocks are large; the largest has `block_ids`.
-        An id that is not in the vocabulary is an error, after the bytes before it; its message adds `offset` to the position.
+        Parameters
+        ----------
+        blocks : arrays of integers
+        block_ids : int
+            Number of ids of the largest block, for the size of the buffers.
+        offset : int
+            Position of the first id in the whole sequence, for the error message.
+        piece_bytes : int
+            Size of the pieces if the blocks are large.
+        n_buffers : int
+            Number of buffers, which contain the pieces in turn.
+
+        Yields
+        ------
+        uint8 [n]
+            All pieces but the last have the same size.
+
+        Raises
+        ------
+        TokenIdError
+            If an id is not in the vocabulary. The bytes before it have been yielded then.
         """
         block_ids = min(block_ids, BLOCK_IDS)
         piece_bytes = min(block_ids * decoding.SLOT_BYTES, piece_bytes)

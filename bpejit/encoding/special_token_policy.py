@@ -42,10 +42,17 @@ _TEXTS_PER_SEARCH = 1 << 10
 def allowed_tokens(
     known: frozenset[str], allowed: SpecialChoice | None, disallowed: SpecialChoice | None, texts: Iterable[str | bytes]
 ) -> frozenset[str]:
-    """Return the special tokens to recognize in texts, of those known, by tiktoken's rules.
+    """Return the special tokens to recognize in texts, by tiktoken's rules.
 
-    Those of `allowed` are recognized: none by default; unknown names are ignored. Those of `disallowed` must not occur in the
-    texts: by default, or for "all", those that are not allowed.
+    Parameters
+    ----------
+    known : frozenset of str
+        All special tokens of the tokenizer.
+    allowed : "all" or set of str, optional
+        The special tokens to recognize; none by default. Unknown names are ignored.
+    disallowed : "all" or collection of str, optional
+        The special tokens that must not occur in the texts; "all", the default, means all that are not allowed.
+    texts : iterable of str or bytes
 
     Raises
     ------

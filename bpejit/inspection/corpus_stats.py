@@ -62,9 +62,16 @@ def coverage(counts: Array) -> list[Coverage]:
 
 @dataclass(frozen=True)
 class RankRange:
-    """The number of tokens with ids from `first` to `last`, that of those that occur, and their share of the text in tokens.
+    """The tokens of a range of ids, in which ids are in order of rank for a trained vocabulary.
 
-    For a trained vocabulary, ids are in order of rank.
+    Parameters
+    ----------
+    first, last : int
+        Ids.
+    tokens, used : int
+        Tokens in the range, and those that occur.
+    share : float
+        Share of the text in tokens.
     """
 
     first: int

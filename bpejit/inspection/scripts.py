@@ -6,7 +6,6 @@ not valid UTF-8 belong to words, and to Other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -176,55 +175,8 @@ def scripts_around(text: Array, starts: Array, ends: Array, table: ScriptTable) 
     return np.where(points < 0, np.uint8(OTHER), scripts)
 
 
-@dataclass(frozen=True)
-class WordScripts:
-    """The words of a text by script.
-
-    Parameters
-    ----------
-    counts : int64 [scripts]
-        Number of words of each script of `SCRIPTS`.
-    first, last : int
-        Scripts of the first and the last word, which may continue outside the text.
-    """
-
-    counts: Array
-    first: int = COMMON
-    last: int = COMMON
-
-    @classmethod
-    def of_nothing(cls) -> WordScripts:
-        """Return the counts of an empty text."""
-        return cls(np.zeros(len(SCRIPTS), dtype=np.int64))
-
-    @property
-    def total(self) -> int:
-        """Number of words."""
-        return int(self.counts.sum())
-
-    def followed_by(self, block: WordScripts, *, inside_word: bool) -> WordScripts:
-        """Return the words of this text and the one that follows it.
-
-        Parameters
-        ----------
-        block : WordScripts
-        inside_word : bool
-            Whether the boundary of both texts is inside a word.
-        """
-        counts = self.counts + block.counts
-        first = self.first if self.total else block.first
-        last = block.last if block.total else self.last
-        if inside_word:
-            script = self.last if self.last != COMMON else block.first
-            for index, more in ((self.last, -1), (block.first, -1), (script, 1)):
-                counts[index] += more
-            first = script if self.total == 1 else first
-            last = script if block.total == 1 else last
-        return WordScripts(counts, first, last)
-
-
-def count_word_scripts(text: Array, n_bytes: int, table: ScriptTable, ends: Array | None = None) -> WordScripts:
-    """Return the words of a block of text, which may be cut anywhere between characters.
+def scripts_of_words(text: Array, n_bytes: int, table: ScriptTable, ends: Array | None = None) -> Array:
+    """Return the script of each word of a block of text, which may be cut anywhere between characters, as uint8 [words].
 
     Parameters
     ----------
@@ -249,11 +201,8 @@ def count_word_scripts(text: Array, n_bytes: int, table: ScriptTable, ends: Arra
     is_word = begins[events]
     scripts = kinds[events]
     following = np.append(np.where(is_word, COMMON, scripts)[1:], COMMON)
-    words = np.where(scripts != COMMON, scripts, following)[is_word]
-    if not words.size:
-        return WordScripts.of_nothing()
-    counts = np.bincount(words, minlength=len(SCRIPTS)).astype(np.int64)
-    return WordScripts(counts, int(words[0]), int(words[-1]))
+    words: Array = np.where(scripts != COMMON, scripts, following)[is_word]
+    return words
 
 
 def _kinds_of_bytes(text: Array, n_bytes: int, table: ScriptTable) -> Array:

@@ -281,6 +281,7 @@ def count_inputs(
     splitter = encoder.splitter
     spread = make_engine(engine, workers, input_bytes=total, releases_gil=splitter.automaton is not None, returns_arrays=True)
     chunker = Chunker(splitter, chunk_bytes=CHUNK_BYTES, group_files=False)
+    job = CountTokensJob(codec.model, by_script, encoder)
     begun: deque[int] = deque()  # the source of each chunk whose result is awaited
 
     def chunks() -> Iterator[AnyChunk]:
@@ -290,12 +291,11 @@ def count_inputs(
                 yield chunk
 
     report("encode", 0, total, "bytes")
-    found = spread.map_chunks(CountTokensJob(codec.model, by_script, encoder), chunks())
     nothing = TokenCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), TextMeasures())
     groups = dict.fromkeys(names, nothing)  # also of sources without text, which have no chunks
     undetermined = np.zeros((len(SCRIPTS), 3), dtype=np.int64)
     done, skipped = 0, NOTHING_SKIPPED
-    results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in found)
+    results: Iterator[tuple[int, ChunkTokens]] = ((begun.popleft(), result) for result in spread.map_chunks(job, chunks()))
     for name, of_label in groupby(results, key=lambda entry: names[entry[0]]):
         counter, measures = _Counter(size), TextMeasures()
         for _, of_source in groupby(of_label, key=itemgetter(0)):
@@ -315,7 +315,8 @@ def count_inputs(
     measured = reduce(TextMeasures.beside, (counts.measures for counts in groups.values()), TextMeasures())
     check_texts(measured.bytes, skipped, [source.path for source in sources])
     counted = TokenCounts.of_dense(merged, measured)
-    scripts = sorted(_script_counts(codec.model, counted, undetermined), key=lambda entry: -entry.bytes)
+    found = _script_counts(codec.model, counted, undetermined) if by_script else ()
+    scripts = sorted(found, key=lambda entry: -entry.bytes)
     return InputCounts(counted, groups, scripts, skipped)
 
 
@@ -337,8 +338,6 @@ def _check_labels(paths: Sequence[str], labels: Mapping[str, str] | None) -> Non
 
 
 def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> Iterator[ScriptCounts]:
-    if counted.measures.scripts is None:
-        return
     properties = token_properties(model)
     scripts = token_scripts(model, ScriptTable())[counted.ids]
     columns = (np.ones(counted.ids.size, dtype=np.int64), properties.lengths[counted.ids], properties.characters[counted.ids])
@@ -347,7 +346,7 @@ def _script_counts(model: Model, counted: TokenCounts, undetermined: Array) -> I
         tokens, n_bytes, characters = (
             int((counted.counts * column)[chosen].sum()) + int(undetermined[index, at]) for at, column in enumerate(columns)
         )
-        words = int(counted.measures.scripts.counts[index])
+        words = int(counted.measures.word_counts[index])
         if tokens or words:
             amounts = n_bytes, characters, words
             yield ScriptCounts(script, tokens, *amounts, *per_token(tokens, *amounts))

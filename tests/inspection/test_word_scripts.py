@@ -17,7 +17,7 @@ from bpejit.corpus.contents import Contents
 from bpejit.corpus.sources import find_sources
 from bpejit.encoding.codec import Codec
 from bpejit.errors import CorpusError
-from bpejit.inspection.scripts import SCRIPTS, ScriptTable, count_word_scripts
+from bpejit.inspection.scripts import SCRIPTS, ScriptTable
 from bpejit.inspection.text_measures import TextMeasures, measure_documents, measure_text
 from bpejit.inspection.token_counts import count_inputs
 
@@ -60,9 +60,9 @@ def words_by_script(data):
     return found
 
 
-def named(words):
-    assert words.counts.min() >= 0
-    return {SCRIPTS[index]: count for index, count in enumerate(words.counts.tolist()) if count}
+def named(measures):
+    assert measures.word_counts.min() >= 0
+    return {SCRIPTS[index]: count for index, count in enumerate(measures.word_counts.tolist()) if count}
 
 
 def padded(data):
@@ -75,20 +75,21 @@ def padded(data):
 @example(b"\xe2\x80")
 @example(b" \x80 ")
 def test_words_equal_plain_python(data):
-    words = count_word_scripts(*padded(data), TABLE)
-    assert named(words) == words_by_script(data)
-    assert words.total == measure_text(*padded(data)).words == len(data.decode("utf-8", "replace").split())
+    measures = measure_text(*padded(data), TABLE)
+    assert named(measures) == words_by_script(data)
+    assert measures.words == measure_text(*padded(data)).words == len(data.decode("utf-8", "replace").split())
 
 
 @given(mixed_bytes(30), st.lists(st.integers(1, 7)))
 def test_blocks_equal_whole_texts(data, sizes):
     text = data.decode("utf-8", "surrogateescape")
-    measures, rest = TextMeasures(), text
+    measures, plain, rest = TextMeasures(), TextMeasures(), text
     for size in [*sizes, len(text) + 1]:
         part, rest = rest[:size].encode("utf-8", "surrogateescape"), rest[size:]
         measures = measures.followed_by(measure_text(*padded(part), TABLE))
-    assert named(measures.scripts) == words_by_script(data)
-    assert measures.scripts.total == measures.words
+        plain = plain.followed_by(measure_text(*padded(part)))
+    assert named(measures) == words_by_script(data)
+    assert measures.words == plain.words
 
 
 @given(st.lists(mixed_bytes(4), max_size=8))
@@ -98,8 +99,8 @@ def test_documents_divide_words(documents):
     text, _ = padded(b"".join(documents))
     ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
     measures = measure_documents(text, ends, TABLE)
-    assert named(measures.scripts) == sum(map(words_by_script, documents), Counter())
-    assert measures.scripts.total == measures.words == measure_documents(text, ends).words
+    assert named(measures) == sum(map(words_by_script, documents), Counter())
+    assert measures.words == measure_documents(text, ends).words
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
