@@ -6,13 +6,12 @@ A call takes about three microseconds in Python, ten times as long as encoding a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from bpejit import arguments
-from bpejit.arrays import Array, EncodedBatch
+from bpejit.arrays import Array, EncodedBatch, starts_of
 from bpejit.encoding.encode_stream import trimmed
 from bpejit.encoding.kernel_runner import AnySplitter, KernelRunner
 from bpejit.encoding.workspace import MAX_DOCUMENTS, Workspace
@@ -266,7 +265,5 @@ def divide(texts: Sequence[Any], n_threads: int) -> tuple[list[range], int]:
 
 def join_batches(batches: Sequence[EncodedBatch]) -> EncodedBatch:
     """Join the results of all parts of a batch."""
-    offsets = accumulate((batch.ids.size for batch in batches), initial=0)
-    starts = [batch.starts[:-1] + offset for batch, offset in zip(batches, offsets, strict=False)]
-    ids = np.concatenate([batch.ids for batch in batches])
-    return EncodedBatch(ids, np.concatenate([*starts, np.array([ids.size], dtype=np.int64)]))
+    lengths = np.concatenate([np.diff(batch.starts) for batch in batches])
+    return EncodedBatch(np.concatenate([batch.ids for batch in batches]), starts_of(lengths))

@@ -16,7 +16,7 @@ import numpy as np
 from bpejit.arrays import Array
 from bpejit.encoding.workspace import SHORT_TEXT_BYTES, Workspace
 from bpejit.errors import CorpusError
-from bpejit.jit.dispatch import BoundCall, bind
+from bpejit.jit.dispatch import bind
 from bpejit.kernels.common.array_addresses import addresses_of
 from bpejit.kernels.constants import DONE, NEED_SCRATCH, POSITION_MASK
 from bpejit.kernels.encoding import pretoken_cache, span_encoding as kernels
@@ -58,7 +58,7 @@ class KernelRunner:
     def __init__(self, model: Model, tables: EncoderTables) -> None:
         self._missing_bytes = model.missing_bytes
         self._tables = tables
-        self._addresses = addresses_of(tables)
+        self.addresses = addresses_of(tables)
 
     def run_text(
         self,
@@ -91,7 +91,7 @@ class KernelRunner:
         progress = workspace.progress
         while True:
             arrays = workspace.addresses if ends is None else addresses_of(workspace.arrays._replace(ends=ends))
-            status = encode_text(text, limit, stop, final, fresh, automaton, self._addresses, arrays, out)
+            status = encode_text(text, limit, stop, final, fresh, automaton, self.addresses, arrays, out)
             if status == DONE:
                 return out
             fresh = False
@@ -103,10 +103,6 @@ class KernelRunner:
             larger = np.empty(out.size + out.size // 2 + left // 4 + kernels.OUT_SLACK, dtype=np.uint32)
             larger[:done] = out[:done]
             out = larger
-
-    def bind_text(self, workspace: Workspace, automaton: Array, text: Array, out: Array) -> BoundCall:
-        """Return a prepared call of `encode_text` for all of a text, whose length is its second and its third argument."""
-        return bind(encode_text, text, 0, 0, True, True, automaton, self._addresses, workspace.addresses, out)
 
     def run_documents(self, workspace: Workspace, automaton: Array, text: Array, n_documents: int, out: Array) -> Array:
         """Split and encode the documents in `text`, which end at `WorkspaceArrays.document_stops`.
@@ -201,7 +197,8 @@ class ShortTextCall:
         self._view = memoryview(text)  # type: ignore[arg-type]
         self._progress = memoryview(workspace.progress)  # type: ignore[arg-type]
         self._text = text
-        self._call = runner.bind_text(workspace, splitter.addresses, text, self.out)
+        tables, arrays = runner.addresses, workspace.addresses
+        self._call = bind(encode_text, text, 0, 0, True, True, splitter.addresses, tables, arrays, self.out)
         self._run = self._call.run
         self._words = self._call.words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bpejit.arrays import Array
+from bpejit.arrays import Array, starts_of
 from bpejit.normalization.alignment import code_points, utf8_widths
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def token_offsets(
     texts = list(texts)
     if all(text.isascii() for text in texts):
         return TokenOffsets(ids, byte_starts, byte_ends, byte_starts, byte_ends)
-    boundaries, positions = _boundaries(texts)
+    boundaries, positions = map(starts_of, map(np.concatenate, zip(*map(_characters, texts), strict=True)))
     first = np.searchsorted(boundaries, byte_starts, side="right") - 1
     after = np.searchsorted(boundaries, byte_ends, side="left")
     return TokenOffsets(ids, byte_starts, byte_ends, positions[first], positions[after])
@@ -99,21 +99,6 @@ def joined_offsets(found: Sequence[TokenOffsets]) -> TokenOffsets:
         none = np.zeros(0, dtype=np.int64)
         return TokenOffsets(none.astype(np.uint32), none, none, none, none)
     return TokenOffsets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-
-
-def _boundaries(texts: list[str | bytes]) -> tuple[Array, Array]:
-    """Return the start of each character in bytes and in the string, followed by the ends."""
-    widths = [np.zeros(0, dtype=np.int64)]
-    sizes = [np.zeros(0, dtype=np.int64)]
-    for text in texts:
-        for part, values in zip((widths, sizes), _characters(text), strict=True):
-            part.append(values)
-    return _sums(widths), _sums(sizes)
-
-
-def _sums(parts: list[Array]) -> Array:
-    sums = np.concatenate([np.zeros(1, dtype=np.int64), *parts])
-    return np.cumsum(sums, out=sums)
 
 
 def _characters(text: str | bytes) -> tuple[Array, Array]:

@@ -153,24 +153,18 @@ def _encode_plain_segments(
 ) -> Array:
     ordinary = encoder.splitter_for(frozenset())
     numbers = {special_bytes(text): number for text, number in encoder.model.special_tokens.items()}
-    parts: list[Array] = []
-    pieces: list[bytes] = []
-
-    def flush() -> None:
-        if any(pieces):
-            parts.append(encoder.encode(b"".join(pieces), workspace, ordinary))
-        pieces.clear()
-
+    runs: list[tuple[list[int], list[bytes]]] = [([], [])]  # a special token, and the ordinary text after it in pieces
     for data, trusted in segments:
         start = 0
         for begin, end in splitter.finder.spans(data) if trusted else ():
-            pieces.append(data[start:begin])
-            flush()
-            parts.append(np.array([numbers[data[begin:end]]], dtype=np.uint32))
+            runs[-1][1].append(data[start:begin])
+            runs.append(([numbers[data[begin:end]]], []))
             start = end
-        pieces.append(data[start:])
-    flush()
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
+        runs[-1][1].append(data[start:])
+    parts: list[Any] = []
+    for special, pieces in runs:
+        parts += [special, encoder.encode(b"".join(pieces), workspace, ordinary) if any(pieces) else []]
+    return np.concatenate(parts).astype(np.uint32)
 
 
 def _encode_pipeline_segments(

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from importlib.resources import files
 from typing import Any
 
@@ -21,7 +21,7 @@ from bpejit.inspection.corpus_stats import CorpusStats, corpus_stats
 from bpejit.inspection.differing_texts import DifferingText
 from bpejit.inspection.token_counts import InputCounts
 from bpejit.inspection.token_rows import HUES, TokenRow, token_bytes, token_rows
-from bpejit.inspection.visible_text import html_text
+from bpejit.inspection.visible_text import html_text, plain_text
 from bpejit.inspection.vocabulary_measures import (
     MergeParts,
     SuspiciousTokens,
@@ -209,8 +209,6 @@ def _shown(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    from bpejit.inspection.visible_text import plain_text
-
     return plain_text(text.encode("utf-8", "surrogateescape"))
 
 
@@ -228,8 +226,6 @@ def _table(rows: Iterable[Sequence[str]], *, kind: str = "stack") -> str:
 
 def _text_of(html: str) -> str:
     """Return the text of HTML that has no elements but `<i>`."""
-    from html import unescape
-
     return unescape(html.replace("<i>", "").replace("</i>", ""))
 
 
@@ -419,10 +415,6 @@ def _note(value: Any) -> str:
 
 def unique_names(paths: Sequence[str]) -> list[str]:
     """Return a short name for each path: its last part, with a number if it is repeated."""
-    names: Mapping[str, int] = {}
-    found = []
-    for path in paths:
-        name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
-        names = {**names, name: names.get(name, 0) + 1}
-        found.append(name if names[name] == 1 else f"{name} ({names[name]})")
-    return found
+    names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
+    numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
+    return [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -89,17 +89,11 @@ def sample_texts(model: Model, *, special_tokens: bool = True) -> list[str]:
     """
     tokens = [token for _, token in sorted(model.tokens.items())]
     step = max(1, len(tokens) // 4000)
-    chosen = (token.decode("utf-8", "ignore") for token in tokens[::step])
-    texts = [*SAMPLES, *("".join(part) for part in _batches(chosen, 100))]
+    chosen = [token.decode("utf-8", "ignore") for token in tokens[::step]]
+    texts = [*SAMPLES, *("".join(chosen[at : at + 100]) for at in range(0, len(chosen), 100))]
     if special_tokens:
         texts += [f"a {text} b{text}{text}\n" for text in islice(model.special_tokens, 50)]
     return texts
-
-
-def _batches(items: Iterable[str], size: int) -> Iterable[list[str]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
 
 
 def check_readers(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from bpejit.arrays import Array
+from bpejit.corpus.blocks import Block
 from bpejit.corpus.chunk_reader import ChunkReader
 from bpejit.corpus.chunks import Chunker
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
-from bpejit.corpus.sources import find_sources
+from bpejit.corpus.sources import Source, find_sources
 from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import TokenFileError, UnsupportedError, shorten
-from bpejit.model import special_bytes
+from bpejit.model import Model, special_bytes
 from bpejit.splitting.splitter import Splitter
 from bpejit.tokenfiles.base import TokenReader
 from bpejit.tokenizer import Tokenizer
@@ -106,6 +107,14 @@ def _runs(ids: Array, special_ids: Array) -> Iterator[tuple[Array, int | None]]:
     yield ids[cuts[-1] + 1 if cuts else 0 :], None
 
 
+def block_reader(model: Model) -> Callable[[list[Source]], Iterator[Block]]:
+    """Return a function that yields the text of sources in blocks, which end where a tokenizer of the model may cut it."""
+    tokens = map(special_bytes, model.special_tokens)
+    splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
+    reader = ChunkReader()
+    return lambda sources: map(reader.read, Chunker(splitter).chunks(sources))
+
+
 class _Corpus:
     """The text of a corpus, compared piece by piece."""
 
@@ -116,12 +125,7 @@ class _Corpus:
         self._blocks = self._read(tokenizer, inputs, contents)
 
     def _read(self, tokenizer: Tokenizer, inputs: Inputs, contents: Contents) -> Iterator[tuple[bytes, bool]]:
-        model = tokenizer.model
-        tokens = map(special_bytes, model.special_tokens)
-        splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
-        reader = ChunkReader()
-        for chunk in Chunker(splitter).chunks(find_sources(inputs, contents)):
-            block = reader.read(chunk)
+        for block in block_reader(tokenizer.model)(find_sources(inputs, contents)):
             yield block.text[: block.cut].tobytes(), block.specials
 
     def peek(self, size: int) -> bytes:

@@ -16,7 +16,6 @@ import numpy as np
 from bpejit import arguments
 from bpejit.arrays import Array
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Block, Skipped, no_texts
-from bpejit.corpus.chunks import Chunker, ChunkReader
 from bpejit.corpus.contents import Contents
 from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.reading_options import Documents, Records
@@ -28,10 +27,9 @@ from bpejit.formats.export import save_model
 from bpejit.formats.recognize import recognize
 from bpejit.formats.tiktoken_ranks import tiktoken_pattern
 from bpejit.jit.listening import working_time
-from bpejit.model import special_bytes
 from bpejit.options import chosen, takes
-from bpejit.splitting import Splitter
 from bpejit.tokenizer import Tokenizer
+from bpejit.verification.corpus_check import block_reader
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -194,15 +192,11 @@ def _documents(
     tokenizer: Tokenizer, sources: list[Source], separator: bytes, count_block: Callable[[Block], None]
 ) -> Iterator[tuple[str, int, bytes]]:
     """Yield path, number and bytes of each document, its separator included. Parts of a long document have one number."""
-    model = tokenizer.model
-    tokens = map(special_bytes, model.special_tokens)
-    splitter = Splitter(model.pattern, tokens, unicode=model.unicode, regex_timeout=model.regex_timeout)
-    reader = ChunkReader()
+    blocks = block_reader(tokenizer.model)
     for source in sources:
         waiting = b""
         number = 1
-        for chunk in Chunker(splitter).chunks([source]):
-            content = reader.read(chunk)
+        for content in blocks([source]):
             count_block(content)
             if content.ends is not None:
                 bounds = [0, *content.ends.tolist()]
