@@ -18,7 +18,7 @@ import bpejit
 from bpejit.engines.base import no_progress
 from bpejit.jobs import encode_to_files
 from bpejit.jobs.job_folder import held, is_held, remove_folder
-from bpejit.t2t.datagen import dataset_job
+from bpejit.t2t.datagen import dataset_finishing
 
 PARTS = 4
 ROUNDS = 5
@@ -49,7 +49,7 @@ def generate(out: str, **options: Any) -> Any:
     return bpejit.generate_data("problem.toml", out, engine="serial", **options)
 
 
-@pytest.mark.parametrize(("make", "module"), [(encode, encode_to_files), (generate, dataset_job)])
+@pytest.mark.parametrize(("make", "module"), [(encode, encode_to_files), (generate, dataset_finishing)])
 def test_parts_that_finish_together_are_joined_once(
     make: Callable[..., Any], module: Any, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

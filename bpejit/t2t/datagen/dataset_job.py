@@ -1,36 +1,24 @@
-"""Run the generation of a data set as a job that can be resumed, and divided among machines."""
+"""The generation of a data set as a job: its plan, what a run did, and the records of a part."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bpejit.corpus.fingerprints import times_sha256
-from bpejit.engines import make_engine
 from bpejit.engines.base import Engine, Progress
-from bpejit.jit.listening import working_time
-from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields, identify_part, read_checkpoint
+from bpejit.jobs.checkpoints import Checkpoints, checkpoint_fields, identify_part
 from bpejit.jobs.encode_to_files import slice_units
-from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, held, part_folder, write_record
+from bpejit.jobs.job_folder import CHECKPOINT, write_record
 from bpejit.jobs.job_options import JobOptions
-from bpejit.jobs.joining import missing_parts
 from bpejit.jobs.remote_output import RemoteOutput
-from bpejit.jobs.unfinished import (
-    claim_job,
-    compare_text,
-    describe_resumed,
-    naming_output,
-    prepare_folder,
-    without_empty_folder,
-)
+from bpejit.jobs.unfinished import compare_text
 from bpejit.jobs.unit_loop import Seconds, Totals, UnitLoop, size_of_units
-from bpejit.t2t.datagen.dataset_files import DatasetNames, UnshuffledShards, check_dataset_outputs
-from bpejit.t2t.datagen.dataset_finishing import find_complete_dataset, finish_dataset
+from bpejit.t2t.datagen.dataset_files import DatasetNames, UnshuffledShards
 from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
 from bpejit.t2t.datagen.generation_job import (
     GeneratedChunk,
@@ -40,8 +28,6 @@ from bpejit.t2t.datagen.generation_job import (
     sample_checksum,
 )
 from bpejit.t2t.datagen.sample_sources import SampleChunker, SampleUnit
-
-_logger = logging.getLogger("bpejit")
 
 
 @dataclass(frozen=True)
@@ -82,17 +68,12 @@ class DatasetPlan:
         """The folder of the unfinished job."""
         return self.names.folder
 
-    @property
-    def paths(self) -> list[str]:
-        """The paths of the inputs."""
-        return self.inputs
-
     def identity(self) -> dict[str, Any]:
         """Return what the checkpoints of the part tell of it."""
         return identify_part(self.job, *(self.options.part or (0, 1)), self.mine)
 
     @property
-    def inputs(self) -> list[str]:
+    def paths(self) -> list[str]:
         """The paths of the inputs."""
         return [entry["path"] for entry in self.job["inputs"]]
 
@@ -134,122 +115,12 @@ class DatasetResult:
     new_bytes: int = 0
 
 
-def run_generation(plan: DatasetPlan, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
-    """Generate a data set, or the part of it that this process works on.
-
-    Parameters
-    ----------
-    plan : DatasetPlan
-    workers, engine
-        How the work is distributed.
-    report : callable
-        Progress. If it has a method `message`, that is called with remarks for the user.
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError
-    """
-    begun = working_time()
-    seconds = Seconds()
-    say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
-    found = begin_dataset(plan, 1, say)
-    if isinstance(found, DatasetResult):
-        return found
-    if plan.options.part is None and found > 1:
-        return _run_dataset_parts(plan, found, workers=workers, engine=engine, report=report)
-    part, parts = plan.options.part or (0, 1)
-    folder = part_folder(plan.folder, part, parts)
-    with (
-        held(folder, f"works on {'this data set' if parts == 1 else f'part {part} of this data set'}"),
-        without_empty_folder(plan, folder),
-    ):
-        claim_job(plan, parts, max_memory=plan.max_memory)
-        checkpoint = read_checkpoint(folder, plan.identity()) if plan.options.resume else None
-        kept = 0 if checkpoint is None else Totals.from_json(checkpoint["totals"]).units
-        if plan.options.resume:
-            say(describe_resumed(plan, kept, checkpoint))
-        seconds.plan = working_time() - begun
-        spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
-        compare_samples(plan, checkpoint, spread, report)
-        if checkpoint is not None and checkpoint.get("complete"):
-            complete: dict[str, Any] = checkpoint
-        else:
-            with naming_output(plan.names.out):
-                complete = run_generation_part(plan, folder, spread, checkpoint, report, seconds)
-        totals = Totals.from_json(complete["totals"])
-        new_bytes = totals.bytes - (0 if checkpoint is None else checkpoint["totals"]["bytes"])
-        before = working_time()
-        missing = len(missing_parts(plan.folder, parts)) if parts > 1 else 0
-        finished = None
-        if not missing:
-            with naming_output(plan.names.out):
-                checkpoints = [complete] if checkpoint is None and parts == 1 else None
-                finished = finish_dataset(
-                    plan.names, plan.job, parts, spread, report, max_memory=plan.max_memory, checkpoints=checkpoints
-                )
-        if finished is None and parts > 1 and not (plan.folder / MANIFEST).exists():
-            missing, finished = 0, find_complete_dataset(plan.names, plan.job)  # another process has just joined the parts
-        if finished is None and not missing:
-            say("all parts are complete, and another process joins them")
-        seconds.finish += working_time() - before
-    result = totals if finished is None else finished
-    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds, new_bytes)
-
-
 def compare_samples(plan: DatasetPlan, checkpoint: Mapping[str, Any] | None, engine: Engine, report: Progress) -> None:
     """Compare the samples of finished units with those of a checkpoint if an input was modified since (see `compare_text`)."""
     if checkpoint is not None and checkpoint["text"]["modified"] != times_sha256(plan.paths):
         units = plan.mine[: checkpoint["totals"]["units"]]
         chunker: Any = SampleChunker()
         compare_text(plan, units, engine, SampleJob(sample_checksum), chunker, checkpoint["text"]["sha256"], report)  # type: ignore[arg-type]
-
-
-def begin_dataset(
-    plan: DatasetPlan,
-    parts: int,
-    say: Callable[[str], None],
-    *,
-    patience: float = 0.0,
-) -> DatasetResult | int:
-    """Check the outputs of a job, and what an earlier run left.
-
-    Parameters
-    ----------
-    plan : DatasetPlan
-    parts : int
-        The number of parts, unless the job is begun already, or the plan is that of a part.
-    say : callable
-        Called with remarks for the user.
-    patience : float
-        Seconds to wait for processes that work on the job, and end.
-
-    Returns
-    -------
-    DatasetResult or int
-        The result if the job is resumed and nothing is left to do; otherwise the number of parts, which is that of the
-        unfinished job if that is resumed.
-
-    Raises
-    ------
-    OutputError
-    """
-    done = find_complete_dataset(plan.names, plan.job) if plan.options.resume else None
-    if done is not None:
-        say(f"nothing is left to do: `{plan.names.manifest}` describes the complete data set")
-        return DatasetResult(done, True, len(plan.units), len(plan.units), 0)
-    check_dataset_outputs(plan.names, inputs=plan.inputs, overwrite=plan.options.overwrite)
-    return prepare_folder(plan, say, parts=parts, patience=patience)
-
-
-def _run_dataset_parts(plan: DatasetPlan, parts: int, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
-    """Run the parts of an unfinished job in this process, one after the other, and join them."""
-    kept = new_bytes = 0
-    for part in range(parts):
-        some = replace(plan, options=replace(plan.options, part=(part, parts), resume=True))
-        result = run_generation(some, workers=workers, engine=engine, report=report)
-        kept += result.kept
-        new_bytes += result.new_bytes
-    return replace(result, units=len(plan.units), kept=kept, new_bytes=new_bytes)
 
 
 def run_generation_part(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from bpejit import arguments
 from bpejit.corpus.blocks import NOTHING_SKIPPED, Skipped
@@ -31,16 +30,16 @@ from bpejit.storage.remote import is_remote, local_path
 from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.datagen.dataset_files import DatasetNames, check_dataset_outputs
 from bpejit.t2t.datagen.dataset_finishing import SHUFFLE_MEMORY, combine_dataset
-from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation
+from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult
 from bpejit.t2t.datagen.feature_encoders import FeatureVocabulary
 from bpejit.t2t.datagen.generation_job import GenerationSettings
+from bpejit.t2t.datagen.generation_run import run_generation
 from bpejit.t2t.datagen.problem_declaration import Problem
 from bpejit.t2t.datagen.python_samples import generated_chunks, labels_of
 from bpejit.t2t.datagen.remote_dataset import (
-    check_remote_dataset,
+    StoredParts,
     combine_remote_dataset,
     fetch_vocabularies,
-    run_remote_generation,
     store_vocabularies,
 )
 from bpejit.t2t.datagen.sample_reading import CHUNK_BYTES, Layout
@@ -144,8 +143,10 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         planned = working_time()
         if not options.dry_run:
             if not options.job.resume:  # otherwise a data set that exists may be the same one
-                check: Any = check_dataset_outputs if remote is None else partial(check_remote_dataset, remote)
-                check(samples.names, inputs=samples.paths, overwrite=options.job.overwrite)
+                if remote is None:
+                    check_dataset_outputs(samples.names, inputs=samples.paths, overwrite=options.job.overwrite)
+                else:
+                    StoredParts(remote, samples.names).check(samples.paths, overwrite=options.job.overwrite)
             stack.enter_context(creating_folder(folder))
         if remote is not None:
             fetch_vocabularies(remote.base, wanted, folder)
@@ -163,8 +164,7 @@ def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) ->
         if options.engine == RAY:
             result = _generate_on_cluster(plan, problem, options)
         else:
-            run = run_generation if remote is None else run_remote_generation
-            result = run(plan, workers=options.workers, engine=options.engine, report=options.report)
+            result = run_generation(plan, workers=options.workers, engine=options.engine, report=options.report)
     result.seconds.plan += stages.pop("plan")
     return _report(result, plan.names, remote, paths, working_time() - begun, stages, options.job.part)
 
@@ -237,19 +237,7 @@ def _report(
 
 
 def join_dataset(out: str, *, overwrite: bool, report: Progress) -> GenerationReport:
-    """Join the parts of a data set; see `bpejit.combine`.
-
-    Parameters
-    ----------
-    out : str
-        The folder of the data, or its URL, and the name of the data set.
-    overwrite : bool
-    report : callable
-
-    Raises
-    ------
-    CorpusError, OutputError
-    """
+    """Join the parts of a data set; see `bpejit.combine`. `out` is the folder of the data, or its URL, and the name."""
     begun = working_time()
     remote = RemoteOutput(out.rstrip("/"), False) if is_remote(out) else None
     if remote is None:

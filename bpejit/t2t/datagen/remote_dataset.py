@@ -14,12 +14,11 @@ and stored as one object. The manifest of the data set is stored last. Two runs 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from bpejit.errors import OutputError
 from bpejit.jit.listening import working_time
 from bpejit.jobs.checkpoints import checkpoint_fields
 from bpejit.jobs.job_folder import CHECKPOINT, MANIFEST, file_sha256, part_folder, write_record
-from bpejit.jobs.job_manifest import finished_manifest
 from bpejit.jobs.joining import check_version
 from bpejit.jobs.remote_output import (
     STORING,
@@ -52,6 +50,7 @@ from bpejit.storage.scratch import scratch_folder
 from bpejit.t2t.datagen.dataset_files import DatasetNames, check_dataset_outputs, names_of_job
 from bpejit.t2t.datagen.dataset_finishing import (
     SHUFFLE_MEMORY,
+    Joining,
     ShardTask,
     ShuffleJob,
     feature_names,
@@ -59,9 +58,7 @@ from bpejit.t2t.datagen.dataset_finishing import (
     no_samples,
     written_shard,
 )
-from bpejit.t2t.datagen.dataset_job import DatasetPlan, DatasetResult, run_generation_part
-
-_logger = logging.getLogger("bpejit")
+from bpejit.t2t.datagen.dataset_job import DatasetPlan, run_generation_part
 
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -69,146 +66,158 @@ _RANGE_BYTES = 64 << 20
 """Most bytes of a request for a range."""
 
 
-def run_remote_generation(plan: DatasetPlan, *, workers: int | None, engine: str, report: Progress) -> DatasetResult:
-    """Generate a data set at a URL, or the part of it that this process works on.
+class StoredParts:
+    """The parts of a data set at a URL.
 
     Parameters
     ----------
-    plan : DatasetPlan
-        With `remote`.
-    workers, engine
-        How the work is distributed.
-    report : callable
-        Progress. If it has a method `message`, that is called with remarks for the user.
-
-    Raises
-    ------
-    CorpusError, OutputError, OptionError, EngineError
+    remote : RemoteOutput
+    names : DatasetNames
+        In a scratch folder, or without one.
     """
-    begun = working_time()
-    seconds = Seconds()
-    say: Callable[[str], None] = getattr(report, "message", None) or _logger.info
-    remote, options = plan.remote, plan.options
-    assert remote is not None
-    found = begin_remote_dataset(plan, default_parts(plan.units), say)
-    if isinstance(found, DatasetResult):
-        return found
-    parts = found
-    seconds.plan = working_time() - begun
-    stored = {part for part, number in remote.parts() if number == parts}
-    spread = make_engine(engine, workers, input_bytes=plan.size, returns_arrays=True)
-    kept = new_bytes = 0
-    totals = Totals()
-    done = _Offset(report, plan.size)
-    for part in range(parts) if options.part is None else [options.part[0]]:
-        some = replace(plan, options=replace(options, part=(part, parts)))
-        if part in stored:
-            found_totals = Totals.from_json(remote.check_part(plan.job, part, parts)["totals"])
-            kept += found_totals.units
-            if options.part is not None:
+
+    def __init__(self, remote: RemoteOutput, names: DatasetNames) -> None:
+        self.names = names
+        self._remote = remote
+        self._tells_parts = False
+
+    def default_parts(self, units: Sequence[Any]) -> int:
+        """Return the number of parts of a job that is not divided among machines."""
+        return default_parts(units)
+
+    def check(
+        self,
+        inputs: Sequence[str],
+        job: Mapping[str, Any] | None = None,
+        *,
+        overwrite: bool,
+        resume: bool = False,
+    ) -> Totals | None:
+        """Return the totals of the complete data set if the same job is resumed; otherwise check that it may be written.
+
+        Raises
+        ------
+        OutputError
+            If writing the data set would destroy data without permission.
+        """
+        clashes = {f"{self._remote.base}/{path.name}" for path in self.names.paths()} & set(inputs)
+        if clashes:
+            raise OutputError(
+                f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected another file: choose "
+                "another `data_dir`"
+            )
+        with _mirror(self._remote, self.names) as local:
+            done = find_complete_dataset(local, job) if resume and job is not None else None
+            if done is None:
+                check_dataset_outputs(local, inputs=(), overwrite=overwrite)
+            return done
+
+    def begin(self, plan: DatasetPlan, parts: int, say: Callable[[str], None], *, patience: float = 0.0) -> Totals | int:  # noqa: ARG002
+        """Check the outputs of a job, and what an earlier run left for it, and claim it (see `FolderParts.begin`)."""
+        options = plan.options
+        self._tells_parts = options.part is not None
+        done = self.check(plan.paths, plan.job, overwrite=options.overwrite, resume=options.resume)
+        if done is not None:
+            say(f"nothing is left to do: `{manifest_url(self._remote)}` describes the complete data set")
+            self._remote.remove_folder()
+            return done
+        return claim_remote(plan, parts if options.part is None else options.part[1], say, max_memory=plan.max_memory)
+
+    def working(self, plan: DatasetPlan, parts: int, patience: float = 0.0) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context without effect: an object store has no locks."""
+        return nullcontext()
+
+    def generate(
+        self,
+        plan: DatasetPlan,
+        parts: int,
+        engine: Engine,
+        report: Progress,
+        seconds: Seconds,
+        say: Callable[[str], None],
+    ) -> tuple[Totals, Totals]:
+        """Generate the part of a plan in a scratch folder, and store it as one object, unless it is there.
+
+        Returns
+        -------
+        before, after : Totals
+            Those of the stored part of an earlier run, and now.
+
+        Raises
+        ------
+        CorpusError, OutputError
+        """
+        remote = self._remote
+        part, _ = plan.options.part or (0, 1)
+        if part not in self.missing(parts):
+            stored = Totals.from_json(remote.check_part(plan.job, part, parts)["totals"])
+            if self._tells_parts:
                 say(f"part {part} of {parts} is generated already")
-            done.skip(found_totals.read)
-        else:
-            found_totals = generate_remote_part(some, spread, done, seconds)
-            done.begin_next(found_totals)
-            new_bytes += found_totals.bytes
-        totals += found_totals
-    before = working_time()
-    missing = parts - len({index for index, number in remote.parts() if number == parts})
-    finished = None
-    if not missing:
-        finished = finish_remote_dataset(remote, spread, report, max_memory=plan.max_memory)
-        if finished is None:
-            say("all parts are complete, and another process has joined them")
-    seconds.finish = working_time() - before
-    result = totals if finished is None else finished
-    return DatasetResult(result, finished is not None, len(plan.mine), kept, missing, seconds, new_bytes)
+            return stored, stored
+        with released_claim(remote), scratch_folder(Path(tempfile.gettempdir()), "generating") as scratch:
+            local = replace(plan, names=replace(plan.names, out=scratch / plan.names.out.name), remote=None)
+            folder = part_folder(scratch, part, parts)
+            folder.mkdir()
+            write_record(scratch / MANIFEST, claim_fields(plan, parts), synced=False)  # checkpoints belong to it
+            with naming_output(local.names.out):
+                fields = run_generation_part(local, folder, engine, None, report, seconds)
+                before = working_time()
+                _store_dataset_part(remote, local.names, folder, fields, plan.identity())
+            remote.claim(claim_fields(plan, parts, max_memory=plan.max_memory))  # if another process has given up the job
+            seconds.finish += working_time() - before
+        return Totals(), Totals.from_json(fields["totals"])
 
+    def kept(self, parts: int) -> list[Totals]:
+        """Return the totals of each part that is stored."""
+        missing = self.missing(parts)
+        return [Totals() if part in missing else self._remote.read_totals(part, parts) for part in range(parts)]
 
-class _Offset:
-    """Progress of parts that run one after the other."""
+    def missing(self, parts: int) -> list[int]:
+        """Return the parts that are not stored."""
+        stored = {part for part, number in self._remote.parts() if number == parts}
+        return sorted(set(range(parts)) - stored)
 
-    def __init__(self, report: Progress, total: int | None) -> None:
-        self._report = report
-        self._total = total
-        self._read = 0
-        self._counted = Totals()
-        self._details = getattr(report, "details", None)
+    def complete(self, job: Mapping[str, Any] | None = None) -> Totals | None:
+        """Return the totals of the complete data set (see `find_complete_dataset`)."""
+        with _mirror(self._remote, self.names) as local:
+            return find_complete_dataset(local, job)
 
-    def __call__(self, stage: str, done: int, total: int | None, unit: str) -> None:  # noqa: ARG002
-        self._report(stage, self._read + done, self._total, unit)
+    def finish(self, engine: Engine | None, report: Progress, *, max_memory: int, overwrite: bool = False) -> Totals | None:
+        """Shuffle the shards of all parts, store them, and then the manifest (see `FolderParts.finish`).
 
-    def details(self, *, tokens: int, documents: int) -> None:
-        if self._details is not None:
-            self._details(tokens=self._counted.tokens + tokens, documents=self._counted.documents + documents)
-
-    def begin_next(self, totals: Totals) -> None:
-        self._read += totals.read
-        self._counted += totals
-
-    def skip(self, read: int) -> None:
-        if self._total is not None:
-            self._total = max(self._total - read, 0)
-
-
-def begin_remote_dataset(plan: DatasetPlan, parts: int, say: Callable[[str], None]) -> DatasetResult | int:
-    """Check the outputs of a job, and what an earlier run left for it, and claim it.
-
-    Parameters
-    ----------
-    plan : DatasetPlan
-        With `remote`.
-    parts : int
-        The number of parts, unless the job is begun already, or the plan is that of a part.
-    say : callable
-        Called with remarks for the user.
-
-    Returns
-    -------
-    DatasetResult or int
-        The result if the job is resumed and nothing is left to do; otherwise the number of parts.
-
-    Raises
-    ------
-    OutputError
-    """
-    remote, options = plan.remote, plan.options
-    assert remote is not None
-    done = check_remote_dataset(remote, plan.names, plan.inputs, plan.job, overwrite=options.overwrite, resume=options.resume)
-    if done is not None:
-        say(f"nothing is left to do: `{manifest_url(remote)}` describes the complete data set")
+        Raises
+        ------
+        CorpusError
+            If there are no samples.
+        OutputError
+            If a part is missing, or a file cannot be stored. The parts stay.
+        """
+        remote = self._remote
+        begun = remote.begun()
+        if begun is None:
+            return None
+        check_version(begun, remote.folder)
+        try:
+            job, parts = begun["job"], int(begun["parts"])
+            names = names_of_job(Path(remote.name), job)
+        except (KeyError, TypeError, ValueError) as cause:
+            raise broken_manifest(remote) from cause
+        try:
+            check_remote_parts(remote, parts)
+            checkpoints = [remote.check_part(job, part, parts) for part in range(parts)]
+            joining = Joining(names, job, checkpoints)
+            totals = joining.totals
+            if not totals.documents:
+                remote.remove_folder()
+                raise no_samples(joining.inputs, totals)
+            _store_shards(remote, joining, engine, report, max_memory, overwrite=overwrite or bool(begun.get("overwrite")))
+        except OutputError:
+            if remote.begun() is None:  # another process was faster, and has removed the parts
+                remote.remove_folder()
+                return None
+            raise
         remote.remove_folder()
-        return DatasetResult(done, True, len(plan.units), len(plan.units), 0)
-    return claim_remote(plan, parts if options.part is None else options.part[1], say, max_memory=plan.max_memory)
-
-
-def check_remote_dataset(
-    remote: RemoteOutput,
-    names: DatasetNames,
-    inputs: Sequence[str],
-    job: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool,
-    resume: bool = False,
-) -> Totals | None:
-    """Return the totals of the complete data set if the same job is resumed; otherwise check that it may be written.
-
-    Raises
-    ------
-    OutputError
-        If writing the data set would destroy data without permission.
-    """
-    clashes = {f"{remote.base}/{path.name}" for path in names.paths()} & set(inputs)
-    if clashes:
-        raise OutputError(
-            f"cannot write `{min(clashes)}`: it is one of the inputs, which would be lost; expected another file: choose "
-            "another `data_dir`"
-        )
-    with _mirror(remote, names) as local:
-        done = find_complete_dataset(local, job) if resume and job is not None else None
-        if done is None:
-            check_dataset_outputs(local, inputs=(), overwrite=overwrite)
-        return done
+        return totals
 
 
 @contextmanager
@@ -219,31 +228,6 @@ def _mirror(remote: RemoteOutput, names: DatasetNames) -> Iterator[DatasetNames]
         local.out.parent.mkdir()
         with mirrored_outputs(remote, local.manifest):
             yield local
-
-
-def generate_remote_part(plan: DatasetPlan, engine: Engine, report: Progress, seconds: Seconds) -> Totals:
-    """Generate the part of a begun job in a scratch folder, and store it as one object. Return its totals.
-
-    Raises
-    ------
-    CorpusError, OutputError
-    """
-    remote = plan.remote
-    assert remote is not None
-    assert plan.options.part is not None
-    part, parts = plan.options.part
-    with released_claim(remote), scratch_folder(Path(tempfile.gettempdir()), "generating") as scratch:
-        local = replace(plan, names=replace(plan.names, out=scratch / plan.names.out.name), remote=None)
-        folder = part_folder(scratch, part, parts)
-        folder.mkdir()
-        write_record(scratch / MANIFEST, claim_fields(plan, parts), synced=False)  # checkpoints belong to it
-        with naming_output(local.names.out):
-            fields = run_generation_part(local, folder, engine, None, report, seconds)
-            before = working_time()
-            _store_dataset_part(remote, local.names, folder, fields, plan.identity())
-        remote.claim(claim_fields(plan, parts, max_memory=plan.max_memory))  # if another process has given up the job
-        seconds.finish += working_time() - before
-    return Totals.from_json(fields["totals"])
 
 
 def _store_dataset_part(
@@ -287,9 +271,7 @@ class _RemoteShard:
     url: str
     note: str
 
-    @property
-    def data(self) -> None:
-        return None
+    data: None = None
 
 
 @dataclass(frozen=True)
@@ -344,76 +326,13 @@ def _blocks(size: int) -> int:
     return _BLOCK + -(-size // _BLOCK) * _BLOCK
 
 
-def finish_remote_dataset(
-    remote: RemoteOutput, engine: Engine | None, report: Progress, *, max_memory: int, overwrite: bool = False
-) -> Totals | None:
-    """Shuffle the shards of all parts, store them, and then the manifest.
-
-    Parameters
-    ----------
-    remote : RemoteOutput
-    engine : Engine, optional
-        By default chosen by the size.
-    report : callable
-    max_memory : int
-        Bytes of memory for shuffling.
-    overwrite : bool
-        Whether to replace existing files, also if the job was begun without.
-
-    Returns
-    -------
-    Totals, optional
-        None if another process has done this in the meantime, or there is no job.
-
-    Raises
-    ------
-    CorpusError
-        If there are no samples.
-    OutputError
-        If a part is missing, or a file cannot be stored. The parts stay.
-    """
-    begun = remote.begun()
-    if begun is None:
-        return None
-    check_version(begun, remote.folder)
-    try:
-        job, parts = begun["job"], int(begun["parts"])
-        names = names_of_job(Path(remote.name), job)
-    except (KeyError, TypeError, ValueError) as cause:
-        raise broken_manifest(remote) from cause
-    try:
-        check_remote_parts(remote, parts)
-        heads = [(remote.check_part(job, part, parts), remote.read_head(part, parts)[1]) for part in range(parts)]
-        totals = sum((Totals.from_json(fields["totals"]) for fields, _ in heads), Totals())
-        inputs = [entry["path"] for entry in job["inputs"]]
-        if not totals.documents:
-            remote.remove_folder()
-            raise no_samples(inputs, totals)
-        _store_shards(remote, names, begun, heads, engine, report, max_memory, overwrite=overwrite)
-    except OutputError:
-        if remote.begun() is None:  # another process was faster, and has removed the parts
-            remote.remove_folder()
-            return None
-        raise
-    remote.remove_folder()
-    return totals
-
-
 def _store_shards(
-    remote: RemoteOutput,
-    names: DatasetNames,
-    begun: Mapping[str, Any],
-    heads: Sequence[tuple[Mapping[str, Any], int]],
-    engine: Engine | None,
-    report: Progress,
-    max_memory: int,
-    *,
-    overwrite: bool,
+    remote: RemoteOutput, joining: Joining, engine: Engine | None, report: Progress, max_memory: int, *, overwrite: bool
 ) -> None:
-    job = begun["job"]
+    names = joining.names
     with _mirror(remote, names) as local:
-        same = find_complete_dataset(local, job) is not None  # two runs join the same parts at the same time
-        check_dataset_outputs(local, inputs=(), overwrite=overwrite or same or bool(begun.get("overwrite")))
+        same = find_complete_dataset(local, joining.job) is not None  # two runs join the same parts at the same time
+        check_dataset_outputs(local, inputs=(), overwrite=overwrite or same)
         old = {path.name for path in local.existing()}
     shards = [path.name for path in names.paths()]
     storing = f"{remote.folder}/{STORING}"
@@ -421,41 +340,15 @@ def _store_shards(
     remote.put_bytes(storing, json.dumps({"files": shards, "old": sorted(old)}).encode("ascii"))
     remote.remove([manifest_url(remote)])  # while there is none, the data set is not complete
     sizes = _stored_sizes(remote, shards)
-    tasks = [task for task in _plan_shards(remote, shards, heads) if task.shard not in sizes]
-    amounts = [sum(place.size for place in task.ranges) for task in tasks]
+    tasks = [task for task in _plan_shards(remote, shards, joining.checkpoints) if task.shard not in sizes]
     if engine is None:
-        engine = make_engine(AUTO, None, input_bytes=sum(amounts), returns_arrays=True)
-    features = next((fields["features"] for fields, _ in heads if fields["features"]), ())
-    shuffling = ShuffleJob(job["seed"], max(max_memory // engine.workers, 1), job["shuffled"], job["format"], tuple(features))
-    done = 0
-    report("shuffle", 0, sum(amounts), "bytes")
-    results: Any = engine.map_chunks(_RemoteShuffleJob(remote, shuffling), iter(tasks))  # type: ignore[arg-type]
-    with closing(results):
-        for task, amount, size in zip(tasks, amounts, results, strict=True):
-            sizes[task.shard] = size
-            done += amount
-            report("shuffle", done, sum(amounts), "bytes")
+        size = sum(place.size for task in tasks for place in task.ranges)
+        engine = make_engine(AUTO, None, input_bytes=size, returns_arrays=True)
+    features = next((fields["features"] for fields in joining.checkpoints if fields["features"]), ())
+    job = _RemoteShuffleJob(remote, joining.shuffling(features, max_memory, engine))
+    sizes.update(joining.run(job, tasks, engine, report))
     remote.remove([f"{remote.base}/{name}" for name in sorted(old)])
-    outputs = [
-        {
-            "path": name,
-            "split": slot[0],
-            "examples": sum(fields["records"][shard] for fields, _ in heads),
-            "bytes": sizes[shard],
-        }
-        for shard, (name, slot) in enumerate(zip(shards, names.slots, strict=True))
-    ]
-    totals = sum((Totals.from_json(fields["totals"]) for fields, _ in heads), Totals())
-    remote.put_bytes(manifest_url(remote), finished_manifest(job, _sums(totals), outputs))
-
-
-def _sums(totals: Totals) -> dict[str, int]:
-    return {
-        "examples": totals.documents,
-        "ids": totals.tokens,
-        "bytes_read": totals.bytes,
-        "skipped": totals.skipped.count,
-    }
+    remote.put_bytes(manifest_url(remote), joining.manifest(sizes))
 
 
 def _stored_sizes(remote: RemoteOutput, shards: Sequence[str]) -> dict[int, int]:
@@ -471,16 +364,15 @@ def _stored_sizes(remote: RemoteOutput, shards: Sequence[str]) -> dict[int, int]
     return sizes
 
 
-def _plan_shards(
-    remote: RemoteOutput, shards: Sequence[str], heads: Sequence[tuple[Mapping[str, Any], int]]
-) -> list[_RemoteShard]:
-    positions = [_blocks(length) for _, length in heads]
+def _plan_shards(remote: RemoteOutput, shards: Sequence[str], checkpoints: Sequence[Mapping[str, Any]]) -> list[_RemoteShard]:
+    parts = len(checkpoints)
+    positions = [_blocks(remote.read_head(part, parts)[1]) for part in range(parts)]
     tasks = []
     for shard, name in enumerate(shards):
         ranges = []
-        for part, (fields, _) in enumerate(heads):
+        for part, fields in enumerate(checkpoints):
             size = int(fields["sizes"][shard])
-            ranges.append(_Range(remote.part_url(part, len(heads)), positions[part], size, fields["hashes"][shard]))
+            ranges.append(_Range(remote.part_url(part, parts), positions[part], size, fields["hashes"][shard]))
             positions[part] += _blocks(size)
         note = f"{remote.folder}/{_member(shard)}.json"
         tasks.append(_RemoteShard(shard, tuple(ranges), f"{remote.base}/{name}", note))
@@ -497,39 +389,21 @@ def combine_remote_dataset(remote: RemoteOutput, *, overwrite: bool, report: Pro
     OutputError
         If there are no parts, or some are missing.
     """
-    begun = remote.begun()
-    fields = begun or remote.read_json(manifest_url(remote)) or {}
+    fields = remote.begun() or remote.read_json(manifest_url(remote)) or {}
     try:
         names = names_of_job(Path(remote.name), fields["job"])
         max_memory = int(fields.get("max_memory", SHUFFLE_MEMORY))
     except (KeyError, TypeError, ValueError):
         raise no_remote_parts(remote) from None
-    totals = None
-    if begun is not None:
-        totals = finish_remote_dataset(remote, None, report, max_memory=max_memory, overwrite=overwrite)
-    if totals is None:
-        with _mirror(remote, names) as local:
-            totals = find_complete_dataset(local)
+    parts = StoredParts(remote, names)
+    totals = parts.finish(None, report, max_memory=max_memory, overwrite=overwrite) or parts.complete()
     if totals is None:
         raise no_remote_parts(remote)
     return names, totals
 
 
 def fetch_vocabularies(base: str, names: Sequence[str], folder: Path) -> None:
-    """Copy the vocabularies that exist at a URL to a folder, which is created.
-
-    Parameters
-    ----------
-    base : str
-        URL of the folder of the data.
-    names : list of str
-        Of the files, or of folders of tokenizers.
-    folder : Path
-
-    Raises
-    ------
-    OutputError
-    """
+    """Copy the vocabularies `names`, files or folders, that exist at the URL `base` to a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     data = RemoteOutput(f"{base}/vocabularies", per_input=False)
     for name in names:
