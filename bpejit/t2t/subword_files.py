@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from bpejit.corpus.input_paths import Inputs
 from bpejit.corpus.input_streams import InputStream
 from bpejit.corpus.registry import TEXT, load_format
 from bpejit.corpus.sources import Source, find_sources, total_bytes
+from bpejit.engines.base import Progress, no_progress
 from bpejit.errors import CorpusError, TokenIdError, TokenizerFormatError, shorten
 from bpejit.registry import AUTO
 from bpejit.storage.files import OutputFile, StrPath, replacing
@@ -44,8 +45,6 @@ _MAY_LEAD, _MAY_TRAIL = (np.isin(np.arange(256), [space[i] for space in _SPACES]
 
 _SPACE_CODES = [np.array([int.from_bytes(space, "big") for space in _SPACES if len(space) == width]) for width in (1, 2, 3)]
 """The bytes of white-space characters of one, two and three bytes, as big-endian numbers."""
-
-Report = Callable[[str, int, "int | None", str], None]
 
 
 class Writable(Protocol):
@@ -202,7 +201,7 @@ def count_tokens(
     *,
     byte_budget: int | None = None,
     contents: Contents | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, int]:
     """Count the tokens of files in which each line is a text.
 
@@ -228,8 +227,8 @@ def count_tokens(
     done = 0
     counter = TokenCounter()
     listed: dict[str, int] = {}
-    if progress is not None:
-        progress("count", 0, total, "bytes")
+    report = progress or no_progress
+    report("count", 0, total, "bytes")
     for source in sources:
         if source.path.endswith(".tsv"):
             n_lines = 0
@@ -240,8 +239,7 @@ def count_tokens(
             for block, read in sample_lines(source, byte_budget, contents):
                 counter.add_lines(block)
                 done += read
-                if progress is not None:
-                    progress("count", done, total, "bytes")
+                report("count", done, total, "bytes")
     counts = counter.counts()
     for word, count in listed.items():
         counts[word] = counts.get(word, 0) + count
@@ -250,8 +248,7 @@ def count_tokens(
             f"the sample is empty: no tokens in {len(sources)} input(s); expected text or counts: check the files and the byte "
             "budget"
         )
-    if progress is not None:
-        progress("count", done, done, "bytes")
+    report("count", done, done, "bytes")
     return counts
 
 
@@ -285,7 +282,7 @@ def train_vocabulary(
     byte_budget: int | None = None,
     reserved: Iterable[str] = (),
     contents: Contents | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> SubwordTextEncoder:
     """Build a vocabulary of about `vocab_size` subtokens from files.
 
@@ -298,16 +295,13 @@ def train_vocabulary(
     reserved : iterable of str
         See `reserved_tokens`.
     """
-
-    def report(done: int) -> None:
-        if progress is not None:
-            progress("build", done, None, "iterations")
-
     counts = count_tokens(inputs, byte_budget=byte_budget, contents=contents, progress=progress)
-    report(0)
+    show = progress or no_progress
+    show("build", 0, None, "iterations")
     return SubwordTextEncoder.build_to_target_size(
         vocab_size, counts, 1, MAX_MIN_COUNT,
-        max_subtoken_length=max_subtoken_length, reserved_tokens=reserved_tokens(reserved), report=report,
+        max_subtoken_length=max_subtoken_length, reserved_tokens=reserved_tokens(reserved),
+        report=lambda done: show("build", done, None, "iterations"),
     )  # fmt: skip
 
 
@@ -320,7 +314,7 @@ def encode_file(
     format: str = AUTO,  # noqa: A002
     contents: Contents | None = None,
     overwrite: bool = False,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Encoded:
     """Encode files in which each line is a text, and write the ids to a token file.
 
@@ -362,8 +356,8 @@ def encode_file(
     check_token_outputs(out, inputs=[source.path for source in sources], overwrite=overwrite, format=format)
     total = _text_bytes(sources)
     lines = done = 0
-    if progress is not None:
-        progress("encode", 0, total, "bytes")
+    report = progress or no_progress
+    report("encode", 0, total, "bytes")
     with token_writer(
         out, vocab_size=encoder.vocab_size, tokenizer_sha256=encoder.sha256, overwrite=overwrite, format=format
     ) as writer:
@@ -374,8 +368,7 @@ def encode_file(
                 writer.write(np.zeros(0, dtype=np.uint32), n_bytes=len(block))
                 lines += block.count(b"\n") + (not block.endswith(b"\n"))
                 done += len(block)
-                if progress is not None:
-                    progress("encode", done, total, "bytes")
+                report("encode", done, total, "bytes")
         dtype, tokens = writer.dtype.name, writer.n_tokens
     return Encoded(lines, done, tokens, dtype)
 
@@ -388,7 +381,7 @@ def decode_file(
     dtype: str | None = None,
     format: str = AUTO,  # noqa: A002
     overwrite: bool = False,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Decode a token file, one line for each EOS_ID. Return the number of bytes written.
 
@@ -409,8 +402,8 @@ def decode_file(
     opened = replacing(out) if isinstance(out, (str, os.PathLike)) else nullcontext(out)
     done = written = 0
     waiting: list[Array] = []
-    if progress is not None:
-        progress("decode", 0, file.n_tokens, "tokens")
+    report = progress or no_progress
+    report("decode", 0, file.n_tokens, "tokens")
     with opened as target:
         for block in file.blocks():
             _check_ids(block, encoder.vocab_size, done)
@@ -424,8 +417,7 @@ def decode_file(
             if start < block.size:
                 waiting.append(block[start:])
             done += block.size
-            if progress is not None:
-                progress("decode", done, file.n_tokens, "tokens")
+            report("decode", done, file.n_tokens, "tokens")
         if waiting:
             data = _line(encoder, waiting)
             target.write(data)

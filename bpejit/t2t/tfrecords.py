@@ -23,8 +23,6 @@ from bpejit.errors import BpejitError, CorpusError, OutputError, TokenFileError,
 from bpejit.extras import import_extra
 from bpejit.storage.files import StrPath, read_error
 
-_LISTS = ("bytes_list", "float_list", "int64_list")
-
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 
@@ -36,39 +34,40 @@ def _extra(module: str, error: type[BpejitError]) -> Any:
     return import_extra(module, "a TFRecord file", extra="t2t", error=error)
 
 
+_SCHEMA = """
+name: "example.proto" package: "tensorflow" syntax: "proto3"
+message_type { name: "BytesList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+message_type { name: "FloatList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+message_type { name: "Int64List" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+message_type {
+  name: "Feature" oneof_decl { name: "kind" }
+  field { name: "bytes_list" number: 1 type: TYPE_MESSAGE type_name: ".tensorflow.BytesList" oneof_index: 0 }
+  field { name: "float_list" number: 2 type: TYPE_MESSAGE type_name: ".tensorflow.FloatList" oneof_index: 0 }
+  field { name: "int64_list" number: 3 type: TYPE_MESSAGE type_name: ".tensorflow.Int64List" oneof_index: 0 }
+}
+message_type {
+  name: "Features"
+  field {
+    name: "feature" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".tensorflow.Features.FeatureEntry"
+  }
+  nested_type {
+    name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.Feature" }
+  }
+}
+message_type { name: "Example" field { name: "features" number: 1 type: TYPE_MESSAGE type_name: ".tensorflow.Features" } }
+message_type { name: "EncodedExample" field { name: "features" number: 1 type: TYPE_BYTES } }
+"""
+"""The messages. Fields of EncodedExample have the same bytes as those of Example, from Features that are already encoded."""
+
+
 @lru_cache(maxsize=1)
 def _message_classes() -> dict[str, Any]:
-    """Return the classes of Example and Features, in a pool of their own: TensorFlow may be loaded in the same process.
-
-    Fields of EncodedExample have the same bytes as those of Example, from Features that are already encoded.
-    """
-    descriptors = _extra("google.protobuf.descriptor_pb2", OutputError)
-    field = descriptors.FieldDescriptorProto
-    file = descriptors.FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
-    for name, kind in (("BytesList", field.TYPE_BYTES), ("FloatList", field.TYPE_FLOAT), ("Int64List", field.TYPE_INT64)):
-        message = file.message_type.add(name=name)
-        message.field.add(name="value", number=1, label=field.LABEL_REPEATED, type=kind)
-    lists = {"type": field.TYPE_MESSAGE, "label": field.LABEL_OPTIONAL, "oneof_index": 0}
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (name, kind) in enumerate(zip(_LISTS, ("BytesList", "FloatList", "Int64List"), strict=True), start=1):
-        feature.field.add(name=name, number=number, type_name=f".tensorflow.{kind}", **lists)
-    features = file.message_type.add(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    one = {"label": field.LABEL_OPTIONAL}
-    entry.field.add(name="key", number=1, type=field.TYPE_STRING, **one)
-    entry.field.add(name="value", number=2, type=field.TYPE_MESSAGE, type_name=".tensorflow.Feature", **one)
-    features.field.add(
-        name="feature", number=1, label=field.LABEL_REPEATED, type=field.TYPE_MESSAGE,
-        type_name=".tensorflow.Features.FeatureEntry",
-    )  # fmt: skip
-    example = file.message_type.add(name="Example")
-    example.field.add(name="features", number=1, type=field.TYPE_MESSAGE, type_name=".tensorflow.Features", **one)
-    encoded = file.message_type.add(name="EncodedExample")
-    encoded.field.add(name="features", number=1, type=field.TYPE_BYTES, **one)
+    """Return the classes of messages, in a pool of their own: TensorFlow may be loaded in the same process."""
+    file = _extra("google.protobuf.descriptor_pb2", OutputError).FileDescriptorProto()
     pool = _extra("google.protobuf.descriptor_pool", OutputError).DescriptorPool()
-    pool.Add(file)
+    pool.Add(_extra("google.protobuf.text_format", OutputError).Parse(_SCHEMA, file))
     factory = _extra("google.protobuf.message_factory", OutputError)
     names = ("Example", "Features", "EncodedExample")
     return {name: factory.GetMessageClass(pool.FindMessageTypeByName(f"tensorflow.{name}")) for name in names}

@@ -42,7 +42,7 @@ class Layout:
     strict : bool
         Whether a malformed or empty sample is an error. By default it is skipped and counted.
     paired : bool
-        Whether a malformed record is an error, since it is paired with one of another input.
+        Whether the samples are paired with those of another input: empty ones stay, and a malformed record is an error.
     chunk_bytes : int
         Size of the lines of a chunk. It affects which examples go to which shard.
     """
@@ -158,6 +158,8 @@ def read_documents(layout: Layout, chunk: AnyChunk, path: str, reader: ChunkRead
     first = getattr(chunk, "first_row", None)
     known = first is not None and not block.skipped
     skips = _Skips(path, lambda index: f"row {(first or 0) + index + 1}" if known else "a row", layout)
+    if layout.paired and block.skipped:
+        raise unpaired(block.skipped.first[0])
     found = skips.without_empty({name: texts}, np.arange(len(texts)))
     found.skipped = block.skipped + found.skipped
     return found
@@ -224,6 +226,7 @@ class _Skips:
         self._place = place
         self._strict = layout.strict
         self._paired = layout.paired
+        self._form = layout.form
         self._count = 0
         self._first: list[tuple[int, SkippedRecord]] = []
         self._before = 0
@@ -247,7 +250,8 @@ class _Skips:
     ) -> SampleBlock:
         """Return samples without those that have an empty text; `indices`, int64 [samples], has the index of each."""
         self._before = len(self._first)  # these are in order, and so are the following ones
-        empty = {name: some.is_empty() for name, some in texts.items()}
+        finds_empty = not self._paired or self._form == RECORDS
+        empty = {name: some.is_empty() for name, some in texts.items() if finds_empty}
         wrong = np.logical_or.reduce(list(empty.values())) if empty else np.zeros(0, dtype=bool)
         if wrong.any():
             for at in np.flatnonzero(wrong).tolist():

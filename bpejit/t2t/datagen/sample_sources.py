@@ -28,10 +28,8 @@ from bpejit.t2t.datagen.sample_reading import (
     read_documents,
     read_line_ranges,
     read_texts,
-    unpaired,
 )
-from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends, terminated, texts_from_documents
-from bpejit.t2t.subword_files import strip_lines
+from bpejit.t2t.datagen.texts_of_features import FeatureTexts, line_ends
 
 JSON_LINES = "jsonl"
 
@@ -256,34 +254,19 @@ def _naming_keys() -> Iterator[None]:
 
 
 def _texts(source: Source, layout: Layout) -> Iterator[tuple[FeatureTexts, int]]:
-    """Yield the texts of one feature, and the bytes read for each block."""
+    """Yield the texts of one feature, empty lines included, and the bytes read for each block."""
     reader = ChunkReader()
-    if source.input_format in (TEXT, JSON_LINES):
-        paired = replace(layout, names=("text",), paired=True, form=RECORDS, fields=(source.options.text_field,))
-        line = 1
-        for data, n_read in _blocks_of(source, layout):
-            if source.input_format == TEXT:  # empty lines count as well
-                yield FeatureTexts(strip_lines(terminated(data))), n_read
-            else:
-                lines = LineRange(source.path, 0, 0, line, data)
-                yield read_line_ranges(paired, (lines,), reader).texts["text"], n_read
-                line += data.count(b"\n")
-        return
-    for chunk in _record_chunks(source, layout.chunk_bytes):
-        block = chunk.read(reader)
-        if block.skipped:
-            raise unpaired(block.skipped.first[0])
-        if block.ends is not None:
-            yield texts_from_documents(block.text[: block.cut].tobytes(), block.ends), block.n_read
-
-
-def _blocks_of(source: Source, layout: Layout) -> Iterator[tuple[bytes, int]]:
-    if source.is_stream:
-        yield from _stream_blocks(source, layout.chunk_bytes)
-        return
-    reader = ChunkReader()
-    for start, stop in pairwise(_line_cuts(source, layout.chunk_bytes)[:, 0].tolist()):
-        yield LineRange(source.path, start, stop).read(reader), stop - start
+    paired = replace(layout, names=("text",), form=LINES, paired=True)
+    if source.input_format == JSON_LINES:
+        paired = replace(paired, form=RECORDS, fields=(source.options.text_field,))
+    if source.input_format not in (TEXT, JSON_LINES):
+        chunks = record_chunks(paired, source)
+    elif source.is_stream:
+        chunks = stream_chunks(paired, source)
+    else:
+        chunks = range_chunks(paired, (source.path,), _line_cuts(source, layout.chunk_bytes))
+    for chunk in chunks:
+        yield chunk.read(reader).texts["text"], chunk.n_read
 
 
 def _line_cuts(source: Source, chunk_bytes: int) -> Array:
