@@ -113,7 +113,27 @@ class GenerationReport:
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How a data set is generated; see `bpejit.generate_data`."""
+    """How a data set is generated; see `bpejit.generate_data`.
+
+    Parameters
+    ----------
+    job : JobOptions
+        Of it, the seed, the part, and what is resumed or replaced.
+    tmp_dir : path, optional
+        A folder that is passed to `generate_samples`; by default a temporary one.
+    format : str
+        The name of a record format.
+    strict : bool
+        Whether a malformed or empty sample is an error.
+    max_memory : int
+        Bytes of memory for shuffling.
+    dry_run : bool
+        Whether to plan the job only.
+    workers, engine, ray_address
+        How the work is distributed.
+    report : callable
+        Progress. If it has a method `message`, that is called with remarks for the user.
+    """
 
     job: JobOptions
     tmp_dir: StrPath | None = None
@@ -128,7 +148,19 @@ class GenerationOptions:
 
 
 def generate(problem: Problem, data_dir: StrPath, options: GenerationOptions) -> GenerationReport:
-    """Generate the data set of a problem; see `bpejit.generate_data`."""
+    """Generate the data set of a problem; see `bpejit.generate_data`.
+
+    Parameters
+    ----------
+    problem : Problem
+    data_dir : path
+        The folder for the vocabularies and the shards, or a URL.
+    options : GenerationOptions
+
+    Raises
+    ------
+    CorpusError, OutputError, OptionError, EngineError, TokenizerFormatError, TrainingError
+    """
     begun = working_time()
     form = load_record_format(options.format)
     given = local_path(arguments.path("data_dir", data_dir, error=OutputError))
