@@ -9,6 +9,7 @@ of Python's `unicodedata`, as in the published code.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import re
@@ -455,13 +456,11 @@ class SubwordTextEncoder(TextEncoder):
         if num_iterations < 1:
             encoder._fill_without_iterations(reserved)
             return encoder
-        n_refinements = 0
+        numbers = itertools.count(1)
 
         def count(_iteration: int) -> None:
-            nonlocal n_refinements
-            n_refinements += 1
             if report is not None:
-                report(n_refinements)
+                report(next(numbers))
 
         def bisect(low: float, high: float) -> Subtokens:
             middle = (low + high) // 2

@@ -254,7 +254,7 @@ def _member(shard: int) -> str:
 
 @dataclass(frozen=True)
 class _Range:
-    """A shard in a part: the URL of the part, the position of the header of the member there, and the shard's size and hash."""
+    """A shard in a part: the URL of the part, the position of the member there, and the shard's size and hash."""
 
     url: str
     begin: int
@@ -288,7 +288,7 @@ class _RemoteShuffleJob:
         with scratch_folder(Path(tempfile.gettempdir()), "shuffling") as scratch:
             sources = tuple(scratch / f"part-{number}" for number in range(len(task.ranges)))
             for source, place in zip(sources, task.ranges, strict=True):
-                _fetch_records(self.remote, place, task.shard, source)
+                _fetch_records(self.remote, place, source)
             local = ShardTask(task.shard, sources, scratch / "shard")
             size = self.shuffling.run(local)
             self.remote.put_file(written_shard(local.target), task.url)
@@ -299,26 +299,18 @@ class _RemoteShuffleJob:
         return None
 
 
-def _fetch_records(remote: RemoteOutput, place: _Range, shard: int, target: Path) -> None:
+def _fetch_records(remote: RemoteOutput, place: _Range, target: Path) -> None:
     """Copy a member of a stored part to a file."""
-    position, stop = place.begin, place.begin + _BLOCK + place.size
+    position, stop = place.begin, place.begin + place.size
     with target.open("wb") as file, remote.access(place.url, "read") as (file_system, name):
         while position < stop:
             data = file_system.cat_file(name, start=position, end=min(position + _RANGE_BYTES, stop))
-            if position == place.begin and not _is_header(data[:_BLOCK], shard, place.size):
-                raise broken_part(place.url)
-            file.write(data[_BLOCK:] if position == place.begin else data)
+            if not data:
+                break
+            file.write(data)
             position += len(data)
     if file_sha256(target) != place.sha256:
         raise broken_part(place.url)
-
-
-def _is_header(block: bytes, shard: int, size: int) -> bool:
-    try:
-        member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-    except tarfile.HeaderError:
-        return False
-    return (member.name, member.size) == (_member(shard), size)
 
 
 def _blocks(size: int) -> int:
@@ -372,7 +364,8 @@ def _plan_shards(remote: RemoteOutput, shards: Sequence[str], checkpoints: Seque
         ranges = []
         for part, fields in enumerate(checkpoints):
             size = int(fields["sizes"][shard])
-            ranges.append(_Range(remote.part_url(part, parts), positions[part], size, fields["hashes"][shard]))
+            begin = positions[part] + _BLOCK
+            ranges.append(_Range(remote.part_url(part, parts), begin, size, fields["hashes"][shard]))
             positions[part] += _blocks(size)
         note = f"{remote.folder}/{_member(shard)}.json"
         tasks.append(_RemoteShard(shard, tuple(ranges), f"{remote.base}/{name}", note))

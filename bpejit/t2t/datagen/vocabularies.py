@@ -277,12 +277,8 @@ def _compare_lines(sources: tuple[Source, ...]) -> None:
     """Raise CorpusError if the files of a pair have different numbers of lines."""
     found = []
     for source in sources:
-        n_lines = 0
-        last = b"\n"
-        for block in line_blocks(source):
-            n_lines += block.count(b"\n")
-            last = block[-1:]
-        found.append(n_lines + (last != b"\n"))
+        counts = (block.count(b"\n") + (not block.endswith(b"\n")) for block in line_blocks(source))
+        found.append(sum(counts))
     short, longer = (found.index(count) for count in (min(found), max(found)))
     if found[short] < found[longer]:
         raise ends_early(sources[short].path, sources[longer].path, found[short], total=found[longer])
